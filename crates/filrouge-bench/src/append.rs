@@ -1,4 +1,4 @@
-//! `append1` and `append32`: whole turns written, one commit each or shared commits.
+//! `append1` and `append32`: complete turns, with one commit each or in shared commits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series, micros};
 use crate::workload::{Turns, requests, session};
 
-/// One session, each turn a call of its own, through the library.
+/// One session through the library, one call per turn.
 pub(crate) async fn library_one(dir: &Path, turns: usize) -> Result<Leg> {
     let product = Product::open(dir, true).await?;
     let requests = requests(&Turns::new(7).many(turns))?;
@@ -52,7 +52,7 @@ fn raw_one(dir: &Path, layout: Layout, turns: usize) -> Result<Leg> {
     Ok(Leg::new(latencies, start.elapsed()))
 }
 
-/// Many sessions at once, each a closed loop, through the library.
+/// Many concurrent sessions through the library, each a closed loop.
 pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> Result<Leg> {
     let product = Product::open(dir, true).await?;
     let barrier = Arc::new(Barrier::new(sessions + 1));
@@ -143,7 +143,7 @@ pub(crate) async fn one(setup: &Setup) -> Result<Section> {
     let turns = setup.size(2000, 50);
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
     let mut product = Series::new("library");
-    let mut handed = Series::new("raw, row a turn, by a writer thread and channels");
+    let mut handed = Series::new("raw, a row per turn, by a writer thread and channels");
     for _ in 0..setup.pairs {
         for (series, layout) in limits.iter_mut().zip(LAYOUTS) {
             series

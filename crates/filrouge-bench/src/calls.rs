@@ -1,5 +1,5 @@
-//! `calls`: live calls. Resume of a long session beside a short one, over HTTP beside one indexed read, what leases and
-//! checkpoints cost in commits, and key figures of many events.
+//! `calls`: live calls. Compares the resume of a long session with a short one, a resume over HTTP with one indexed
+//! read, and the commits of a webhook with and without lease and checkpoint; also computes key figures of many events.
 
 mod commits;
 mod events;
@@ -13,14 +13,14 @@ use filrouge_engine::{AppendItems, FinalizeTurn, SaveCheckpoint, StartTurn};
 use filrouge_types::{Channel, ItemBody, RawJson, Role, SessionId};
 
 use crate::Setup;
-use crate::postgres::bed::Bed;
+use crate::postgres::bed::DurableServer;
 use crate::product::Product;
 use crate::report::{Section, load_average};
 
 /// `calls`.
 pub(crate) async fn calls(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let bed = Bed::start(setup).await?;
+    let bed = DurableServer::start(setup).await?;
     let mut section = Section {
         name: "calls",
         lines: Vec::new(),
@@ -42,25 +42,26 @@ pub(crate) async fn calls(setup: &Setup) -> Result<Section> {
     Ok(section)
 }
 
-/// What is measured in any store.
+/// The measurements that apply to any store.
 async fn store(setup: &Setup, product: &Product, name: &str, section: &mut Section) -> Result<()> {
     resume::measure(setup, product, name, section).await?;
     commits::measure(product, name, section).await?;
     events::measure(setup, product, name, section).await
 }
 
-/// Items of a turn of a long session.
+/// The number of items in a turn of a long session.
 const TURN_ITEMS: usize = 100;
 
-/// Makes a session of so many items, with a checkpoint that covers all of them; gives its newest seq.
+/// Creates a session of `items` items with a checkpoint that covers all of them; returns its newest seq.
 async fn fill(product: &Product, session: &SessionId, items: usize) -> Result<u64> {
     let (engine, caller) = (&product.engine, &product.caller);
     let mut left = items;
     while left > 0 {
         let many = left.min(TURN_ITEMS);
         left -= many;
-        // Question and answer are two of them.
-        let spoken = (2..many).map(|n| said(&format!("sentence {n} of a call that goes on")));
+        // Two of them are the question and the answer.
+        let spoken =
+            (2..many).map(|n| thought_item(&format!("sentence {n} of a call that continues")));
         let mut request = StartTurn {
             items: spoken.collect(),
             ..begun(&format!("request-{left}"))?
@@ -71,7 +72,7 @@ async fn fill(product: &Product, session: &SessionId, items: usize) -> Result<u6
     checkpoint(product, caller, session, None, false).await
 }
 
-fn said(text: &str) -> ItemBody {
+fn thought_item(text: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
     ItemBody::new(
         Role::Assistant,
@@ -88,7 +89,7 @@ fn begun(request: &str) -> Result<StartTurn> {
     Ok(serde_json::from_str(&json)?)
 }
 
-/// Puts a checkpoint that covers all; gives its seq.
+/// Writes a checkpoint that covers all items; returns its seq.
 async fn checkpoint(
     product: &Product,
     caller: &Caller,
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_leg_runs_but_for_the_built_program() {
+    async fn every_leg_without_the_built_program_runs() {
         let setup = Setup {
             quick: true,
             pairs: 1,

@@ -1,4 +1,4 @@
-//! `context`: a restored conversation in every format, beside reading and parsing its rows.
+//! `context`: a restored conversation in every format, compared with reading and parsing its rows.
 
 use std::hint::black_box;
 
@@ -12,7 +12,7 @@ use crate::reads::{Stores, stores, timed};
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::Series;
 
-/// Restores a context; of `last` turns, or all.
+/// Restores a context of the `last` turns, or of all.
 async fn restored(stores: &Stores, format: Format, last: Option<usize>) -> Result<()> {
     let query = RestoreQuery {
         selection: match format {
@@ -34,7 +34,7 @@ async fn restored(stores: &Stores, format: Format, last: Option<usize>) -> Resul
     Ok(())
 }
 
-/// Plans a context of all turns, and renders nothing.
+/// Plans a context of all turns without rendering it.
 async fn planned(stores: &Stores) -> Result<()> {
     let (product, session) = (&stores.product, &stores.session);
     let query = RestoreQuery::default();
@@ -52,7 +52,7 @@ async fn planned(stores: &Stores) -> Result<()> {
     Ok(())
 }
 
-/// Reads all items, and plans nothing.
+/// Reads all items without planning.
 async fn read(stores: &Stores) -> Result<()> {
     let (product, session) = (&stores.product, &stores.session);
     let conversation = product

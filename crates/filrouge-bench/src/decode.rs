@@ -1,5 +1,5 @@
-//! `decode`: streams decoded as they come over the network, beside parsing the JSON of their events and keeping none
-//! of it.
+//! `decode`: streams decoded as they arrive over the network, compared with parsing the JSON of their events and
+//! discarding it.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,10 +13,10 @@ use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series, micros};
 use crate::streams::Stream;
 
-/// Bytes that come at once: what a packet holds, and what a buffered reader gives.
+/// Bytes per chunk: the size of a packet, and of a buffered reader's buffer.
 const CHUNKS: [usize; 2] = [1400, 16 << 10];
 
-/// Decodes a whole stream, and takes what is ready after each chunk.
+/// Decodes a complete stream, and takes the ready items after each chunk.
 fn decoded(format: StreamFormat, stream: &Stream, chunk: usize) -> Result<()> {
     let mut decoder = Decoder::new(format);
     for bytes in stream.bytes.as_bytes().chunks(chunk) {
@@ -26,7 +26,7 @@ fn decoded(format: StreamFormat, stream: &Stream, chunk: usize) -> Result<()> {
     decoder.end();
     black_box(decoder.transcript_mut().take_ready());
     let (_, unknown) = decoder.transcript().events();
-    ensure!(unknown == 0, "{format}: {unknown} events are not known");
+    ensure!(unknown == 0, "{format}: {unknown} events are unknown");
     Ok(())
 }
 

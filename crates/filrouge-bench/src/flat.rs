@@ -1,4 +1,4 @@
-//! `flat`: does turn 10,000 cost what turn 10 costs, and does memory stay where it is?
+//! `flat`: compares the cost of turn 10,000 with that of turn 10, and memory early with memory late.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{median, micros};
 use crate::workload::{Turns, requests, session};
 
-/// Bytes this process has handed to write calls.
+/// The number of bytes that this process has passed to write calls.
 fn written() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/io")?;
     let line = text
@@ -23,8 +23,8 @@ fn written() -> Result<u64> {
     Ok(line.parse()?)
 }
 
-/// A turn's median time and mean bytes. Every other turn or so takes a new page, so a median of bytes would
-/// tell even turns from odd ones; a turn in which the WAL was copied back is left out.
+/// A turn's median time and mean bytes. About every other turn writes a new page, so a median of bytes would compare
+/// odd turns with even ones. Turns in which the WAL was checkpointed are left out.
 struct Cost {
     micros: f64,
     bytes: f64,
@@ -180,7 +180,7 @@ pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
     })
 }
 
-/// Resident kB at numbers of items.
+/// Resident kB, by number of items.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Memory {
     writing: Vec<(usize, u64)>,
@@ -208,7 +208,7 @@ fn memory_lines(memory: &Memory) -> Vec<Line> {
     ]
 }
 
-/// In a process of its own, so that nothing else is counted.
+/// Runs in a separate process, so that nothing else is counted.
 fn memory(setup: &Setup) -> Result<Memory> {
     let mut child = Command::new(std::env::current_exe()?);
     child.args(["child-memory", "--dir"]).arg(&setup.root);

@@ -1,6 +1,6 @@
-//! `fuzz-decoders`: damaged and made-up streams of every format in chunks of every size. Whatever comes, a decoder does
-//! not panic, holds no more than it was given, and makes items and drafts that the ledger takes; and how the bytes are
-//! cut makes no difference.
+//! `fuzz-decoders`: damaged and random streams of every format, in chunks of every size. For any input, a decoder must
+//! not panic, must hold a bounded multiple of its input, and must produce items and drafts that the ledger accepts. The
+//! size of the chunks must not change the result.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,17 +17,17 @@ mod input;
 use corpus::Corpus;
 use input::Input;
 
-/// Findings that are told.
+/// The maximum number of findings printed.
 const SHOWN: usize = 20;
 
-/// What a run has found.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     inputs: u64,
     bytes: u64,
     events: u64,
     items: u64,
-    /// The slowest input: its time and its number.
+    /// The time and number of the slowest input.
     slowest: (Duration, u64),
     findings: Vec<(u64, String)>,
     took: Duration,
@@ -43,7 +43,7 @@ impl Found {
         self.findings.extend(other.findings);
     }
 
-    /// An error when anything was found.
+    /// Fails if anything was found.
     pub(crate) fn into_result(self) -> Result<()> {
         match self.findings.len() {
             0 => Ok(()),
@@ -73,7 +73,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// Runs the inputs of these numbers; the seed and the number alone decide what an input is.
+/// Runs the inputs with these numbers; an input depends only on the seed and its number.
 pub(crate) fn run(seed: u64, numbers: Range<u64>) -> Result<Found> {
     let corpus = Corpus::read()?;
     let start = Instant::now();
@@ -87,7 +87,7 @@ pub(crate) fn run(seed: u64, numbers: Range<u64>) -> Result<Found> {
             })
             .collect();
         for worker in workers {
-            found.add(worker.join().ok().context("a worker is gone")?);
+            found.add(worker.join().ok().context("a worker panicked")?);
         }
         Ok(())
     })?;
@@ -112,14 +112,14 @@ fn one_worker(corpus: &Corpus, seed: u64, numbers: impl Iterator<Item = u64>) ->
             }
             Ok(Err(error)) => found
                 .findings
-                .push((number, told(&input, &format!("{error:#}")))),
-            Err(_) => found.findings.push((number, told(&input, "a panic"))),
+                .push((number, reported(&input, &format!("{error:#}")))),
+            Err(_) => found.findings.push((number, reported(&input, "a panic"))),
         }
     }
     found
 }
 
-fn told(input: &Input, what: &str) -> String {
+fn reported(input: &Input, what: &str) -> String {
     let shown = String::from_utf8_lossy(&input.bytes);
     let shown: String = shown.chars().take(600).collect();
     format!("{}: {what}\n{shown}", input.format)
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_damage_breaks_a_decoder() {
+    fn damaged_input_breaks_no_decoder() {
         let found = run(20_261_122, 0..20_000).unwrap();
         assert_eq!(found.inputs, 20_000);
         assert!(found.events > 100_000 && found.items > 10_000, "{found}");

@@ -1,5 +1,5 @@
-//! `hot`: Redis in front of SQLite. The newest 20 turns beside a plain LRANGE of them, durable turns with Redis beside
-//! durable turns without, and memory while sessions of nobody come and go.
+//! `hot`: Redis in front of SQLite. The newest 20 turns compared with a plain LRANGE of them, durable turns with and
+//! without Redis, and memory while anonymous sessions come and go.
 
 mod durable;
 mod growth;
@@ -18,23 +18,23 @@ use crate::report::{Section, load_average};
 
 pub(crate) use growth::child as growth_child;
 
-/// Turns of sessions of nobody, where it is not said how many.
+/// Default number of turns of anonymous sessions.
 pub(crate) const TURNS: u64 = 150_000;
-/// Sessions that are written and read at once.
+/// The number of concurrent sessions.
 const TASKS: usize = 32;
 
-/// What of it is measured.
+/// The parts of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
-    /// The newest 20 turns beside LRANGE
+    /// The newest 20 turns, compared with LRANGE
     Newest,
     /// Durable turns with Redis and without
     Durable,
-    /// Sessions of nobody, and memory
+    /// Anonymous sessions, and memory
     Memory,
 }
 
-/// A hot store as `serve` has it, but for how long its keys live.
+/// A hot store configured as in `serve`, except for the lifetime of its keys.
 fn open(url: &str, ttl: Duration) -> Result<Arc<RedisHot>> {
     let bounds = HotBounds {
         ttl,
@@ -47,14 +47,14 @@ fn open(url: &str, ttl: Duration) -> Result<Arc<RedisHot>> {
     Ok(Arc::new(RedisHot::open(&options)?))
 }
 
-/// `hot`; with `part`, that alone.
+/// Runs `hot`, or only `part`.
 pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result<Section> {
     let before = load_average();
     let redis = tokio::task::spawn_blocking(Redis::start).await?;
     let is_asked = |of: Part| part.is_none_or(|part| part == of);
-    let mut newest = newest::Measured::default();
+    let mut newest = newest::NewestMeasured::default();
     let mut durable = durable::Measured::default();
-    let bed = newest::Bed::fill(setup, &redis).await?;
+    let bed = newest::CopiesBed::fill(setup, &redis).await?;
     for pair in 0..setup.pairs {
         if is_asked(Part::Newest) {
             bed.pair(setup, &mut newest).await?;
@@ -108,7 +108,7 @@ mod tests {
     async fn every_leg_runs() {
         let setup = setup();
         let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
-        let bed = newest::Bed::fill(&setup, &redis).await.unwrap();
+        let bed = newest::CopiesBed::fill(&setup, &redis).await.unwrap();
         let (mut newest, mut durable) = Default::default();
         bed.pair(&setup, &mut newest).await.unwrap();
         durable::Measured::pair(&mut durable, &setup, &redis, 0)
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn sessions_of_nobody_come_and_go() {
+    async fn anonymous_sessions_come_and_go() {
         let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
         let grown = growth_child(&setup(), &redis.url(), 640).await.unwrap();
         assert_eq!(grown.marks.len(), 10);

@@ -1,4 +1,4 @@
-//! `http32`: the built program over HTTP, beside the library in the same run.
+//! `http32`: the built program over HTTP, compared with the library in the same run.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::append::{library_many, library_one};
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series, cpu_seconds};
 
-/// Cores of the server and of whoever calls it.
+/// The cores of the server and of its client.
 const SERVER: &str = "0";
 const CALLER: &str = "1";
 
-/// A command, on one core if asked.
+/// A command, on one core if requested.
 fn command(program: &Path, core: Option<&str>) -> Command {
     match core {
         Some(core) => {
@@ -37,7 +37,7 @@ fn pinning_works() -> bool {
     })
 }
 
-/// The program to serve: named, or built by the cargo that runs this.
+/// The program to serve: the named one, or one built by the cargo that runs this.
 pub(crate) fn binary(setup: &Setup) -> Result<PathBuf> {
     if let Some(path) = &setup.binary {
         return Ok(path.clone());
@@ -70,7 +70,7 @@ impl Server {
         Self::start_on(binary, core, dir, &store)
     }
 
-    /// On the store at `store`, keyring and anchor in `dir`.
+    /// Starts a server on the store at `store`, with keyring and anchor in `dir`.
     pub(crate) fn start_on(
         binary: &Path,
         core: Option<&str>,
@@ -116,7 +116,7 @@ impl Server {
         leg(child)
     }
 
-    /// Processor time that it has taken so far, seconds.
+    /// The processor time that it has used so far, in seconds.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
         cpu_seconds(self.child.id())
     }
@@ -124,7 +124,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Only this run's own child; it may have ended by itself.
+        // Kills only this run's child, which may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -156,7 +156,7 @@ struct Runs {
     library_one: Series,
 }
 
-/// One placement of server and caller, measured beside a library leg.
+/// One placement of server and caller, with a library leg for comparison.
 async fn pair(setup: &Setup, binary: &Path, pinned: bool, runs: &mut Runs) -> Result<()> {
     let (turns, alone) = (setup.size(250, 8), setup.size(1000, 20));
     let core = |name| pinned.then_some(name);

@@ -1,4 +1,4 @@
-//! A tight HTTP/1.1 caller: fixed requests, keep-alive, answers found by their content-length.
+//! A fast HTTP/1.1 client: fixed requests, keep-alive, answers delimited by their content-length.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use crate::stats::{Leg, micros};
 use crate::workload::Turns;
 
-/// Reads one answer; gives its status.
+/// Reads one answer; returns its status.
 pub(crate) async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
     buffer.clear();
     let end = loop {
@@ -63,7 +63,7 @@ async fn connection(address: String, session: String, bodies: Vec<String>) -> Re
     Ok(latencies)
 }
 
-/// Writes `turns` turns on each of `connections` connections, a session each.
+/// Writes `turns` turns on each of `connections` connections, with one session per connection.
 pub(crate) fn load(address: &str, connections: usize, turns: usize) -> Result<Leg> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! `filrouge-bench`: filrouge beside the limit of its store, interleaved in one run. See docs/bench.md.
+//! `filrouge-bench`: compares filrouge with the limit of its store, interleaved in one run. See docs/bench.md.
 
 mod append;
 mod calls;
@@ -30,7 +30,7 @@ use clap::{Args, Parser, Subcommand};
 use report::Section;
 use tempfile::TempDir;
 
-/// Measures filrouge beside the limit of its store, in one run.
+/// Compares filrouge with the limit of its store, in one run.
 #[derive(Debug, Parser)]
 #[command(name = "filrouge-bench", version, about)]
 struct Cli {
@@ -42,41 +42,41 @@ struct Cli {
 
 #[derive(Debug, Args)]
 struct Options {
-    /// One JSON document instead of tables
+    /// Print one JSON document instead of tables
     #[arg(long, global = true)]
     json: bool,
-    /// One pair of tiny legs: does it run at all
+    /// Run one pair of tiny legs, to check that everything works
     #[arg(long, global = true)]
     quick: bool,
-    /// How many pairs are run
+    /// The number of pairs
     #[arg(long, global = true, default_value_t = 7)]
     pairs: usize,
-    /// Where the stores lie; a disk that flushes, not tmpfs [default: the temporary folder]
+    /// The folder for the stores, on a disk that flushes, not tmpfs [default: the temporary folder]
     #[arg(long, global = true)]
     dir: Option<PathBuf>,
-    /// The filrouge to serve [default: built by cargo beside this one]
+    /// The filrouge binary to serve [default: built by cargo alongside this one]
     #[arg(long, global = true)]
     binary: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 enum Workload {
-    /// Everything below
+    /// All workloads below
     All,
-    /// Whole turns to one session, a call each
+    /// Complete turns to one session, one call each
     Append1,
-    /// Whole turns to 32 sessions at once
+    /// Complete turns to 32 sessions at once
     Append32,
     /// The program over HTTP
     Http32,
-    /// Turns through PostgreSQL, beside pgbench with the same statements
+    /// Turns through PostgreSQL, compared with pgbench running the same statements
     Postgres,
-    /// Redis in front: the newest 20 turns beside LRANGE, durable turns with and without it, and memory
+    /// Redis in front: the newest 20 turns compared with LRANGE, durable turns with and without it, and memory
     Hot {
-        /// How many turns of sessions of nobody, for memory
+        /// The number of turns of anonymous sessions, for memory
         #[arg(long, default_value_t = hot::TURNS)]
         turns: u64,
-        /// One part alone
+        /// Run only this part
         #[arg(long)]
         part: Option<hot::Part>,
     },
@@ -88,66 +88,66 @@ enum Workload {
     Readall,
     /// The context of 5,000 turns in every format, and of the newest 20
     Context,
-    /// Turn 10,000 beside turn 10, and memory
+    /// Turn 10,000 compared with turn 10, and memory
     Flat,
-    /// Bytes on disk beside bytes received
+    /// Bytes on disk compared with bytes received
     Size,
-    /// Providers' streams decoded, beside their JSON parsed and ignored
+    /// Providers' streams decoded, compared with their JSON parsed and ignored
     Decode,
-    /// Other programs' histories: lists, histories, statistics, searches, beside sqlite3 and ripgrep
+    /// Other programs' histories: lists, histories, statistics, searches, compared with sqlite3 and ripgrep
     Sources,
-    /// A team's session of 5,000 messages restored, and the next prompt built of it
+    /// A team's session of 5,000 messages restored, and the next prompt built from it
     Team,
-    /// Search over indexes: recall, quality, speed, beside a look at everything
+    /// Search over indexes: recall, quality, speed, compared with a full scan
     Search(search::Parts),
-    /// Random damage to providers' streams: nothing a decoder is given may break it
+    /// Random damage to providers' streams: no input may break a decoder
     FuzzDecoders {
-        /// How many inputs
+        /// The number of inputs
         #[arg(long, default_value_t = 1_000_000)]
         inputs: u64,
-        /// What they are made from
+        /// The seed that inputs are derived from
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// The first of them
+        /// The number of the first input
         #[arg(long, default_value_t = 0)]
         from: u64,
     },
     /// Part of http32: the callers
     #[command(hide = true)]
     ChildLoad {
-        /// Of the server
+        /// The server's address
         #[arg(long)]
         address: String,
-        /// How many
+        /// The number of connections
         #[arg(long)]
         connections: usize,
-        /// On each
+        /// The number of turns on each connection
         #[arg(long)]
         turns: usize,
     },
-    /// Part of http32: the library in a process of its own
+    /// Part of http32: the library in a separate process
     #[command(hide = true)]
     ChildLibrary {
-        /// In each session
+        /// The number of turns in each session
         #[arg(long)]
         turns: usize,
     },
     /// Part of flat
     #[command(hide = true)]
     ChildMemory,
-    /// Part of hot: memory in a process of its own
+    /// Part of hot: memory in a separate process
     #[command(hide = true)]
     ChildHot {
-        /// Of Redis
+        /// The URL of Redis
         #[arg(long)]
         url: String,
-        /// In all
+        /// The total number of turns
         #[arg(long)]
         turns: u64,
     },
 }
 
-/// What every workload is told.
+/// The options of every workload.
 struct Setup {
     quick: bool,
     pairs: usize,
@@ -156,7 +156,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// A fresh folder, gone afterwards.
+    /// A fresh folder, deleted on drop.
     fn dir(&self) -> Result<TempDir> {
         tempfile::Builder::new()
             .prefix("filrouge-bench-")
@@ -164,7 +164,7 @@ impl Setup {
             .with_context(|| self.root.display().to_string())
     }
 
-    /// A size, or the tiny one.
+    /// The full size, or the tiny one for `--quick`.
     const fn size(&self, full: usize, tiny: usize) -> usize {
         if self.quick { tiny } else { full }
     }

@@ -1,4 +1,4 @@
-//! `postgres`: turns through the PostgreSQL ledger, beside pgbench with the statements that it sends for them.
+//! `postgres`: turns through the PostgreSQL ledger, compared with pgbench running the statements that the ledger sends.
 
 pub(crate) mod bed;
 mod calls;
@@ -15,14 +15,14 @@ use crate::append::best;
 use crate::product::Product;
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series};
-use bed::{Bed, SESSIONS, Store};
+use bed::{DurableServer, SESSIONS, Store};
 use calls::Way;
 use script::{Keep, Script};
 
-/// Backends that PgBouncer keeps.
+/// The number of backends that PgBouncer keeps.
 const POOL: u32 = 20;
 
-/// How many sessions write at once, and how.
+/// How many sessions write concurrently, and how.
 struct Shape {
     name: &'static str,
     sessions: usize,
@@ -34,7 +34,7 @@ struct Shape {
 enum Through {
     Socket,
     PgBouncer,
-    /// Two servers of filrouge on one database, the sessions divided between them.
+    /// Two servers of filrouge on one database, each with half of the sessions.
     TwoServers,
 }
 
@@ -94,11 +94,11 @@ const fn shape(name: &'static str, sessions: usize, way: Way, through: Through) 
     }
 }
 
-/// How many of [`LIMITS`] do all that the product does.
+/// The number of [`LIMITS`] that do everything the product does.
 const SAME: usize = 3;
 
-/// What pgbench runs, by one client and by 32. Of those that read what the product reads,
-/// the best counts.
+/// The scripts that pgbench runs, with one client and with 32. The limit is the best of those that read what the product
+/// reads.
 const LIMITS: [(Keep, &str); 4] = [
     (
         Keep::Unlocked,
@@ -109,7 +109,7 @@ const LIMITS: [(Keep, &str); 4] = [
     (Keep::Writes, "only what writes, without pg_notify"),
 ];
 
-/// The limits' series: each by one client and by 32, and one client that commits groups of 32.
+/// The limits' series: each with one client and with 32, and one client that commits groups of 32.
 struct Limits {
     scripts: Vec<Script>,
     one: Vec<Series>,
@@ -119,7 +119,7 @@ struct Limits {
 }
 
 impl Limits {
-    async fn of(bed: &Bed) -> Result<Self> {
+    async fn of(bed: &DurableServer) -> Result<Self> {
         let sent = capture::one_turn(bed).await?;
         let types = script::types(bed, &bed.store().name);
         let scripts = LIMITS
@@ -139,7 +139,7 @@ impl Limits {
         })
     }
 
-    fn run(&mut self, setup: &Setup, bed: &Bed, turns: Turns) -> Result<()> {
+    fn run(&mut self, setup: &Setup, bed: &DurableServer, turns: Turns) -> Result<()> {
         for (n, script) in self.scripts.iter().enumerate() {
             let leg = pgbench::run(setup, &bed.store(), script, 1, turns.one)?;
             self.one[n].legs.push(leg);
@@ -155,7 +155,7 @@ impl Limits {
     }
 }
 
-/// How many turns a session of its own, and each of many, gets.
+/// The number of turns of a single session, and of each of many.
 #[derive(Debug, Clone, Copy)]
 struct Turns {
     one: usize,
@@ -199,7 +199,7 @@ pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
         one: setup.size(2000, 8),
         many: setup.size(250, 4),
     };
-    let bed = Bed::start(setup).await?;
+    let bed = DurableServer::start(setup).await?;
     let mut limits = Limits::of(&bed).await?;
     let mut products: Vec<Series> = SHAPES.iter().map(|s| Series::new(s.name)).collect();
     for _ in 0..setup.pairs {
@@ -314,7 +314,7 @@ mod tests {
             root: std::env::temp_dir(),
             binary: None,
         };
-        let bed = Bed::start(&setup).await.unwrap();
+        let bed = DurableServer::start(&setup).await.unwrap();
         let sent = capture::one_turn(&bed).await.unwrap();
         let store = bed.store();
         let script = script::script(&sent, &script::types(&bed, &store.name), Keep::All, None);
@@ -325,7 +325,7 @@ mod tests {
             .iter()
             .zip(&before)
             .map(|(after, before)| after - before);
-        // Turns, records, commits, sessions, heads; and bytes of records, all of one turn's.
+        // Turns, records, commits, sessions and heads; and the bytes of records, all from one turn.
         let [turns, records, commits, sessions, heads, bytes] =
             <[i64; 6]>::try_from(written.collect::<Vec<_>>()).unwrap();
         assert_eq!([turns, commits, sessions, heads], [10, 10, 0, 0]);

@@ -1,4 +1,4 @@
-//! The product as a program would open it: ledger, keyring, engine, and the anchor kept up to date.
+//! The product as a program opens it: ledger, keyring, engine, and an anchor that is kept up to date.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use filrouge_engine::Caller;
 use filrouge_engine::anchor::{Anchor, AnchorKeeper};
-use filrouge_engine::scopes::{DurablePolicy, ScopeOptions, TwoScopes};
+use filrouge_engine::scopes::{DurablePolicy, TierOptions, TieredLedger};
 use filrouge_engine::{Engine, Settings, keyfile};
 use filrouge_postgres::PostgresLedger;
 use filrouge_sqlite::{Options, SqliteLedger};
@@ -23,7 +23,7 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Opens the SQLite store in `dir`; `anchored` as `filrouge serve` has it.
+    /// Opens the SQLite store in `dir`; with `anchored`, as in `filrouge serve`.
     pub(crate) async fn open(dir: &Path, anchored: bool) -> Result<Self> {
         let keyring = keyring(dir)?;
         let ledger = sqlite(dir, &keyring)?;
@@ -34,20 +34,20 @@ impl Product {
         Ok(Self::over(ledger, Arc::new(SystemClock), keeper))
     }
 
-    /// Opens the SQLite store in `dir` with a hot store in front, as `filrouge serve` has it.
+    /// Opens the SQLite store in `dir` with a hot store in front, as in `filrouge serve`.
     pub(crate) async fn open_in_front(
         dir: &Path,
         hot: Arc<dyn HotStore>,
         durable: DurablePolicy,
-    ) -> Result<(Self, Arc<TwoScopes>)> {
+    ) -> Result<(Self, Arc<TieredLedger>)> {
         let keyring = keyring(dir)?;
         let ledger = sqlite(dir, &keyring)?;
         let keeper = keep_anchor(dir, &ledger, keyring.clone()).await?;
-        let options = ScopeOptions {
+        let options = TierOptions {
             durable,
-            ..ScopeOptions::default()
+            ..TierOptions::default()
         };
-        let scopes = TwoScopes::new(
+        let scopes = TieredLedger::new(
             ledger,
             hot,
             keyring,
@@ -60,7 +60,7 @@ impl Product {
         Ok((product, scopes))
     }
 
-    /// Opens the store in the PostgreSQL database at `url` as `filrouge serve` has it, keyring and anchor in `dir`.
+    /// Opens the store in the PostgreSQL database at `url` as in `filrouge serve`, with keyring and anchor in `dir`.
     pub(crate) async fn open_postgres(url: &str, dir: &Path) -> Result<Self> {
         let keyring = keyring(dir)?;
         let options = filrouge_postgres::Options::new(url, keyring.clone(), Arc::new(OsEntropy))?;
@@ -87,7 +87,7 @@ impl Product {
         }
     }
 
-    /// Closes it; of an SQLite store, the WAL is copied back and cut.
+    /// Closes the store; the WAL of an SQLite store is checkpointed and truncated.
     pub(crate) async fn close(self) {
         drop(self.keeper);
         self.ledger.close().await;

@@ -1,4 +1,4 @@
-//! The limit: the same rows written and read through plain rusqlite, in three layouts.
+//! The upper bound of what filrouge can reach: writes and reads the same rows with plain rusqlite, in three layouts.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::workload::TurnText;
 
-/// How the items of a turn lie.
+/// How the items of a turn are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// One row an item, its rowid packs session and seq.
+    /// One row per item, whose rowid packs session and seq.
     Items,
-    /// One row a turn, its rowid packs session and first seq.
+    /// One row per turn, whose rowid packs session and first seq.
     Turns,
-    /// One row a turn, appended whatever the session; an index finds it by session and seq.
+    /// One row per turn, appended in commit order; an index finds it by session and seq.
     Appended,
 }
 
@@ -24,9 +24,9 @@ pub(crate) const LAYOUTS: [Layout; 3] = [Layout::Items, Layout::Turns, Layout::A
 impl Layout {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Items => "raw, packed rowid, row an item",
-            Self::Turns => "raw, packed rowid, row a turn",
-            Self::Appended => "raw, appended rowid + index, row a turn",
+            Self::Items => "raw, packed rowid, a row per item",
+            Self::Turns => "raw, packed rowid, a row per turn",
+            Self::Appended => "raw, appended rowid + index, a row per turn",
         }
     }
 }
@@ -43,7 +43,7 @@ const SCHEMA: &str = "
     CREATE TABLE record_key (session_pk INTEGER NOT NULL, first_seq INTEGER NOT NULL, record_id INTEGER NOT NULL,
         PRIMARY KEY (session_pk, first_seq)) WITHOUT ROWID;";
 
-/// A turn ready to be written.
+/// A turn that is ready to be written.
 pub(crate) struct RawTurn {
     pub(crate) session: usize,
     key: [u8; 16],
@@ -77,13 +77,13 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Opens a fresh store with the product's promises: WAL, every commit flushed.
+    /// Opens a fresh store with the product's durability: WAL, every commit flushed.
     pub(crate) fn open(path: &Path, layout: Layout) -> Result<Self> {
         let conn = Connection::open(path)?;
         conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.set_prepared_statement_cache_capacity(64);
-        // Else SQLite plans anew whenever a bound value might change the plan.
+        // Otherwise SQLite replans whenever a bound value might change the plan.
         conn.set_db_config(
             rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
             true,
@@ -97,7 +97,7 @@ impl Raw {
         Ok(())
     }
 
-    /// One turn in a commit of its own.
+    /// Writes one turn in its own commit.
     pub(crate) fn commit(&self, turn: &RawTurn) -> Result<()> {
         self.run("BEGIN IMMEDIATE")?;
         self.put(turn)?;
@@ -185,7 +185,7 @@ impl Raw {
         })
     }
 
-    /// All contents of the first session from a seq on.
+    /// All contents of the first session, starting at a seq.
     pub(crate) fn contents(&self, from: i64) -> Result<Vec<Vec<u8>>> {
         let sql = match self.layout {
             Layout::Items => {
@@ -216,10 +216,10 @@ impl Raw {
     }
 }
 
-/// A turn and where its answer goes.
+/// A turn, and the channel for its answer.
 pub(crate) type Job = (RawTurn, oneshot::Sender<()>);
 
-/// Group commit: one thread takes what waits, commits once, answers all.
+/// Group commit: one thread writes all waiting turns in one commit, then answers their senders.
 pub(crate) fn group_writer(raw: Raw, mut jobs: mpsc::Receiver<Job>) -> Result<()> {
     let mut group: Vec<Job> = Vec::with_capacity(256);
     while let Some(first) = jobs.blocking_recv() {
@@ -236,7 +236,7 @@ pub(crate) fn group_writer(raw: Raw, mut jobs: mpsc::Receiver<Job>) -> Result<()
         }
         raw.run("COMMIT")?;
         for (_, reply) in group.drain(..) {
-            // A caller that has gone wants no answer.
+            // The caller may be gone.
             let _ = reply.send(());
         }
     }

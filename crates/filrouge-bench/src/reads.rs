@@ -1,4 +1,4 @@
-//! `last20` and `readall`: one session of many turns, read warm.
+//! `last20` and `readall`: one session of many turns, read from warm caches.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -89,8 +89,8 @@ impl Stores {
         Ok(())
     }
 
-    /// Pushes the newest pages out of every connection's own cache; the kernel keeps them.
-    async fn read_whole(&self) -> Result<()> {
+    /// Evicts the newest pages from every connection's own cache; the kernel keeps them.
+    async fn read_all(&self) -> Result<()> {
         for raw in &self.raws {
             black_box(raw.contents(0)?);
         }
@@ -142,8 +142,8 @@ async fn raw_last(raw: &Raw, turns: usize) -> Result<()> {
     Ok(())
 }
 
-/// Times one call after each reading of the whole session.
-async fn after_whole<F: Future<Output = Result<()>>>(
+/// Times one call after each read of the entire session.
+async fn after_read_all<F: Future<Output = Result<()>>>(
     stores: &Stores,
     n: usize,
     call: impl Fn() -> F,
@@ -151,7 +151,7 @@ async fn after_whole<F: Future<Output = Result<()>>>(
     let mut latencies = Vec::with_capacity(n);
     let start = Instant::now();
     for _ in 0..n {
-        stores.read_whole().await?;
+        stores.read_all().await?;
         let one = Instant::now();
         call().await?;
         latencies.push(micros(one));
@@ -167,7 +167,7 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
     let mut turns = Series::new("library, last 20 finalized turns");
     let mut items = Series::new("library, last 80 items");
-    let mut cold = Series::new("raw, packed rowid, row a turn, after reading all");
+    let mut cold = Series::new("raw, packed rowid, a row per turn, after reading all");
     let mut cold_turns = Series::new("library, last 20 finalized turns, after reading all");
     for _ in 0..setup.pairs {
         for (series, raw) in limits.iter_mut().zip(&stores.raws) {
@@ -176,10 +176,10 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
                 .push(timed(calls, || raw_last(raw, newest)).await?);
         }
         cold.legs
-            .push(after_whole(&stores, 5, || raw_last(&stores.raws[1], newest)).await?);
+            .push(after_read_all(&stores, 5, || raw_last(&stores.raws[1], newest)).await?);
         cold_turns
             .legs
-            .push(after_whole(&stores, 5, || stores.last_turns(newest)).await?);
+            .push(after_read_all(&stores, 5, || stores.last_turns(newest)).await?);
         turns
             .legs
             .push(timed(calls, || stores.last_turns(newest)).await?);
@@ -214,14 +214,14 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
             "µs",
         ),
         Line::series(
-            "last 20 turns against a row an item, p50",
+            "last 20 turns against a row per item, p50",
             (&turns, &limits[0]),
             |l| l.p50,
             Target::Shown,
             "µs",
         ),
         Line::series(
-            "last 80 items against a row an item, p50",
+            "last 80 items against a row per item, p50",
             (&items, &limits[0]),
             |l| l.p50,
             Target::Shown,

@@ -1,4 +1,4 @@
-//! What is printed: ratios first, then the medians behind them.
+//! The printed report: ratios first, then the medians.
 
 use std::fs;
 use std::io::Write;
@@ -8,15 +8,15 @@ use serde::Serialize;
 
 use crate::stats::{Leg, Series, median};
 
-/// On which side of the target a ratio has to lie.
+/// A target, with the side on which a value must be.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
-    /// Not above.
+    /// The value must not be above this.
     AtMost(f64),
-    /// Not below.
+    /// The value must not be below this.
     AtLeast(f64),
-    /// Told, not judged.
+    /// The value is reported without a target.
     Shown,
 }
 
@@ -44,24 +44,24 @@ impl std::fmt::Display for Target {
 /// One comparison of the product with its limit.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Line {
-    /// What is compared.
+    /// The compared quantity.
     pub(crate) what: String,
     /// The median of the pairs' ratios (product / limit), or a plain number.
     pub(crate) ratio: f64,
-    /// The smallest and the largest pair's.
+    /// The smallest and the largest ratio of a pair.
     pub(crate) spread: (f64, f64),
-    /// What is asked for.
+    /// The target.
     pub(crate) target: Target,
-    /// Whether it is reached; absent where nothing is asked.
+    /// Whether the target is met; absent if there is none.
     pub(crate) met: Option<bool>,
     /// The product's median, with its unit.
     pub(crate) product: String,
-    /// The limit's median and what the limit is.
+    /// The limit's median, and the name of the limit.
     pub(crate) limit: String,
 }
 
 impl Line {
-    /// A comparison pair by pair.
+    /// A comparison of pairs.
     pub(crate) fn pairs(
         what: &str,
         product: &[f64],
@@ -85,7 +85,7 @@ impl Line {
         }
     }
 
-    /// One value of two series.
+    /// A comparison of one value of two series.
     pub(crate) fn series(
         what: &str,
         (product, limit): (&Series, &Series),
@@ -100,7 +100,7 @@ impl Line {
         Self::pairs(what, &product.values(of), &limit.values(of), target, shown)
     }
 
-    /// A number by itself.
+    /// A plain number.
     pub(crate) fn number(what: &str, value: f64, target: Target, product: String) -> Self {
         let met = target.met(value);
         Self {
@@ -124,9 +124,9 @@ pub(crate) struct Section {
     pub(crate) lines: Vec<Line>,
     /// All legs.
     pub(crate) series: Vec<Series>,
-    /// How it was measured, and what was seen.
+    /// How it was measured, and observations.
     pub(crate) notes: Vec<String>,
-    /// The load average of the minute before and at the end.
+    /// The load average of the last minute, before and at the end.
     pub(crate) load: (f64, f64),
 }
 

@@ -1,20 +1,19 @@
-//! `search`: what is found, what comes first, and how long it takes; over indexes, beside a look at everything.
-//! See docs/bench-search.md.
+//! `search`: recall, ranking and latency of searches over indexes, compared with a full scan. See docs/bench-search.md.
 
 mod appends;
 mod brute;
 mod change;
 mod corpora;
+mod invented;
 mod judged;
 mod ledger;
-mod made;
 mod mix;
 mod process;
 mod quality;
 mod recall;
 mod score;
+mod searchers;
 mod speed;
-mod way;
 
 use std::path::PathBuf;
 
@@ -24,22 +23,22 @@ use clap::Args;
 use crate::Setup;
 use crate::report::{Section, load_average};
 
-/// Which parts are run; all, if none is named.
+/// The parts to run; all, if none is named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Parts {
     /// The judged queries: nDCG@10, recall@10 and MRR by words, by meaning and by both
     #[arg(long)]
     quality: bool,
-    /// Everything that is there is found: with an index, with half of one, without
+    /// Recall of everything stored: with an index, with half of one, without
     #[arg(long)]
     recall: bool,
-    /// Histories of 40,000 and 200,000 parts: searches, build, update, size, the cold process
+    /// Histories of 40,000 and 200,000 parts: searches, build, update, size, a cold process
     #[arg(long)]
     speed: bool,
     /// The same contents in a ledger: searches in process and over HTTP, appends with and without an index
     #[arg(long)]
     ledger: bool,
-    /// The folder of MiniLM's files [default: words and pieces of words are hashed instead]
+    /// The folder of MiniLM's files [default: hashes of words and pieces of words]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
 }
@@ -61,7 +60,7 @@ pub(crate) async fn search(setup: &Setup, parts: &Parts) -> Result<Section> {
         load: (before, before),
     };
     let all = parts.all();
-    // What blocks is kept off the runtime's own threads.
+    // Blocking work stays off the runtime's own threads.
     tokio::task::block_in_place(|| {
         if all || parts.quality {
             quality::measure(setup, parts.model.as_deref(), &mut section)?;

@@ -1,4 +1,4 @@
-//! `size`: bytes on disk against bytes received, of genuine histories and of synthetic turns.
+//! `size`: bytes on disk compared with bytes received, for genuine histories and for synthetic turns.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::product::Product;
 use crate::report::{Line, Section, Target, load_average};
 use crate::workload::{Turns, session};
 
-/// What is left on disk of a closed store: file, WAL and shared memory.
+/// The size of a closed store on disk: file, WAL and shared memory.
 fn on_disk(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
@@ -33,7 +33,7 @@ fn length(json: Option<&RawJson>) -> u64 {
     json.map_or(0, |j| j.as_str().len() as u64)
 }
 
-/// Content, metadata, usage and keys of an item; names of fields are not counted.
+/// Content, metadata, usage and keys of an item, without the names of fields.
 fn item_bytes(item: &ItemBody) -> u64 {
     let text = |t: Option<&str>| t.map_or(0, |t| t.len() as u64);
     length(Some(&item.parts))
@@ -48,13 +48,13 @@ fn loaded(path: &Path) -> Result<Vec<LoadedSession>> {
     let mut found = Vec::new();
     for source in opencode::open(path)? {
         let listing = source.list()?;
-        // What cannot be read is counted by the importer's own tests.
+        // Unreadable sessions are covered by the importer's own tests.
         found.extend(listing.headers.iter().flat_map(|h| source.load(&h.id)));
     }
     Ok(found)
 }
 
-/// Imports one session under a prefix, as `filrouge import` does; gives the bytes received.
+/// Imports one session under a prefix, as `filrouge import` does; returns the bytes received.
 async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Result<u64> {
     let foreign = &loaded.session;
     let id = SessionId::new(format!("{prefix}{}", foreign.id))?;

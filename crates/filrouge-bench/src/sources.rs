@@ -1,5 +1,6 @@
 //! `sources`: other programs' histories. Lists, histories, statistics and searches of a generated OpenCode history, as
-//! a tree of files and as a database, beside sqlite3's own reading and ripgrep, and the built program from a cold start.
+//! a tree of files and as a database, compared with plain sqlite3 reads and ripgrep; also the built program from a cold
+//! start.
 
 mod limit;
 mod process;
@@ -15,14 +16,14 @@ use serde::Deserialize;
 use crate::Setup;
 use crate::report::{Section, load_average};
 
-/// What `tools/gen_opencode_storage.py` says of what it has written.
+/// The contents of `truth.json`, which `tools/gen_opencode_storage.py` writes.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Truth {
     pub(crate) sessions: usize,
     pub(crate) messages: u64,
     pub(crate) parts: u64,
     pub(crate) largest: Largest,
-    /// Planted texts, with the sessions that they were put into.
+    /// Planted texts, with the sessions that contain them.
     pub(crate) needles: std::collections::BTreeMap<String, Vec<String>>,
     pub(crate) common_word: String,
 }
@@ -33,7 +34,7 @@ pub(crate) struct Largest {
     pub(crate) messages: usize,
 }
 
-/// Writes a history in one form, always the same one; `size`: sessions, messages, parts.
+/// Writes a deterministic history in one form; `size`: sessions, messages, parts.
 pub(crate) fn generate(root: &Path, form: &str, size: [usize; 3]) -> Result<Truth> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let [sessions, messages, parts] = size.map(|n| n.to_string());
@@ -49,24 +50,24 @@ pub(crate) fn generate(root: &Path, form: &str, size: [usize; 3]) -> Result<Trut
         .arg(here.join("../../tests/fixtures/opencode-sqlite/opencode.db"))
         .output()
         .context("python3")?;
-    let told = String::from_utf8_lossy(&out.stderr);
-    ensure!(out.status.success(), "{told}");
+    let reported = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "{reported}");
     Ok(serde_json::from_slice(&std::fs::read(
         root.join("truth.json"),
     )?)?)
 }
 
 /// One generated history in one form.
-struct Made {
+struct GeneratedHistory {
     root: PathBuf,
     form: &'static str,
     truth: Truth,
 }
 
-/// Memory for conversations, as `filrouge mcp` takes by default.
+/// The memory limit for conversations, as in `filrouge mcp` by default.
 const CACHE_BYTES: usize = 48 << 20;
 
-impl Made {
+impl GeneratedHistory {
     /// `times` × 400 sessions, 8,000 messages, 40,000 parts.
     fn write(setup: &Setup, dir: &Path, form: &'static str, times: usize) -> Result<Self> {
         let root = dir.join(format!("{form}-{times}"));
@@ -96,11 +97,11 @@ pub(crate) fn sources(setup: &Setup) -> Result<Section> {
     };
     let dir = setup.dir()?;
     for form in ["sqlite", "json"] {
-        let made = Made::write(setup, dir.path(), form, 1)?;
-        questions::measure(setup, &made, &mut section)?;
-        process::measure(setup, &made, &mut section)?;
-        let larger = Made::write(setup, dir.path(), form, 5)?;
-        process::memory(setup, &made, &larger, &mut section)?;
+        let history = GeneratedHistory::write(setup, dir.path(), form, 1)?;
+        questions::measure(setup, &history, &mut section)?;
+        process::measure(setup, &history, &mut section)?;
+        let larger = GeneratedHistory::write(setup, dir.path(), form, 5)?;
+        process::memory(setup, &history, &larger, &mut section)?;
         std::fs::remove_dir_all(&larger.root)?;
     }
     section.load.1 = load_average();
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_question_is_answered_and_found() {
+    fn every_query_is_answered() {
         let setup = Setup {
             quick: true,
             pairs: 1,
@@ -128,8 +129,8 @@ mod tests {
             load: (0.0, 0.0),
         };
         for form in ["sqlite", "json"] {
-            let made = Made::write(&setup, dir.path(), form, 1).unwrap();
-            questions::measure(&setup, &made, &mut section).unwrap();
+            let history = GeneratedHistory::write(&setup, dir.path(), form, 1).unwrap();
+            questions::measure(&setup, &history, &mut section).unwrap();
         }
         assert!(section.lines.len() >= 16, "{}", section.lines.len());
     }

@@ -1,11 +1,11 @@
-//! Medians, percentiles, and what one measured leg gives.
+//! Medians, percentiles, and the results of a measured leg.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// What one leg of a pair measured.
+/// The results of one leg of a pair.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Leg {
     /// Calls per second over the whole leg.
@@ -17,7 +17,7 @@ pub(crate) struct Leg {
 }
 
 impl Leg {
-    /// From the latencies of all callers and the time from the first call to the last answer.
+    /// Computes the results from the latencies of all callers, and the time from the first call to the last answer.
     pub(crate) fn new(mut micros: Vec<f64>, wall: Duration) -> Self {
         micros.sort_by(f64::total_cmp);
         let per_s = micros.len() as f64 / wall.as_secs_f64().max(1e-9);
@@ -29,7 +29,7 @@ impl Leg {
     }
 }
 
-/// The value below which a share `q` of the sorted values lies.
+/// The value at the quantile `q` of sorted values.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted
@@ -38,7 +38,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// The middle value.
+/// The median.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
@@ -53,14 +53,14 @@ pub(crate) fn micros(start: Instant) -> f64 {
 /// The same leg measured in every pair.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Series {
-    /// What was measured.
+    /// The measured operation.
     pub(crate) name: String,
-    /// One leg a pair.
+    /// One leg per pair.
     pub(crate) legs: Vec<Leg>,
 }
 
 impl Series {
-    /// An empty one.
+    /// An empty series.
     pub(crate) fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -79,12 +79,12 @@ impl Series {
     }
 }
 
-/// Processor time that a process has taken so far, seconds.
+/// The processor time that a process has used so far, in seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name before may hold anything but a line's end.
+    // The name may contain anything except a line end.
     let (_, rest) = stat.rsplit_once(") ").context("no such process")?;
-    // User and system time are the 14th and 15th of all fields; Linux counts a hundredth of a second each.
+    // User and system time are fields 14 and 15; Linux counts them in hundredths of a second.
     let ticks = rest.split(' ').skip(11).take(2).map(str::parse::<f64>);
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_value() {
+    fn median_and_quantiles_are_computed() {
         assert!((median([3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
         assert!(median([]).is_nan());
         let leg = Leg::new((1..=101).map(f64::from).collect(), Duration::from_secs(1));

@@ -1,5 +1,5 @@
 //! Long answers as providers stream them: reasoning, four calls, and a text in some two thousand pieces, each with the
-//! members around it that its provider sends.
+//! surrounding members that its provider sends.
 
 use std::fmt::Write as _;
 
@@ -10,28 +10,28 @@ use crate::workload::{Rng, Turns};
 mod openai;
 mod others;
 
-/// Pieces of the answer, of the reasoning, and of each call's arguments.
+/// The number of pieces of the answer, of the reasoning, and of each call's arguments.
 const PIECES: [usize; 3] = [2000, 200, 30];
-/// Calls.
+/// The number of calls.
 const CALLS: usize = 4;
 
 /// One streamed answer.
 pub(crate) struct Stream {
-    /// As it comes over the network.
+    /// As it arrives over the network.
     pub(crate) bytes: String,
     /// The JSON of each event.
     pub(crate) frames: Vec<String>,
 }
 
-/// What is told in pieces, each as spelled inside a JSON string.
-struct Told {
+/// The streamed pieces, each escaped as inside a JSON string.
+struct Script {
     reasoning: Vec<String>,
     answer: Vec<String>,
     calls: Vec<Vec<String>>,
     random: Rng,
 }
 
-impl Told {
+impl Script {
     fn new(seed: u64, share: usize) -> Self {
         let (mut turns, mut random) = (Turns::new(seed), Rng::new(seed));
         let [answer, reasoning, arguments] = PIECES.map(|pieces| (pieces / share).max(2));
@@ -49,7 +49,7 @@ impl Told {
         }
     }
 
-    /// What makes the lengths of events tell nothing.
+    /// Padding that hides the lengths of events.
     fn padding(&mut self) -> String {
         let signs = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
         let length = 1 + self.random.below(16);
@@ -58,7 +58,7 @@ impl Told {
     }
 }
 
-/// A text in pieces of one to six tokens of about four letters, with the escapes and accents that texts have.
+/// A text in pieces of one to six tokens of about four letters, with escapes and accents as in real texts.
 fn cut(turns: &mut Turns, random: &mut Rng, pieces: usize) -> Vec<String> {
     let piece = |_| {
         let tokens = 1 + random.below(6);
@@ -76,15 +76,15 @@ fn cut(turns: &mut Turns, random: &mut Rng, pieces: usize) -> Vec<String> {
 }
 
 impl Stream {
-    /// The answer in this format; a `share`-th of it.
+    /// The answer in this format, divided by `share`.
     pub(crate) fn new(format: StreamFormat, share: usize) -> Self {
-        let told = Told::new(7, share);
+        let script = Script::new(7, share);
         let events = match format {
-            StreamFormat::OpenaiChat => openai::chat(told),
-            StreamFormat::OpenaiResponses => openai::responses(told),
-            StreamFormat::Anthropic => others::anthropic(told),
-            StreamFormat::Gemini => others::gemini(&told),
-            StreamFormat::AgUi => others::ag_ui(&told),
+            StreamFormat::OpenaiChat => openai::chat(script),
+            StreamFormat::OpenaiResponses => openai::responses(script),
+            StreamFormat::Anthropic => others::anthropic(script),
+            StreamFormat::Gemini => others::gemini(&script),
+            StreamFormat::AgUi => others::ag_ui(&script),
         };
         let named = matches!(
             format,
@@ -98,7 +98,7 @@ impl Stream {
         let mut bytes = String::new();
         for event in &events {
             if named && let Some(name) = event.split('"').nth(3) {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(bytes, "event: {name}{end}");
             }
             let _ = write!(bytes, "data: {event}{end}{end}");
@@ -132,8 +132,8 @@ mod tests {
             assert_eq!(transcript.events().1, 0, "{format}");
             let items = transcript.take_ready();
             let recorded: String = items.iter().map(|r| r.item.parts.as_str()).collect();
-            let told = Told::new(7, 50);
-            for text in [told.reasoning.concat(), told.answer.concat()] {
+            let script = Script::new(7, 50);
+            for text in [script.reasoning.concat(), script.answer.concat()] {
                 assert!(recorded.contains(&text), "{format}: {recorded}");
             }
             assert_eq!(items.len(), 2 + CALLS, "{format}");

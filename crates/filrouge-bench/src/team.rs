@@ -1,4 +1,4 @@
-//! `team`: a team's session restored and the next prompt built of it, beside its rows read and parsed.
+//! `team`: a team's session restored and the next prompt built from it, compared with reading and parsing its rows.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::report::{Line, Section, Target, load_average};
 use crate::stats::Series;
 use crate::workload::Turns;
 
-/// Bytes of a message, as agents write them.
+/// The size of a message, as agents write them.
 const MESSAGE_BYTES: usize = 600;
 
 fn member(name: &str, kind: MemberKind) -> Member {
@@ -78,7 +78,7 @@ fn message(number: i64, text: &str) -> Message {
     }
 }
 
-/// A conversation as it happens, a hand-over after each answer. Gives the session.
+/// A realistic conversation with a hand-over after each answer. Returns the session.
 async fn talk(product: &Product, count: usize) -> Result<String> {
     let options = OpenOptions::new("bench");
     let (engine, caller) = (product.engine.clone(), product.caller.clone());
@@ -103,7 +103,7 @@ async fn talk(product: &Product, count: usize) -> Result<String> {
     Ok(opened.record.session_id().to_owned())
 }
 
-/// The same items' contents as plain rows.
+/// Stores the contents of the same items as plain rows.
 async fn rows(product: &Product, id: &str, path: &Path) -> Result<Connection> {
     let raw = Connection::open(path)?;
     raw.execute_batch(
@@ -133,7 +133,7 @@ async fn rows(product: &Product, id: &str, path: &Path) -> Result<Connection> {
     Ok(raw)
 }
 
-/// All rows, each parsed, all kept.
+/// Reads and parses all rows, and keeps them.
 fn parsed(raw: &Connection) -> Result<usize> {
     let mut all = raw.prepare_cached("SELECT created_at, parts, metadata FROM item ORDER BY id")?;
     let mut rows = all.query([])?;
@@ -149,7 +149,7 @@ fn parsed(raw: &Connection) -> Result<usize> {
     Ok(black_box(kept).len())
 }
 
-/// The next prompt of a conversation that was restored.
+/// Builds the next prompt of a restored conversation.
 fn prompt(restored: Restored, count: usize) -> Result<()> {
     let messages = restored.context.messages.len();
     ensure!(messages == count, "{messages} messages");
@@ -173,7 +173,7 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
     ensure!(parsed(&raw)? >= count, "rows are missing");
     let (caller, crew) = (&product.caller, team());
 
-    let mut limit = Series::new("raw, a row an item, parsed");
+    let mut limit = Series::new("raw, a row per item, parsed");
     let mut restored = Series::new("restored, with the next prompt");
     let mut opened = Series::new("opened and closed, with the next prompt");
     let mut listed = Series::new("listed");

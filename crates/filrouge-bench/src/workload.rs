@@ -1,11 +1,11 @@
-//! The turn that is written: question 400 B, tool call about 100 B, tool result 600 B, answer 1.2 kB, of
-//! seeded pseudo-words.
+//! The turns that are written: question 400 B, tool call about 100 B, tool result 600 B, answer 1.2 kB, of seeded
+//! pseudo-words.
 
 use anyhow::{Context, Result};
 use filrouge_engine::StartTurn;
 use filrouge_types::{Channel, ItemBody, JsonText, RawJson, RequestId, Role, SessionId};
 
-/// Words that texts are made of.
+/// The number of words in the vocabulary of the texts.
 const VOCABULARY: usize = 4000;
 
 const SYLLABLES: &[&str] = &[
@@ -13,7 +13,7 @@ const SYLLABLES: &[&str] = &[
     "fen", "gor", "ix", "ju", "quan", "wy", "zet", "ha", "ne", "cor",
 ];
 
-/// Small, seeded, good enough for words (splitmix64).
+/// A small seeded generator (splitmix64), sufficient for words.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 
@@ -30,13 +30,13 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// An even draw from 0 up to `n`, which is not in it.
+    /// A uniform random number from 0 to `n`, exclusive.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 }
 
-/// The texts of one turn and its key, a random UUID as most callers make one.
+/// The texts of one turn, and its key, a random UUID as most callers use.
 #[derive(Debug, Clone)]
 pub(crate) struct TurnText {
     pub(crate) key: [u8; 16],
@@ -46,7 +46,7 @@ pub(crate) struct TurnText {
     pub(crate) answer: String,
 }
 
-/// Makes turns, always the same ones from one seed.
+/// Generates turns, always the same ones for a seed.
 pub(crate) struct Turns {
     rng: Rng,
     words: Vec<String>,
@@ -68,7 +68,7 @@ impl Turns {
         }
     }
 
-    /// Common words come more often: the square of an even draw.
+    /// Common words are more frequent: the index is the product of two uniform numbers.
     pub(crate) fn text(&mut self, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 16);
         while text.len() < bytes {
@@ -135,7 +135,7 @@ impl TurnText {
         ]
     }
 
-    /// The library's request: a whole turn in one call.
+    /// The library's request: a complete turn in one call.
     pub(crate) fn request(&self) -> Result<StartTurn> {
         let [_, call, result, _] = self.parts();
         let items = vec![
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_as_large_as_they_should_and_the_same_every_time() {
+    fn turns_have_their_sizes_and_are_deterministic() {
         let turn = Turns::new(1).one();
         assert_eq!(turn.body(), Turns::new(1).one().body());
         let [question, call, result, answer] = turn.parts().map(|p| p.len());

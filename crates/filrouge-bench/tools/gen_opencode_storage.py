@@ -6,9 +6,9 @@ fixtures have (tests/fixtures/opencode-json and opencode-sqlite).
       [--sessions 400] [--messages 8000] [--parts 40000] [--projects 12] [--seed 7]
       [--schema tests/fixtures/opencode-sqlite/opencode.db]
 
-DIR becomes a data folder as OpenCode has it: DIR/storage/... and DIR/opencode.db.
-DIR/truth.json tells what was planted: needles with the sessions that hold them,
-lineage, totals per session.  Same arguments, same bytes.
+DIR becomes a data folder in OpenCode's layout: DIR/storage/... and DIR/opencode.db.
+DIR/truth.json lists what was planted: needles with the sessions that contain them,
+lineage, totals per session.  Equal arguments give equal bytes.
 """
 import argparse, bisect, itertools, json, os, random, sqlite3
 

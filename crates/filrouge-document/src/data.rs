@@ -1,4 +1,4 @@
-//! Base64 and `data:` addresses within texts and JSON: beyond a line or two only their size is told.
+//! Replaces base64 and `data:` addresses inside texts and JSON by their size, when they exceed 200 characters.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use serde_json::value::RawValue;
 use crate::json::{string, token_length};
 use crate::{url, words};
 
-/// Longest base64 or `data:` address that is written out, in characters.
+/// The maximum length, in characters, of base64 or a `data:` address that is kept.
 const MAX: usize = 200;
 
-/// Longest web address whose tokens are left as they are, in bytes.
+/// The maximum length, in bytes, of a web address whose base64 tokens are kept.
 const MAX_ADDRESS: usize = 2_048;
 
-/// Shortest line of base64 that is broken into lines, in characters.
+/// The minimum line length, in characters, of base64 that is wrapped over several lines.
 const MIN_LINE: usize = 40;
 
-/// Members whose text is base64 whatever it looks like.
+/// Members whose text counts as base64 even if it does not look encoded.
 const NAMES: [&str; 7] = [
     "\"data\"",
     "\"file_data\"",
@@ -27,32 +27,32 @@ const NAMES: [&str; 7] = [
     "\"blob\"",
 ];
 
-/// The text with notes in place of its data.
-pub(crate) fn told(text: &str) -> Cow<'_, str> {
+/// The text, with its data replaced by notes.
+pub(crate) fn without_data(text: &str) -> Cow<'_, str> {
     replaced(text, false)
 }
 
-/// As [`told`], but pictures stay that Markdown shows as such.
-pub(crate) fn told_beside_pictures(text: &str) -> Cow<'_, str> {
+/// Like [`without_data`], but keeps pictures that Markdown shows.
+pub(crate) fn without_data_except_pictures(text: &str) -> Cow<'_, str> {
     replaced(text, true)
 }
 
-/// A JSON string's text with notes in place of its data; JSON within it is read as such.
-pub(crate) fn told_value(text: &str) -> Cow<'_, str> {
-    told_member(text, "")
+/// A JSON string's text, with its data replaced by notes; JSON within the text is treated as JSON.
+pub(crate) fn value_without_data(text: &str) -> Cow<'_, str> {
+    member_without_data(text, "")
 }
 
-/// JSON with notes in place of the data in its strings; everything else stays as written.
-pub(crate) fn told_json(json: &str) -> Cow<'_, str> {
+/// JSON, with data in its strings replaced by notes; everything else is unchanged.
+pub(crate) fn json_without_data(json: &str) -> Cow<'_, str> {
     let (mut out, mut kept, mut at, mut name) = (String::new(), 0, 0, "");
-    while let Some(step) = json.get(at..).and_then(|rest| rest.find('"')) {
-        let start = at + step;
+    while let Some(offset) = json.get(at..).and_then(|rest| rest.find('"')) {
+        let start = at + offset;
         at = start + token_length(&json[start..]);
         let token = &json[start..at];
         let is_name = json[at..].trim_start().starts_with(':');
         if token.len() > MAX
             && let Some(text) = string(token)
-            && let Cow::Owned(shown) = told_member(&text, if is_name { "" } else { name })
+            && let Cow::Owned(shown) = member_without_data(&text, if is_name { "" } else { name })
         {
             out.push_str(&json[kept..start]);
             out.push_str(&serde_json::Value::from(shown).to_string());
@@ -67,27 +67,31 @@ pub(crate) fn told_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn told_member<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
+fn member_without_data<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
     if text.len() <= MAX {
         return Cow::Borrowed(text);
     }
     if address_end(text.as_bytes(), 0).is_some() && !text.contains([' ', '\n']) {
         return Cow::Owned(note(text));
     }
-    if is_whole(text.trim(), NAMES.contains(&name)) {
+    if is_base64(text.trim(), NAMES.contains(&name)) {
         return Cow::Owned(note(text.trim()));
     }
     let is_json = text.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(text).is_ok();
-    if is_json { told_json(text) } else { told(text) }
+    if is_json {
+        json_without_data(text)
+    } else {
+        without_data(text)
+    }
 }
 
-/// Whether a text is base64 from end to end; one of an unknown member has to look like it.
-fn is_whole(text: &str, named: bool) -> bool {
+/// Whether an entire text is base64. The text of a member that is not in `NAMES` must also look encoded.
+fn is_base64(text: &str, named: bool) -> bool {
     let body = text.trim_end_matches('=');
     let (mut seen, mut hex) = ([false; 256], true);
     for byte in body.bytes() {
         let broken = named && matches!(byte, b'\n' | b'\r');
-        if !is_sign(byte) && !broken {
+        if !is_base64_char(byte) && !broken {
             return false;
         }
         seen[usize::from(byte)] = true;
@@ -103,7 +107,7 @@ fn replaced(text: &str, pictures: bool) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let (mut out, mut kept, mut at) = (String::new(), 0, 0);
     while text.len() > MAX && at < bytes.len() {
-        if !is_sign(bytes[at]) {
+        if !is_base64_char(bytes[at]) {
             at += 1;
             continue;
         }
@@ -131,7 +135,7 @@ fn replaced(text: &str, pictures: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// What is said of data: the type if its address tells it, and how much text it is.
+/// The note that replaces data: its type, if its address names one, and its size as text.
 fn note(data: &str) -> String {
     let size = words::size(data.len());
     match url::media_type(data) {
@@ -142,16 +146,19 @@ fn note(data: &str) -> String {
     }
 }
 
-const fn is_sign(byte: u8) -> bool {
+const fn is_base64_char(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
 fn line_end(bytes: &[u8], at: usize) -> usize {
-    let signs = bytes[at..].iter().take_while(|b| is_sign(**b)).count();
+    let signs = bytes[at..]
+        .iter()
+        .take_while(|b| is_base64_char(**b))
+        .count();
     at + signs
 }
 
-/// The end of the base64 that begins at `at`, which may be broken into lines of one length.
+/// The end of the base64 that begins at `at`, which may be wrapped into lines of equal length.
 fn run_end(bytes: &[u8], at: usize) -> usize {
     let mut end = line_end(bytes, at);
     let width = end - at;
@@ -164,7 +171,7 @@ fn run_end(bytes: &[u8], at: usize) -> usize {
         };
         let next_end = line_end(bytes, next);
         last = next_end - next;
-        // A short line is its end only with padding: it could as well be a word.
+        // A short last line must have padding: otherwise it may be a word.
         if last > width || (last < MIN_LINE && bytes.get(next_end) != Some(&b'=')) {
             break;
         }
@@ -183,7 +190,7 @@ fn address_end(bytes: &[u8], at: usize) -> Option<usize> {
     let head = bytes[at..].iter().take(MAX);
     let comma = at + head.take_while(|b| **b != b',').count();
     let in_head = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'(' | b')');
-    // Without a type the word before the comma is one of a sentence.
+    // Without a type, the text before the comma is part of a sentence.
     let is_typed = comma == at + 5 || bytes[at..comma].iter().any(|b| matches!(b, b'/' | b';'));
     if bytes.get(comma) != Some(&b',') || !is_typed || !bytes[at..comma].iter().all(in_head) {
         return None;
@@ -225,7 +232,7 @@ fn is_in_web_address(bytes: &[u8], start: usize, end: usize) -> bool {
         word.get(..scheme.len())
             .is_some_and(|w| w.eq_ignore_ascii_case(scheme))
     };
-    // The sign `/` is of the alphabet: the run itself can begin right behind the colon.
+    // `/` belongs to the base64 alphabet, so the run itself can begin right after the colon.
     web(b"https:") || web(b"http:")
 }
 
@@ -239,33 +246,36 @@ fn is_picture(text: &str, start: usize, end: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Base64 with something of every kind, of `length` characters.
+    /// Base64 of `length` characters, with letters, digits and symbols.
     fn encoded(length: usize) -> String {
         "iVBORw0KGgo/".chars().cycle().take(length).collect()
     }
 
     #[test]
-    fn data_in_texts_is_told_by_its_size() {
+    fn data_in_texts_is_replaced_by_its_size() {
         let data = encoded(300_000);
-        assert_eq!(told(&format!("a {data}== b")), "a (base64, 300 kB) b");
         assert_eq!(
-            told(&format!("![x](data:image/png;base64,{data})")),
+            without_data(&format!("a {data}== b")),
+            "a (base64, 300 kB) b"
+        );
+        assert_eq!(
+            without_data(&format!("![x](data:image/png;base64,{data})")),
             "![x]((image/png, base64, 300 kB))"
         );
         let svg = "%3Csvg".repeat(100);
         assert_eq!(
-            told(&format!("url('DATA:image/svg+xml,{svg}')")),
+            without_data(&format!("url('DATA:image/svg+xml,{svg}')")),
             "url('(image/svg+xml, data address, 619 bytes)')"
         );
         let lines = format!("{}\n", encoded(76)).repeat(5);
         assert_eq!(
-            told(&format!("$ base64 x\n{lines}$ ls")),
+            without_data(&format!("$ base64 x\n{lines}$ ls")),
             "$ base64 x\n(base64, 384 bytes)\n$ ls"
         );
     }
 
     #[test]
-    fn what_is_no_data_stays() {
+    fn text_that_is_not_data_is_kept() {
         let paths: String = (0..20)
             .map(|n| format!("docs/Ada/Notes/{}/README{n}\n", "x".repeat(30 + n)))
             .collect();
@@ -280,18 +290,18 @@ mod tests {
             "data: see below, ".repeat(30),
         ];
         for text in kept {
-            assert!(matches!(told(&text), Cow::Borrowed(_)), "{text}");
+            assert!(matches!(without_data(&text), Cow::Borrowed(_)), "{text}");
         }
-        assert!(told(&format!("https://example.org/{}", encoded(9_000))).len() < 100);
+        assert!(without_data(&format!("https://example.org/{}", encoded(9_000))).len() < 100);
     }
 
     #[test]
-    fn pictures_stay_only_where_they_are_shown() {
+    fn pictures_are_kept_only_where_they_are_shown() {
         let picture = format!("data:image/png;base64,{}", encoded(400));
         let shown = format!("![x]({picture})");
-        assert_eq!(told_beside_pictures(&shown), shown);
+        assert_eq!(without_data_except_pictures(&shown), shown);
         assert_eq!(
-            told_beside_pictures(&picture),
+            without_data_except_pictures(&picture),
             "(image/png, base64, 422 bytes)"
         );
     }
@@ -304,15 +314,18 @@ mod tests {
             "QUJD".repeat(100)
         );
         assert_eq!(
-            told_json(&json),
+            json_without_data(&json),
             format!(
                 r#"{{"data" : "(base64, 400 bytes)","n":1e400,"x":["(base64, 400 bytes)"],"y":"{plain}"}}"#
             )
         );
         let slashes = format!(r#"{{"a":"{}"}}"#, encoded(400).replace('/', "\\/"));
-        assert_eq!(told_json(&slashes), r#"{"a":"(base64, 400 bytes)"}"#);
+        assert_eq!(
+            json_without_data(&slashes),
+            r#"{"a":"(base64, 400 bytes)"}"#
+        );
         let inner = serde_json::Value::from(json.as_str()).to_string();
-        assert!(!told_json(&inner).contains("QUJDQUJD"));
-        assert!(matches!(told_json("\"torn"), Cow::Borrowed(_)));
+        assert!(!json_without_data(&inner).contains("QUJDQUJD"));
+        assert!(matches!(json_without_data("\"torn"), Cow::Borrowed(_)));
     }
 }

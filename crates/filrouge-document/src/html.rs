@@ -1,4 +1,5 @@
-//! The HTML document: one file, no script, no request; a strict policy says so to the browser as well.
+//! The HTML document: one file without scripts and requests; a strict content security policy makes the browser enforce
+//! it.
 
 mod item;
 mod page;

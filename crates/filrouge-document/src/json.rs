@@ -1,17 +1,17 @@
-//! JSON kept as text: read without loss, shown with line breaks.
+//! Decodes JSON without loss, and formats it with line breaks.
 
 use serde_json::value::RawValue;
 
-use crate::data::{told_json, told_value};
+use crate::data::{json_without_data, value_without_data};
 
 /// The text of a JSON string; `None` for any other value.
 pub(crate) fn string(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
-/// Breaks JSON into indented lines, its data told by size; names, numbers and escapes stay as written.
+/// Breaks JSON into indented lines, with its data replaced by its size; names, numbers and escapes are unchanged.
 pub(crate) fn pretty(json: &str) -> String {
-    let json = &*told_json(json);
+    let json = &*json_without_data(json);
     let mut out = String::with_capacity(json.len() + json.len() / 4);
     let mut depth = 0_usize;
     let mut rest = json;
@@ -56,11 +56,11 @@ pub(crate) fn pretty(json: &str) -> String {
     out
 }
 
-/// A call's arguments as they are read best; some providers write them as a JSON text in a string.
+/// A call's arguments in readable form; some providers write them as JSON within a string.
 pub(crate) fn arguments(json: &str) -> String {
     match string(json) {
         Some(inner) if serde_json::from_str::<&RawValue>(&inner).is_ok() => pretty(inner.trim()),
-        Some(inner) => told_value(&inner).into_owned(),
+        Some(inner) => value_without_data(&inner).into_owned(),
         None => pretty(json),
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn members_keep_order_and_doubles() {
+    fn members_keep_their_order_and_duplicates() {
         let members = Members::of(r#"{"b":1,"a":{},"b":1e999}"#).unwrap();
         let seen = [(r#""b""#, "1"), (r#""a""#, "{}"), (r#""b""#, "1e999")];
         assert_eq!(members.0, seen);

@@ -1,4 +1,4 @@
-//! The Markdown document: its headings are those of turns and items, everything else stands in blocks.
+//! The Markdown document: only turns and items have headings, and all other content is in blocks.
 
 mod inline;
 mod item;

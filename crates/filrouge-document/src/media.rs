@@ -1,14 +1,14 @@
-//! Pictures and files as the dialects of parts tell of them.
+//! Reads pictures and files in every dialect of parts.
 
 use filrouge_types::Members;
 
 use crate::part::{Kind, take, text};
 use crate::url;
 
-/// Names of the member that tells a media type.
+/// Possible names of the member with a media type.
 const TYPES: [&str; 4] = ["media_type", "mime", "mime_type", "mimeType"];
 
-/// Objects that hold what other dialects write into the part itself.
+/// Members whose value is an object with the fields that other dialects write into the part itself.
 const INNER: [&str; 3] = ["image_url", "file", "source"];
 
 /// A picture; `None` without an address or data.
@@ -36,7 +36,7 @@ fn first(from: &mut Members<'_>, names: &[&str]) -> Option<String> {
     names.iter().find_map(|n| text(from, n))
 }
 
-/// Reads the type and the address, from an inner object too; gives the name that stands in that.
+/// Reads the type and the address, which may be in an inner object. Returns the name in the inner object.
 fn read(
     from: &mut Members<'_>,
     media_type: &mut Option<String>,
@@ -54,7 +54,7 @@ fn read(
     }
     *url = address(&mut inner, media_type.as_deref());
     let name = first(&mut inner, &["name", "filename"]);
-    // The inner type says no more than which of the members is there.
+    // The inner type only names the member that has the address or data.
     take(&mut inner, "type", |v| {
         matches!(v, "\"base64\"" | "\"url\"")
     });
@@ -66,14 +66,14 @@ fn has_address(json: &str) -> bool {
     Members::of(json).is_some_and(|mut m| address(&mut m, None).is_some())
 }
 
-/// The address, made of the data where that stands alone.
+/// The address or, if a part has only data, a data URL with that data.
 fn address(from: &mut Members<'_>, media_type: Option<&str>) -> Option<String> {
-    let known = |json: &str| {
+    let is_data = |json: &str| {
         let text = crate::json::string(json);
         text.is_some_and(|t| url::is_data(&t) || url::compact(&t).is_some())
     };
     for name in ["data", "file_data"] {
-        if let Some(text) = take(from, name, known).and_then(crate::json::string) {
+        if let Some(text) = take(from, name, is_data).and_then(crate::json::string) {
             if url::is_data(&text) {
                 return Some(text);
             }
@@ -89,7 +89,7 @@ mod tests {
     use crate::part::{Kind, parts};
 
     #[test]
-    fn pictures_and_files_in_every_dialect() {
+    fn pictures_and_files_are_read_in_every_dialect() {
         for json in [
             r#"[{"type":"image_url","data":"AAAA","mime":"image/png"}]"#,
             r#"[{"type":"image","data":"AAAA","mimeType":"image/png"}]"#,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_stays_in_the_rest() {
+    fn members_without_an_address_stay_in_the_rest() {
         let json = r#"[{"type":"file","name":"a","data":"no base64","source":{"path":"x"}}]"#;
         assert_eq!(
             parts(json)[0].rest.as_deref(),

@@ -1,4 +1,4 @@
-//! The parts of an item, read as far as they are known.
+//! Parses the parts of an item; a part of an unknown type is kept as JSON.
 
 use std::borrow::Cow;
 
@@ -11,57 +11,57 @@ use crate::{media, url};
 /// One part of an item's content.
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind<'a>,
-    /// The members that `kind` does not hold, as a JSON object.
+    /// The members that `kind` does not contain, as a JSON object.
     pub(crate) rest: Option<String>,
 }
 
-/// What a part is. Texts are decoded; JSON is kept as written.
+/// The kind of a part. Texts are decoded; JSON is kept as written.
 #[derive(Debug)]
 pub(crate) enum Kind<'a> {
-    /// Words, Markdown by convention.
+    /// Text, Markdown by convention.
     Text(String),
-    /// A listing.
+    /// A listing of code.
     Code {
         language: Option<String>,
         text: String,
     },
     /// A picture.
     Image { url: String },
-    /// A file that was attached.
+    /// An attached file.
     File {
         name: Option<String>,
         media_type: Option<String>,
         url: Option<String>,
     },
-    /// A source.
+    /// A link to a source.
     Link { url: String, title: Option<String> },
     /// A model's reasoning.
     Reasoning(String),
-    /// A call of a tool.
+    /// A tool call.
     Call {
         call_id: Option<String>,
         name: String,
         args: Option<&'a str>,
     },
-    /// What the tool answered.
+    /// A tool result.
     Answer {
         call_id: Option<String>,
         ok: Option<bool>,
         latency_ms: Option<&'a str>,
         content: Option<&'a str>,
     },
-    /// What went wrong.
+    /// An error.
     Error {
         code: Option<String>,
         message: Option<String>,
         source: Option<String>,
         retryable: Option<bool>,
     },
-    /// The model would not answer.
+    /// The model's refusal to answer.
     Refusal(String),
-    /// Which items lost their content.
+    /// A redaction, with the items that lost their content.
     Redaction {
         seqs: Vec<(u64, u64)>,
         turn_id: Option<String>,
@@ -70,11 +70,11 @@ pub(crate) enum Kind<'a> {
     },
     /// The turn's new status.
     Status(String),
-    /// Anything else, as JSON.
+    /// Any other part, as JSON.
     Other(Cow<'a, str>),
 }
 
-/// Reads an item's parts; `json` has no escapes of lone surrogates ([`filrouge_types::sound_json`]).
+/// Parses an item's parts; `json` has no escapes of lone surrogates ([`filrouge_types::sound_json`]).
 pub(crate) fn parts(json: &str) -> Vec<Part<'_>> {
     let other = |json| Part {
         kind: Kind::Other(Cow::Borrowed(json)),
@@ -83,13 +83,13 @@ pub(crate) fn parts(json: &str) -> Vec<Part<'_>> {
     match serde_json::from_str::<Vec<&RawValue>>(json) {
         Ok(list) => list
             .into_iter()
-            .map(|raw| known(raw.get()).unwrap_or_else(|| other(raw.get())))
+            .map(|raw| parse_known(raw.get()).unwrap_or_else(|| other(raw.get())))
             .collect(),
         Err(_) => vec![other(json)],
     }
 }
 
-/// The parts in a tool's answer, when it is a list of parts or a picture rather than any JSON.
+/// The parts in a tool result that is a list of parts or a picture; `None` for any other JSON.
 pub(crate) fn nested(json: &str) -> Option<Vec<Part<'_>>> {
     if let Some(url) = string(json) {
         let kind = url::picture(&url).map(|p| Kind::Image { url: p.to_owned() })?;
@@ -97,7 +97,7 @@ pub(crate) fn nested(json: &str) -> Option<Vec<Part<'_>>> {
     }
     let is_image = |p: &Part<'_>| matches!(p.kind, Kind::Image { .. });
     if json.starts_with('{') {
-        return known(json).filter(is_image).map(|p| vec![p]);
+        return parse_known(json).filter(is_image).map(|p| vec![p]);
     }
     let read = parts(json);
     let tool = |p: &Part<'_>| matches!(p.kind, Kind::Call { .. } | Kind::Answer { .. });
@@ -106,7 +106,8 @@ pub(crate) fn nested(json: &str) -> Option<Vec<Part<'_>>> {
     (is_list && (!read.iter().any(opaque) || read.iter().any(is_image))).then_some(read)
 }
 
-/// Takes a member that fits. A name that stands twice has no single meaning here: both stay in the rest.
+/// Removes and returns a member if its value has the expected form. If a name occurs twice, which is ambiguous, both
+/// members are kept in the rest.
 pub(crate) fn take<'a>(
     from: &mut Members<'a>,
     name: &str,
@@ -116,7 +117,7 @@ pub(crate) fn take<'a>(
     once.then(|| from.take(name, fits)).flatten()
 }
 
-/// Takes the text of `name`, if it is one.
+/// Removes and returns the member `name` if it is a string.
 pub(crate) fn text(from: &mut Members<'_>, name: &str) -> Option<String> {
     take(from, name, |v| v.starts_with('"')).and_then(string)
 }
@@ -126,7 +127,7 @@ fn flag(from: &mut Members<'_>, name: &str) -> Option<bool> {
     Some(flag == "true")
 }
 
-/// The members that were not taken, as a JSON object.
+/// The remaining members as a JSON object; `None` when all are null.
 fn rest(members: &Members<'_>) -> Option<String> {
     if members.iter().all(|(_, v)| v == "null") {
         return None;
@@ -136,8 +137,8 @@ fn rest(members: &Members<'_>) -> Option<String> {
     Some(format!("{{{}}}", list.join(",")))
 }
 
-/// A part of a known type that has what the type needs.
-fn known(json: &str) -> Option<Part<'_>> {
+/// Parses a part; `None` unless its type is known and its required members are present.
+fn parse_known(json: &str) -> Option<Part<'_>> {
     let mut from = Members::of(json)?;
     let kind = match text(&mut from, "type")?.as_str() {
         "text" => Kind::Text(text(&mut from, "text")?),
@@ -204,7 +205,7 @@ fn error(from: &mut Members<'_>) -> Option<Kind<'static>> {
 }
 
 impl Part<'_> {
-    /// The type of an unknown part that has nothing to read: no sentence, no text.
+    /// The type of an unknown part that contains nothing to read: neither sentences nor texts.
     pub(crate) fn bookkeeping(&self) -> Option<String> {
         let Kind::Other(json) = &self.kind else {
             return None;
@@ -215,7 +216,7 @@ impl Part<'_> {
     }
 }
 
-/// Whether JSON holds words for a reader rather than names and numbers.
+/// Whether JSON contains text for a reader, not only names and numbers.
 fn has_words(value: &serde_json::Value) -> bool {
     const TEXTS: [&str; 6] = ["text", "content", "message", "prompt", "title", "summary"];
     match value {
@@ -231,16 +232,16 @@ fn has_words(value: &serde_json::Value) -> bool {
 }
 
 impl Kind<'_> {
-    /// A file's media type, unless its address tells the same.
+    /// A file's media type, unless its address names the same type.
     pub(crate) fn further_type<'t>(
-        told: Option<&'t str>,
+        declared: Option<&'t str>,
         address: Option<&str>,
     ) -> Option<&'t str> {
         let own = address.and_then(url::media_type);
-        told.filter(|t| own.is_none_or(|(kind, _)| !kind.eq_ignore_ascii_case(t.trim())))
+        declared.filter(|t| own.is_none_or(|(kind, _)| !kind.eq_ignore_ascii_case(t.trim())))
     }
 
-    /// What a file is called: its name, else the last piece of its address.
+    /// The label of a file: its name, or else the last segment of its address.
     pub(crate) fn file_label(name: Option<&str>, address: Option<&str>) -> String {
         match (name, address) {
             (Some(name), _) if !name.is_empty() => name.to_owned(),
@@ -255,11 +256,11 @@ mod tests {
     use super::*;
 
     fn one(json: &str) -> Part<'_> {
-        known(json).unwrap()
+        parse_known(json).unwrap()
     }
 
     #[test]
-    fn pictures_in_every_dialect() {
+    fn image_parts_are_read_in_every_dialect() {
         for json in [
             r#"{"type":"image_url","url":"u"}"#,
             r#"{"type":"image_url","image_url":"u"}"#,
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_kept() {
+    fn unknown_parts_are_kept() {
         for json in [
             r#"{"type":"text","text":1}"#,
             r#"{"type":"text","text":"a","text":"b"}"#,
@@ -286,7 +287,7 @@ mod tests {
             "[]",
             "7",
         ] {
-            assert!(known(json).is_none(), "{json}");
+            assert!(parse_known(json).is_none(), "{json}");
         }
         let list = format!("[{},7]", r#"{"type":"text","text":"a"}"#);
         assert!(matches!(parts(&list)[1].kind, Kind::Other(ref t) if t == "7"));
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_may_be_lists_of_parts() {
+    fn results_may_be_lists_of_parts() {
         assert!(nested(r#"[{"type":"text","text":"a"}]"#).is_some());
         for json in [
             "[]",

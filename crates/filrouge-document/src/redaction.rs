@@ -1,18 +1,18 @@
-//! When and why items lost their content.
+//! Redactions: when and why items lost their content.
 
 use filrouge_types::{Channel, Item, Timestamp, sound_json};
 
 use crate::part::{Kind, parts};
 
-/// One redaction, as its item tells it.
+/// One redaction, as its item records it.
 #[derive(Debug)]
 pub(crate) struct Redaction {
     seqs: Vec<(u64, u64)>,
-    /// When.
+    /// The time at which the content was erased.
     pub(crate) at: Timestamp,
-    /// Why.
+    /// The reason that was given.
     pub(crate) reason: Option<String>,
-    /// The seq of the item that tells it.
+    /// The seq of the item that records it.
     pub(crate) seq: u64,
 }
 
@@ -21,16 +21,17 @@ pub(crate) struct Redaction {
 pub(crate) struct Redactions(Vec<Redaction>);
 
 impl Redactions {
-    /// Reads those among the items of no turn: what a caller has written into a turn on that channel says nothing.
+    /// Reads the redactions among the items outside turns. An item of that channel within a turn was written
+    /// by a caller, so it is no evidence of a redaction.
     pub(crate) fn of(loose: &[Item]) -> Self {
-        let told = loose
+        let records = loose
             .iter()
             .filter(|i| i.body.channel == Channel::Redaction);
-        Self(told.flat_map(read).collect())
+        Self(records.flat_map(read).collect())
     }
 
-    /// The one that names `seq`.
-    pub(crate) fn naming(&self, seq: u64) -> Option<&Redaction> {
+    /// The first redaction that covers `seq`.
+    pub(crate) fn covering(&self, seq: u64) -> Option<&Redaction> {
         let covers = |r: &&Redaction| {
             r.seqs
                 .iter()

@@ -1,4 +1,4 @@
-//! The items of one turn as they are read: calls of tools together with their results.
+//! Arranges the items of one turn for a reader: tool calls together with their results.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,36 +17,36 @@ pub(crate) struct Entry<'a> {
     pub(crate) parts: Vec<Part<'a>>,
 }
 
-/// A part's place: the entry, and the part in it.
-type Place = (usize, usize);
+/// The position of a part: its entry, and the part in it.
+type PartPosition = (usize, usize);
 
-/// The entries of a turn and which results belong to which calls.
+/// The entries of a turn, and the pairs of calls and results.
 #[derive(Debug)]
 pub(crate) struct Script<'a> {
     entries: Vec<Entry<'a>>,
-    results: HashMap<Place, Place>,
-    /// The parts that stand beneath a call.
-    moved: HashSet<Place>,
-    /// By entry, how many of its parts do.
+    results: HashMap<PartPosition, PartPosition>,
+    /// The results that are shown below a call.
+    moved: HashSet<PartPosition>,
+    /// For each entry, the number of its parts in `moved`.
     moved_of: Vec<usize>,
-    /// Whether the items come in two languages.
+    /// Whether the turn has items in two languages.
     pub(crate) bilingual: bool,
-    /// The time that the turn's heading tells.
+    /// The time in the turn's heading.
     pub(crate) began: Option<Timestamp>,
 }
 
-/// A tool's result as it stands beneath its call.
+/// A tool result that is shown below its call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placed<'s, 'a> {
-    /// The item it came in.
+pub(crate) struct AttachedResult<'s, 'a> {
+    /// The item that contains the result.
     pub(crate) item: &'a Item,
     /// The part itself.
     pub(crate) part: &'s Part<'a>,
-    /// Whether this is where the item is shown, rather than one of its parts.
-    pub(crate) stands_for_item: bool,
+    /// Whether the entire item is shown here, rather than only one of its parts.
+    pub(crate) shows_complete_item: bool,
 }
 
-/// The contents of items, with what no text can hold made U+FFFD.
+/// The contents of items; lone surrogates, which no text can contain, become U+FFFD.
 pub(crate) fn contents(items: &[Item]) -> Vec<Cow<'_, str>> {
     items
         .iter()
@@ -55,7 +55,7 @@ pub(crate) fn contents(items: &[Item]) -> Vec<Cow<'_, str>> {
 }
 
 impl<'a> Script<'a> {
-    /// Reads `items`, whose contents are `contents`.
+    /// Arranges `items`, whose contents are `contents`.
     pub(crate) fn read(
         turn: Option<&Turn>,
         items: &'a [Item],
@@ -70,7 +70,7 @@ impl<'a> Script<'a> {
             })
             .collect();
         let results = pair(&entries);
-        let moved: HashSet<Place> = results.values().copied().collect();
+        let moved: HashSet<PartPosition> = results.values().copied().collect();
         let mut moved_of = vec![0; entries.len()];
         for (entry, _) in &moved {
             moved_of[*entry] += 1;
@@ -86,28 +86,28 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// The entries that are shown at their own place, with their index.
+    /// The entries that are shown at their own position, with their index.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (usize, &Entry<'a>)> {
-        let at_own_place = |(at, entry): &(usize, &Entry<'a>)| !self.stands_elsewhere(*at, entry);
+        let at_own_place = |(at, entry): &(usize, &Entry<'a>)| !self.is_shown_elsewhere(*at, entry);
         self.entries.iter().enumerate().filter(at_own_place)
     }
 
-    fn stands_elsewhere(&self, at: usize, entry: &Entry<'a>) -> bool {
+    fn is_shown_elsewhere(&self, at: usize, entry: &Entry<'a>) -> bool {
         !entry.parts.is_empty() && self.moved_of[at] == entry.parts.len()
     }
 
-    /// The parts of an entry that are shown at its place, each with the result that stands beneath it.
+    /// The parts of an entry that are shown at its position, each with the result below it.
     pub(crate) fn parts_of(
         &self,
         at: usize,
-    ) -> impl Iterator<Item = (&Part<'a>, Option<Placed<'_, 'a>>)> {
+    ) -> impl Iterator<Item = (&Part<'a>, Option<AttachedResult<'_, 'a>>)> {
         let parts = self.entries[at].parts.iter().enumerate();
         parts
             .filter(move |(i, _)| !self.moved.contains(&(at, *i)))
             .map(move |(i, part)| (part, self.result_of((at, i))))
     }
 
-    /// What an entry keeps the books of, type by type, when nothing in it is to be read.
+    /// The types of an entry's parts, if the entire entry is bookkeeping, without anything to read.
     pub(crate) fn bookkeeping(&self, at: usize) -> Option<Vec<String>> {
         let entry = &self.entries[at];
         if entry.item.body.channel != Channel::SystemNote
@@ -119,22 +119,23 @@ impl<'a> Script<'a> {
         entry.parts.iter().map(Part::bookkeeping).collect()
     }
 
-    fn result_of(&self, call: Place) -> Option<Placed<'_, 'a>> {
+    fn result_of(&self, call: PartPosition) -> Option<AttachedResult<'_, 'a>> {
         let (at, part) = *self.results.get(&call)?;
         let entry = &self.entries[at];
-        let stands_for_item = part == 0 && self.stands_elsewhere(at, entry);
-        Some(Placed {
+        let shows_complete_item = part == 0 && self.is_shown_elsewhere(at, entry);
+        Some(AttachedResult {
             item: entry.item,
             part: &entry.parts[part],
-            stands_for_item,
+            shows_complete_item,
         })
     }
 }
 
-/// A result belongs to the first unanswered call of its id before it; a second result stands alone (DESIGN §5).
-fn pair(entries: &[Entry<'_>]) -> HashMap<Place, Place> {
+/// Pairs calls with results. A result belongs to the first unanswered call of its id before it; a second result stays
+/// at its own position (DESIGN §5).
+fn pair(entries: &[Entry<'_>]) -> HashMap<PartPosition, PartPosition> {
     use crate::part::Kind::{Answer, Call};
-    let mut open: HashMap<&str, Place> = HashMap::new();
+    let mut open: HashMap<&str, PartPosition> = HashMap::new();
     let mut results = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
         for (i, part) in entry.parts.iter().enumerate() {

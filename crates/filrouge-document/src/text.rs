@@ -1,24 +1,24 @@
-//! Text as it may be shown.
+//! Makes text safe to show.
 
 use std::borrow::Cow;
 
-use crate::data::told;
+use crate::data::without_data;
 
-/// A longer text is shown as it is, without reading its Markdown.
+/// The maximum size, in bytes, of a text that is rendered as Markdown; a longer one is shown verbatim.
 pub(crate) const MAX_RICH: usize = 1 << 20;
 
-/// Tags of a text's Markdown that may lie in one another; browsers and readers nest little more.
+/// The maximum nesting depth of Markdown; browsers and readers support little more.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// The text as it may be shown: its data told by size, its control characters visible.
+/// The text as it may be shown: its data replaced by its size, its control characters visible.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    match told(text) {
+    match without_data(text) {
         Cow::Borrowed(text) => without_controls(text),
         Cow::Owned(text) => Cow::Owned(without_controls(&text).into_owned()),
     }
 }
 
-/// Makes control characters visible as U+FFFD; tabs stay, line ends become line feeds.
+/// Makes control characters visible as U+FFFD. Tabs are kept; line endings become line feeds.
 pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
     let bad = |c: char| c.is_control() && c != '\t' && c != '\n';
     // The control characters beyond ASCII begin with the byte C2 in UTF-8.
@@ -52,7 +52,7 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
     line
 }
 
-/// Whether a line opens more quotes and lists than are read; reading them takes time that grows with the square.
+/// Whether a line opens more quotes and lists than [`MAX_DEPTH`]; the time to parse them would grow quadratically.
 pub(crate) fn nests_too_deep(text: &str) -> bool {
     text.lines().any(|line| {
         let opening = |c: char| {
@@ -60,7 +60,7 @@ pub(crate) fn nests_too_deep(text: &str) -> bool {
         };
         let lead = line.find(|c| !opening(c)).unwrap_or(line.len());
         let deep = |c: &u8| matches!(c, b'>' | b'-' | b'+' | b'*' | b'.' | b')');
-        // A line of nothing but these is a rule across the page.
+        // A line of only these characters is a thematic break, not a nested list.
         let rule = |c: &u8| matches!(c, b'-' | b'*' | b' ' | b'\t');
         let is_rule = line.bytes().all(|c| rule(&c));
         let lead = &line.as_bytes()[..lead];
@@ -68,16 +68,16 @@ pub(crate) fn nests_too_deep(text: &str) -> bool {
     })
 }
 
-/// A change of direction that is open.
+/// A kind of open direction change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Embedding,
     Isolate,
 }
 
-/// Closes what the text leaves open of changes of direction and shows as U+FFFD what would close more than
-/// it opened (Unicode Standard Annex 9, X1–X8). An isolating element alone does not do: a browser ends it
-/// with the same character that text can hold, so that either could take the other's.
+/// Closes the direction changes that the text leaves open, and replaces by U+FFFD the characters that would close more
+/// than it opened (Unicode Standard Annex 9, X1–X8). An isolating element alone does not suffice: a browser ends it
+/// with the same character that text can contain, so that either could close the other's.
 pub(crate) fn balanced(text: &str) -> Cow<'_, str> {
     let changes = |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     if !text.as_bytes().contains(&0xE2) || !text.contains(changes) {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_seen() {
+    fn control_characters_become_visible() {
         assert_eq!(
             visible("a\0b\u{1b}[1m\u{7f}\u{85}"),
             "a\u{fffd}b\u{fffd}[1m\u{fffd}\u{fffd}"
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_guessed_from_openings_only() {
+    fn depth_is_estimated_from_opening_characters() {
         assert!(nests_too_deep(&">".repeat(100)));
         assert!(nests_too_deep(&format!("{}x", "- ".repeat(100))));
         assert!(nests_too_deep(&format!("a\n{}", "1. ".repeat(100))));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_end_where_they_began() {
+    fn direction_changes_end_in_the_text_that_opened_them() {
         assert_eq!(
             balanced("a\u{202E}b\u{2067}c"),
             "a\u{202E}b\u{2067}c\u{2069}\u{202C}"

@@ -1,4 +1,4 @@
-//! Which addresses may be followed, which images may be shown and what `data:` addresses hold.
+//! Decides which addresses may be followed and which images may be shown, and reads `data:` addresses.
 
 use std::borrow::Cow;
 
@@ -6,49 +6,49 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
-use crate::data::told;
+use crate::data::without_data;
 use crate::words;
 
-/// Whatever the bits are that padding leaves over.
+/// A decoder that ignores the unused bits before padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// Longest text file that is shown, in bytes.
+/// The maximum size, in bytes, of a text file whose content is shown.
 const MAX_TEXT: usize = 4 << 10;
 
-/// The scheme an address begins with, if it has one.
+/// The scheme of an address, if it has one.
 fn scheme(url: &str) -> Option<&str> {
     let end = url.find([':', '/', '?', '#'])?;
     url[end..].starts_with(':').then(|| &url[..end])
 }
 
-/// An address that may be a link of the HTML document: `http`, `https` or `mailto`.
+/// The address if it may be a link in a document: `http`, `https` or `mailto`.
 pub(crate) fn followable(url: &str) -> Option<&str> {
     let url = url.trim();
-    let known = |name: &&str| {
+    let allowed = |name: &&str| {
         scheme(url).is_some_and(|s| s.eq_ignore_ascii_case(name)) && !url.contains(char::is_control)
     };
-    let holds_data = || matches!(told(url), Cow::Owned(_));
-    (["http", "https", "mailto"].iter().any(known) && !holds_data()).then_some(url)
+    let holds_data = || matches!(without_data(url), Cow::Owned(_));
+    (["http", "https", "mailto"].iter().any(allowed) && !holds_data()).then_some(url)
 }
 
-/// Whether a link of a Markdown text may stay: one that may be followed, or a relative one.
+/// Whether a link in a Markdown text may be kept: one that may be followed, or a relative one.
 pub(crate) fn harmless(url: &str) -> bool {
     followable(url).is_some() || (!url.contains(':') && !url.contains(char::is_control))
 }
 
-/// A `data:` address of a picture that browsers only draw.
+/// The address if it is a `data:` address of a raster picture, in which browsers run no scripts.
 pub(crate) fn picture(url: &str) -> Option<&str> {
     const KINDS: [&str; 5] = ["png", "jpeg", "jpg", "gif", "webp"];
     let url = url.trim();
     let (head, data) = url.split_once(',')?;
-    let known = |kind: &&str| head.eq_ignore_ascii_case(&format!("data:image/{kind};base64"));
-    (KINDS.iter().any(known) && matches!(compact(data)?, Cow::Borrowed(_))).then_some(url)
+    let allowed = |kind: &&str| head.eq_ignore_ascii_case(&format!("data:image/{kind};base64"));
+    (KINDS.iter().any(allowed) && matches!(compact(data)?, Cow::Borrowed(_))).then_some(url)
 }
 
-/// Whether an address holds the data itself.
+/// Whether an address is a `data:` address, which contains the data itself.
 pub(crate) fn is_data(url: &str) -> bool {
     let scheme = url.trim_start().get(..5);
     scheme.is_some_and(|s| s.eq_ignore_ascii_case("data:")) && url.contains(',')
@@ -62,7 +62,7 @@ pub(crate) fn media_type(url: &str) -> Option<(&str, bool)> {
     Some((kind, words.any(|w| w.eq_ignore_ascii_case("base64"))))
 }
 
-/// Base64 of the standard alphabet with its padding (RFC 4648 §4), line ends left out; `None` for any other text.
+/// Base64 of the standard alphabet with its padding (RFC 4648 §4), without line endings; `None` for any other text.
 pub(crate) fn compact(data: &str) -> Option<Cow<'_, str>> {
     let data = match data.contains(['\r', '\n']) {
         true => Cow::Owned(data.split(['\r', '\n']).collect()),
@@ -74,7 +74,7 @@ pub(crate) fn compact(data: &str) -> Option<Cow<'_, str>> {
     (sound && body.bytes().all(sign)).then_some(data)
 }
 
-/// How many bytes a `data:` address holds.
+/// The number of bytes of data in a `data:` address.
 fn length(data: &str, base64: bool) -> usize {
     match compact(data).filter(|_| base64) {
         Some(data) => data.trim_end_matches('=').len() * 3 / 4,
@@ -82,10 +82,10 @@ fn length(data: &str, base64: bool) -> usize {
     }
 }
 
-/// The text of a text file in a base64 `data:` address, if it is short enough to stand with the words.
-pub(crate) fn small_text(url: &str, told: Option<&str>) -> Option<String> {
+/// The text of a text file in a base64 `data:` address, if it is short enough to be shown in the document.
+pub(crate) fn small_text(url: &str, declared: Option<&str>) -> Option<String> {
     let (own, base64) = media_type(url)?;
-    let kind = told.unwrap_or(own).trim().get(..5)?;
+    let kind = declared.unwrap_or(own).trim().get(..5)?;
     if !base64 || !kind.eq_ignore_ascii_case("text/") {
         return None;
     }
@@ -96,7 +96,7 @@ pub(crate) fn small_text(url: &str, told: Option<&str>) -> Option<String> {
     String::from_utf8(LENIENT.decode(&*data).ok()?).ok()
 }
 
-/// What an address is called when it cannot be a link: itself, unless it holds the data; then type and size.
+/// The label of an address that cannot be a link: the address, or type and size if it is a `data:` address.
 pub(crate) fn name(url: &str) -> String {
     let data = url.split_once(',').map(|(_, data)| data);
     match (media_type(url), data) {

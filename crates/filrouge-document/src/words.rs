@@ -1,4 +1,4 @@
-//! The words both documents use.
+//! The wording that the Markdown and HTML documents share.
 
 use filrouge_types::{Channel, Item, Members, Role, Session, Timestamp, Turn, TurnStatus};
 
@@ -10,7 +10,7 @@ pub(crate) fn title(session: &Session) -> &str {
     }
 }
 
-/// What a session is, fact by fact: the name and the value.
+/// The facts of a session: names and values.
 pub(crate) fn facts(session: &Session) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Session", session.session_id.to_string())];
     let mut add = |name, value: Option<String>| facts.extend(value.map(|v| (name, v)));
@@ -41,7 +41,7 @@ pub(crate) fn facts(session: &Session) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What an item is to a reader.
+/// The label of an item's channel.
 pub(crate) fn channel(item: &Item) -> &str {
     match &item.body.channel {
         Channel::Question => "Question",
@@ -65,7 +65,7 @@ pub(crate) fn channel(item: &Item) -> &str {
     }
 }
 
-/// Who an item comes from.
+/// The label of an item's role.
 pub(crate) const fn role(role: Role) -> &'static str {
     match role {
         Role::User => "User",
@@ -75,7 +75,7 @@ pub(crate) const fn role(role: Role) -> &'static str {
     }
 }
 
-/// Which language an item is in, told only where there are two.
+/// The label of an item's language; `None` unless the items are in two languages.
 pub(crate) fn variant(item: &Item, bilingual: bool, turn: Option<&Turn>) -> Option<&'static str> {
     if !bilingual {
         return None;
@@ -85,7 +85,7 @@ pub(crate) fn variant(item: &Item, bilingual: bool, turn: Option<&Turn>) -> Opti
     Some(item.body.variant.shown(copied))
 }
 
-/// What there is to say of a turn beside its number and status: the name and the value.
+/// The facts of a turn, without its number and status: names and values.
 pub(crate) fn turn_facts(turn: &Turn) -> Vec<(&'static str, &str)> {
     let mut facts = Vec::new();
     let mut add = |name, value| facts.extend(std::iter::zip([name], value));
@@ -96,7 +96,7 @@ pub(crate) fn turn_facts(turn: &Turn) -> Vec<(&'static str, &str)> {
     facts
 }
 
-/// What has become of a turn beside its status.
+/// The labels that supplement a turn's status.
 pub(crate) fn marks(turn: &Turn) -> Vec<&'static str> {
     let mut marks = Vec::new();
     if turn.replaced_by_turn_id.is_some() {
@@ -111,7 +111,7 @@ pub(crate) fn marks(turn: &Turn) -> Vec<&'static str> {
     marks
 }
 
-/// Whether a turn's status is worth a warning.
+/// Whether a turn's status deserves a warning.
 pub(crate) const fn is_bad(status: TurnStatus) -> bool {
     matches!(
         status,
@@ -119,7 +119,7 @@ pub(crate) const fn is_bad(status: TurnStatus) -> bool {
     )
 }
 
-/// A time to the second.
+/// A time with the precision of a second.
 pub(crate) fn moment(time: Timestamp) -> String {
     let text = time.to_string();
     match (text.get(..10), text.get(11..19), text.ends_with('Z')) {
@@ -128,14 +128,14 @@ pub(crate) fn moment(time: Timestamp) -> String {
     }
 }
 
-/// When a turn was: the first of its items' own times if all have one, else the time of recording.
+/// The time at which a turn began: the earliest of its items' own times if all have one, or else the time of recording.
 pub(crate) fn began(turn: &Turn, items: &[Item]) -> Timestamp {
     let own: Option<Vec<Timestamp>> = items.iter().map(|i| i.body.occurred_at).collect();
     own.and_then(|times| times.into_iter().min())
         .unwrap_or(turn.created_at)
 }
 
-/// How long a turn took, unless that is no tenth of a second.
+/// The duration of a turn; `None` for less than a tenth of a second.
 pub(crate) fn duration(turn: &Turn) -> Option<String> {
     let micros = turn
         .finalized_at?
@@ -143,7 +143,7 @@ pub(crate) fn duration(turn: &Turn) -> Option<String> {
         .checked_sub(turn.created_at.as_micros())?;
     let (seconds, tenths) = (micros / 1_000_000, micros / 100_000 % 10);
     Some(match seconds {
-        // A turn recorded at once tells nothing of how long it took.
+        // A turn that was recorded in one write does not show how long it took.
         _ if micros < 100_000 => return None,
         0..60 => format!("{seconds}.{tenths} s"),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -151,12 +151,12 @@ pub(crate) fn duration(turn: &Turn) -> Option<String> {
     })
 }
 
-/// A number of bytes, in units of a thousand.
+/// A size in bytes, kB or MB, with units of a thousand.
 pub(crate) fn size(bytes: usize) -> String {
     match bytes {
         1 => "1 byte".to_owned(),
         0..1_000 => format!("{bytes} bytes"),
-        // What rounds to 1000 kB is 1.0 MB.
+        // A size that rounds to 1000 kB is shown as 1.0 MB.
         1_000..999_500 => format!("{} kB", (bytes + 500) / 1_000),
         _ => format!(
             "{}.{} MB",
@@ -166,7 +166,7 @@ pub(crate) fn size(bytes: usize) -> String {
     }
 }
 
-/// Runs of seqs, as `item 9` or `items 3 to 9, 12`.
+/// Ranges of seqs, as `item 9` or `items 3 to 9, 12`.
 pub(crate) fn ranges(seqs: &[(u64, u64)]) -> String {
     let run = |(first, last): &(u64, u64)| match first == last {
         true => first.to_string(),
@@ -181,11 +181,11 @@ pub(crate) fn ranges(seqs: &[(u64, u64)]) -> String {
     )
 }
 
-/// The counts of a usage object, one after the other.
+/// The counts of a usage object, on one line.
 pub(crate) fn usage(item: &Item) -> Option<String> {
     let members = Members::of(item.body.usage.as_ref()?.as_str())?;
-    let told = members.iter().filter(|(_, v)| !matches!(*v, "null" | "{}"));
-    let list: Vec<String> = told
+    let counts = members.iter().filter(|(_, v)| !matches!(*v, "null" | "{}"));
+    let list: Vec<String> = counts
         .map(|(n, v)| format!("{} {v}", n.replace('_', " ")))
         .collect();
     (!list.is_empty()).then(|| list.join(" · "))
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_to_the_second() {
+    fn times_are_reported_to_the_second() {
         assert_eq!(
             moment(Timestamp::from_micros(1_500_000)),
             "1970-01-01 00:00:01 UTC"

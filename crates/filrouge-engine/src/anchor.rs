@@ -1,5 +1,5 @@
-//! The anchor: a small witness of the newest durable commit, kept outside the data directory, so that a store
-//! put back to an older state is found out (DESIGN §9).
+//! The anchor: a small record of the newest durable commit, kept outside the data directory, so that a store that was rolled back
+//! to an older state is detected (DESIGN §9).
 
 use std::fs::{self, File};
 use std::io;
@@ -13,9 +13,13 @@ use filrouge_store::{Domain, KeyId, Keyring, Ledger, MAC_BYTES, Position, equal_
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::keyfile::{Placing, locked, write_whole};
+use crate::keyfile::{WriteMode, locked, write_atomic};
 
-/// The anchor is at most this much behind what is durable.
+mod known;
+
+pub use known::{KnownStore, SeenStore};
+
+/// The anchor lags the newest durable commit by at most this much.
 const ADVANCE_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Serialize, Deserialize)]
@@ -28,14 +32,14 @@ struct Stored {
     mac: [u8; MAC_BYTES],
 }
 
-/// Where an anchor stands towards its store.
+/// The result of comparing an anchor with its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// There was no anchor; one was made at the store's present state.
-    Made,
-    /// The store is where the anchor says, or further on.
+pub enum AnchorState {
+    /// No anchor existed; one was created at the store's present position.
+    Created,
+    /// The store is at the anchor's position or beyond it.
     Holds,
-    /// The store is not what the anchor has seen; says how.
+    /// The store contradicts the anchor; the text says how.
     Broken(String),
 }
 
@@ -66,7 +70,7 @@ impl Anchor {
         }
     }
 
-    /// The file.
+    /// The path of the anchor's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -81,7 +85,7 @@ impl Anchor {
         self.keyring.mac(key, Domain::Anchor, &pieces)
     }
 
-    /// What the anchor has seen; `None` when there is no anchor.
+    /// The recorded position; `None` when there is no anchor.
     ///
     /// # Errors
     /// `integrity_error` when the file was changed, `key_missing` when its key is not in the keyring,
@@ -116,7 +120,7 @@ impl Anchor {
         Ok(Some(position))
     }
 
-    /// Sets the anchor to `position`, whatever it has seen before.
+    /// Sets the anchor to `position`, regardless of its old value.
     ///
     /// # Errors
     /// `store_unavailable` when it cannot be written.
@@ -134,11 +138,13 @@ impl Anchor {
         if let Some(directory) = self.path.parent() {
             fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
         }
-        // An older anchor is a weaker witness, not a wrong one: its name need not be flushed at every step.
-        write_whole(&self.path, &bytes, Placing::Soon).map_err(|e| unavailable(&self.path, &e))
+        // If a power cut restores the previous anchor, fewer rollbacks are detected but none is reported falsely. So the
+        // directory need not be flushed each time.
+        write_atomic(&self.path, &bytes, WriteMode::Unsynced)
+            .map_err(|e| unavailable(&self.path, &e))
     }
 
-    /// Moves the anchor on; never back, also when several processes do.
+    /// Advances the anchor. It never moves back, even when several processes advance it.
     ///
     /// # Errors
     /// As [`Self::read`] and [`Self::set`].
@@ -161,59 +167,62 @@ impl Anchor {
         open().map_err(|e| unavailable(&path, &e))
     }
 
-    /// Compares the store with what the anchor has seen; makes an anchor when there is none.
+    /// Compares the store with the anchor; creates an anchor when there is none.
     ///
     /// # Errors
-    /// As [`Self::read`] and [`Self::set`], and the ledger's.
-    pub async fn check(&self, ledger: &dyn Ledger) -> Result<Standing, Failure> {
-        let seen = match self.read() {
-            Ok(seen) => seen,
-            Err(e) if e.code == ErrorCode::IntegrityError => return Ok(Standing::Broken(e.detail)),
+    /// As [`Self::read`] and [`Self::set`], and the ledger's errors.
+    pub async fn check(&self, ledger: &dyn Ledger) -> Result<AnchorState, Failure> {
+        let anchored = match self.read() {
+            Ok(anchored) => anchored,
+            Err(e) if e.code == ErrorCode::IntegrityError => {
+                return Ok(AnchorState::Broken(e.detail));
+            }
             Err(e) => return Err(e),
         };
-        let Some(seen) = seen else {
+        let Some(anchored) = anchored else {
             self.advance(&ledger.position())?;
-            return Ok(Standing::Made);
+            return Ok(AnchorState::Created);
         };
-        if seen.commit_no == 0 {
-            return Ok(Standing::Holds);
+        if anchored.commit_no == 0 {
+            return Ok(AnchorState::Holds);
         }
-        let found = ledger
-            .ask(move |sight| Ok(sight.view.log(seen.commit_no - 1, 1)?.pop()))
+        let logged = ledger
+            .query(move |snapshot| Ok(snapshot.view.log(anchored.commit_no - 1, 1)?.pop()))
             .await?;
-        Ok(match found {
-            Some(row) if row.commit_no == seen.commit_no && row.link == seen.link => {
-                Standing::Holds
+        Ok(match logged {
+            Some(row) if row.commit_no == anchored.commit_no && row.link == anchored.link => {
+                AnchorState::Holds
             }
-            Some(row) if row.commit_no == seen.commit_no => Standing::Broken(format!(
-                "commit {} is not the one that the anchor has seen",
-                seen.commit_no
+            Some(row) if row.commit_no == anchored.commit_no => AnchorState::Broken(format!(
+                "commit {} is not the one that the anchor recorded",
+                anchored.commit_no
             )),
-            _ => Standing::Broken(format!(
+            _ => AnchorState::Broken(format!(
                 "the store is older than its anchor: commit {} is missing, the newest is {}",
-                seen.commit_no,
+                anchored.commit_no,
                 ledger.position().commit_no
             )),
         })
     }
 }
 
-/// Keeps an anchor close behind its ledger until it is dropped.
+/// Advances an anchor as its ledger commits, until the keeper is dropped.
 pub struct AnchorKeeper {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    failed: Arc<Mutex<Option<String>>>,
+    last_failure: Arc<Mutex<Option<String>>>,
+    unconfirmed: Option<String>,
 }
 
 impl AnchorKeeper {
-    /// Starts a thread that moves `anchor` on with `ledger`.
+    /// Starts a thread that advances `anchor` as `ledger` commits.
     ///
     /// # Errors
-    /// `store_unavailable` when there is no thread to be had.
+    /// `store_unavailable` when no thread can be started.
     pub fn start(anchor: Anchor, ledger: Arc<dyn Ledger>) -> Result<Self, Failure> {
         let (stop, stopped) = mpsc::channel();
-        let failed = Arc::new(Mutex::new(None));
-        let noted = failed.clone();
+        let last_failure = Arc::new(Mutex::new(None));
+        let shared_failure = last_failure.clone();
         let thread = std::thread::Builder::new()
             .name("filrouge-anchor".to_owned())
             .spawn(move || {
@@ -221,24 +230,26 @@ impl AnchorKeeper {
                 loop {
                     let ended =
                         stopped.recv_timeout(ADVANCE_EVERY) != Err(RecvTimeoutError::Timeout);
-                    // What grows in drafts is not chained: no witness is missed for it while more is to come.
+                    // Drafts are not chained: until the keeper stops, the anchor skips commits that hold only drafts.
                     let position = if ended {
                         ledger.position()
                     } else {
-                        ledger.witnessed()
+                        ledger.anchor_position()
                     };
                     if last != Some(position) {
-                        let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut failure = shared_failure
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner);
                         match anchor.advance(&position) {
                             Ok(()) => {
                                 last = Some(position);
-                                *noted = None;
+                                *failure = None;
                             }
                             Err(error) => {
-                                if noted.is_none() {
-                                    tracing::error!(%error, "the anchor cannot be moved on");
+                                if failure.is_none() {
+                                    tracing::error!(%error, "the anchor cannot be advanced");
                                 }
-                                *noted = Some(error.detail);
+                                *failure = Some(error.detail);
                             }
                         }
                     }
@@ -256,17 +267,27 @@ impl AnchorKeeper {
         Ok(Self {
             stop: Some(stop),
             thread: Some(thread),
-            failed,
+            last_failure,
+            unconfirmed: None,
         })
     }
 
-    /// Why the anchor could not be moved on lately, if so.
+    /// Sets why the anchor proves nothing about older states.
+    #[must_use]
+    pub fn with_unconfirmed(mut self, why: Option<String>) -> Self {
+        self.unconfirmed = why;
+        self
+    }
+
+    /// Why the last attempt to advance the anchor failed, or why the anchor proves nothing about older states; `None`
+    /// when all is well.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        self.failed
+        let failed = self
+            .last_failure
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+            .unwrap_or_else(PoisonError::into_inner);
+        failed.clone().or_else(|| self.unconfirmed.clone())
     }
 }
 
@@ -276,7 +297,7 @@ impl Drop for AnchorKeeper {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the anchor's thread ended by a panic");
+            tracing::error!("the anchor's thread panicked");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! API keys: who may call a server, for which tenant and in which role (DESIGN §8).
 //!
-//! All keys of a store are one note, so that they live and are backed up with the data they open; of a key's secret
-//! only a hash is kept.
+//! All keys of a store are in one note, so that they are stored and backed up with the data they give access to. Only a
+//! hash of a key's secret is stored.
 
 use filrouge_store::Ledger;
 use filrouge_types::{ErrorCode, Failure, IdentityId, TenantId, Timestamp};
@@ -14,17 +14,29 @@ mod text;
 
 pub use text::{ApiKeyText, PresentedKey, SecretHash};
 
-/// The note that holds the keys.
+/// The note that stores the keys.
 const NOTE: &str = "api_keys";
-/// Most bytes of the note.
+/// The note's maximum size in bytes.
 const NOTE_MAX: usize = 1 << 20;
-/// Most bytes of a key's name.
+/// The maximum length of a key's name in bytes.
 const NAME_MAX: usize = 256;
-/// How often a change is tried when others change the note at the same time.
+/// The maximum number of attempts to change the note while other writers change it.
 const ATTEMPTS: usize = 20;
 
+/// Whether the store has an API key, valid or not.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn exist(ledger: &dyn Ledger) -> Result<bool, Failure> {
+    match ledger.note(NOTE).await {
+        // Whoever uses the keys reports this.
+        Err(failure) if failure.code == ErrorCode::IntegrityError => Ok(true),
+        note => Ok(note?.is_some()),
+    }
+}
+
 filrouge_types::words!(
-    /// What a caller is to a server (DESIGN §8); what each may do is in `docs/access.md`.
+    /// A caller's role on a server (DESIGN §8); `docs/access.md` shows the permissions of each.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Role: "role" {
@@ -32,62 +44,62 @@ filrouge_types::words!(
         Service => "service",
         /// One end user.
         User => "user",
-        /// Reads the whole tenant and writes nothing.
+        /// Reads the entire tenant and writes nothing.
         Auditor => "auditor",
-        /// May do everything in the tenant.
+        /// Has every permission in the tenant.
         Admin => "admin",
     }
 );
 
-/// A key as it is kept.
+/// A key as it is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKey {
-    /// Names the key; no secret.
+    /// The key's public id.
     pub key_id: String,
     /// The hash of its secret.
     pub hash: SecretHash,
-    /// What it is called by those who look after it.
+    /// The operators' name for it.
     pub name: Option<String>,
-    /// The one tenant it opens.
+    /// The only tenant that it gives access to.
     pub tenant_id: TenantId,
-    /// What its holder is.
+    /// The role of its holder.
     pub role: Role,
-    /// The end user its holder is, for the role [`Role::User`].
+    /// The end user whom the key identifies, for the role [`Role::User`].
     pub identity_id: Option<IdentityId>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// From when on it opens nothing.
+    /// The key is invalid from this moment on.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl ApiKey {
-    /// Whether the key opens anything at `now`.
+    /// Whether the key is valid at `now`.
     #[must_use]
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 }
 
-/// A key to be made; it opens the caller's tenant.
+/// A key to create; it gives access to the caller's tenant.
 #[derive(Debug, Clone)]
 pub struct NewApiKey {
-    /// What it is called, at most 256 bytes without control characters.
+    /// The operators' name for it: at most 256 bytes without control characters.
     pub name: Option<String>,
     /// The role of its holder.
     pub role: Role,
-    /// The end user; for the role [`Role::User`] and no other.
+    /// The end user: required for the role [`Role::User`], refused for all others.
     pub identity_id: Option<IdentityId>,
-    /// From when on it opens nothing.
+    /// The key is invalid from this moment on.
     pub expires_at: Option<Timestamp>,
 }
 
-/// All keys of a store at a version of their note.
+/// All keys of a store, at one version of their note.
 #[derive(Debug, Clone, Default)]
 pub struct ApiKeys {
-    /// The note's version; 0 when there never was a key.
+    /// The note's version; 0 if no key was ever created.
     pub version: u64,
     /// The keys of all tenants, revoked ones too, oldest first.
     pub keys: Vec<ApiKey>,
@@ -104,11 +116,11 @@ async fn load(ledger: &dyn Ledger) -> Result<ApiKeys, Failure> {
         return Ok(ApiKeys::default());
     };
     let stored: Stored = serde_json::from_slice(&note.value).map_err(|e| {
-        // Where, not what: the text around it holds hashes.
-        let place = format!("line {}, column {}", e.line(), e.column());
+        // Names the position only, not the content, which contains hashes.
+        let position = format!("line {}, column {}", e.line(), e.column());
         Failure::new(
             ErrorCode::IntegrityError,
-            format!("the API keys cannot be read: {place}"),
+            format!("the API keys cannot be read: {position}"),
         )
     })?;
     Ok(ApiKeys {
@@ -145,10 +157,10 @@ impl NewApiKey {
 }
 
 impl Keys {
-    /// Makes a key. Its text is given here and never again.
+    /// Creates a key. Its text is returned only here.
     ///
     /// # Errors
-    /// `invalid`, `limit_exceeded` when the store has no room for more keys, and the ledger's.
+    /// `invalid`, `limit_exceeded` when the store has no room for more keys, and the ledger's errors.
     pub async fn create(
         &self,
         caller: &Caller,
@@ -174,14 +186,14 @@ impl Keys {
             Ok(())
         })
         .await?;
-        tracing::info!(key_id = key.key_id, role = %key.role, tenant_id = %key.tenant_id, "an API key was made");
+        tracing::info!(key_id = key.key_id, role = %key.role, tenant_id = %key.tenant_id, "an API key was created");
         Ok((key, text))
     }
 
-    /// All keys of the store: for who authenticates callers.
+    /// All keys of the store, for authentication.
     ///
     /// # Errors
-    /// The ledger's; `integrity_error` when the note holds something else.
+    /// The ledger's; `integrity_error` when the note does not hold API keys.
     pub async fn all(&self) -> Result<ApiKeys, Failure> {
         load(self.ledger.as_ref()).await
     }
@@ -197,10 +209,10 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Revokes a key for good; one that is revoked already stays as it is.
+    /// Revokes a key permanently; a key that is already revoked is not changed.
     ///
     /// # Errors
-    /// `invalid` when the tenant has no such key, and the ledger's.
+    /// `invalid` when the tenant has no such key, and the ledger's errors.
     pub async fn revoke(&self, caller: &Caller, key_id: &str) -> Result<ApiKey, Failure> {
         let tenant = &caller.scope(Permission::Administer)?.tenant;
         let now = self.clock.now();
@@ -223,7 +235,7 @@ impl Keys {
         Ok(revoked)
     }
 
-    /// Compare and set, again when somebody else was first.
+    /// Changes the keys by compare-and-set; retries when another writer was first.
     async fn change_api_keys<R>(
         &self,
         change: impl Fn(&mut Vec<ApiKey>) -> Result<R, Failure>,
@@ -238,7 +250,9 @@ impl Keys {
                     ErrorCode::LimitExceeded,
                     "the store has no room for more API keys",
                 )
-                .with_hint("give many end users one service key and Filrouge-Identity, or JWT"));
+                .with_hint(
+                    "let many end users share one service key with Filrouge-Identity, or use JWT",
+                ));
             }
             if self.ledger.put_note(NOTE, version, value).await? {
                 return Ok(result);
@@ -246,7 +260,7 @@ impl Keys {
         }
         Err(Failure::new(
             ErrorCode::Overloaded,
-            "others change the API keys all the time; nothing was changed",
+            "other writers changed the API keys at every attempt; nothing was changed",
         ))
     }
 }

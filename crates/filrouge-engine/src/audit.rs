@@ -1,7 +1,7 @@
-//! The audit: who said what, which tool was called with which parameters, by which agent and model, in order.
+//! The audit: an ordered list of who said what, and which agent and model called which tool with which parameters.
 //!
-//! It is read from the journal itself, verified as every read is: of one session by seq, of all by the feed of
-//! changes, whose order of commits is the only one that sessions have in common.
+//! It is read from the ledger itself, verified as every read is: one session by seq, all sessions by the change feed, because the
+//! order of commits is the only order that sessions share.
 
 use filrouge_types::{Failure, IdentityId, SessionId, Timestamp};
 
@@ -18,36 +18,36 @@ mod walk;
 pub use cursor::AuditCursor;
 pub use row::{AuditError, AuditRow};
 
-/// Which rows of the audit a page shows.
+/// The rows of the audit that a page returns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditQuery {
-    /// Only of this session, by seq.
+    /// Restricts the rows to this session, in order of seq.
     pub session_id: Option<SessionId>,
-    /// Only of turns that this end user asked; what belongs to no turn is the session's owner's.
+    /// Restricts the rows to turns of this end user; an item without a turn counts as the session owner's.
     pub identity_id: Option<IdentityId>,
-    /// Only calls of this tool, and their results.
+    /// Restricts the rows to calls of this tool and their results.
     pub tool: Option<Box<str>>,
-    /// Only what this agent has said and done.
+    /// Restricts the rows to items of this agent.
     pub agent: Option<Box<str>>,
-    /// Only what was committed at this moment or later.
+    /// Restricts the rows to items committed at this moment or later.
     pub since: Option<Timestamp>,
-    /// Only what was committed before this moment.
+    /// Restricts the rows to items committed before this moment.
     pub until: Option<Timestamp>,
-    /// Where the page begins; the beginning if there is none.
+    /// The position at which the page begins; `None` for the first page.
     pub cursor: Option<AuditCursor>,
-    /// Nothing of later commits: for who reads page after page while others write, and wants to come to an end.
+    /// Excludes later commits, so that paging ends although other callers write.
     pub up_to: Option<u64>,
-    /// At most so many rows, 1 or more.
+    /// The maximum number of rows, 1 or more.
     pub limit: usize,
 }
 
 impl AuditQuery {
-    /// Whether what was committed at this moment is asked for.
+    /// Whether the query includes items committed at this moment.
     fn covers(&self, at: Timestamp) -> bool {
         self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
     }
 
-    /// Whether some items have no row.
+    /// Whether the query filters items by more than session and time.
     const fn selects(&self) -> bool {
         self.identity_id.is_some() || self.tool.is_some() || self.agent.is_some()
     }
@@ -58,32 +58,30 @@ impl AuditQuery {
 pub struct AuditPage {
     /// The rows.
     pub rows: Vec<AuditRow>,
-    /// Where the next page begins; `None` at the end.
+    /// The next page's cursor; `None` at the end.
     pub next: Option<AuditCursor>,
-    /// The newest commit that there was.
+    /// The newest commit of the store.
     pub newest: u64,
 }
 
 impl Audit {
-    /// A page of the audit: with a session its items by seq, else those of all sessions in the order of commits; one
-    /// row for each item, and one for each call and result where an item holds several. An erased session has one
-    /// row, for its erasure.
+    /// A page of the audit: with a session its items by seq, otherwise those of all sessions in commit order. Each item has one
+    /// row, or one row per call and result when it holds several. An erased session has one row, for its erasure.
     ///
-    /// What one page costs is bounded: it ends at about [`filrouge_store::rows::RECORDS_BYTES`] of items, 4,096 items
-    /// or 8,192 commits looked at, and may then hold fewer rows than asked for, even none, and still have a `next`.
+    /// The cost of a page is bounded: it ends at about [`filrouge_store::rows::RECORDS_BYTES`] of items, 4,096 items or 8,192
+    /// commits examined, and may then hold fewer rows than the limit, even none, and still have a `next`.
     ///
-    /// Without a session, times are those of the commits of this store: what was taken in from elsewhere is found by
-    /// when that was. A clock that was set back by more than an hour can hide what was written meanwhile from
-    /// `since` and `until`.
+    /// Without a session, times are those of this store's commits: imported items are found by the time of their import. A clock
+    /// that was set back by more than an hour can hide items written in that time from `since` and `until`.
     ///
     /// # Errors
-    /// `session_not_found`; `invalid` for a cursor that this store never gave; `integrity_error`, `key_missing`, and
-    /// the ledger's.
+    /// `session_not_found`; `invalid` for a cursor that this store did not issue; `integrity_error`, `key_missing`, and the
+    /// ledger's.
     pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, Failure> {
         let scope = &caller.scope(Permission::Audit)?;
         let scope = scope.clone();
         self.ledger
-            .ask(move |sight| walk::page(sight, &scope, &query))
+            .query(move |snapshot| walk::page(snapshot, &scope, &query))
             .await
     }
 }

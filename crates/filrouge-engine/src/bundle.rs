@@ -1,4 +1,4 @@
-//! Bundles: one session as a file that a stranger can verify with a public key alone (DESIGN §9, docs/format.md).
+//! Bundles: one session as a file that a stranger can verify with nothing but a public key (DESIGN §9, docs/format.md).
 
 mod export;
 #[cfg(test)]
@@ -15,7 +15,7 @@ pub use import::ImportedBundle;
 pub use sign::{PublicKey, PublicKeyError};
 pub use verify::{BundleReport, SignedBy, verify};
 
-/// What a bundle begins with, up to its session.
+/// The beginning of a bundle, up to its session.
 const OPENING: &str = "{\"filrouge_bundle\":1,\n\"session\":";
 const TURNS: &str = ",\n\"turns\":";
 const ITEMS: &str = ",\n\"items\":";

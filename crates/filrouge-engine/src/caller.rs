@@ -1,8 +1,8 @@
-//! The caller of a service: on whose behalf it runs, and what that permits (DESIGN §8).
+//! The caller of a service: its tenant, identity and permissions (DESIGN §8).
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Hold, SessionToken};
+use filrouge_store::command::{FencingToken, SessionToken};
 use filrouge_store::{Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, IdentityId, TenantId};
 
@@ -10,10 +10,11 @@ use crate::api_keys::Role;
 
 mod permission;
 
-use permission::Refused;
+use permission::PermissionRefused;
 pub use permission::{Holder, Needs, Permission, may};
 
-/// On whose behalf a service runs. Every service checks its permission and derives from it what the caller sees.
+/// The tenant, identity and role on whose behalf a service runs. Every service checks the caller's permission and derives its
+/// scope from it.
 #[derive(Debug, Clone)]
 pub struct Caller {
     tenant: TenantId,
@@ -21,11 +22,11 @@ pub struct Caller {
     identity: Option<IdentityId>,
     name: Option<Arc<str>>,
     token: Option<SessionToken>,
-    hold: Option<Hold>,
+    hold: Option<FencingToken>,
 }
 
 impl Caller {
-    /// A caller of `tenant`, who acts for the end user `identity`, or for none.
+    /// A caller in `tenant`, acting for the end user `identity` if there is one.
     #[must_use]
     pub const fn new(tenant: TenantId, holder: Holder, identity: Option<IdentityId>) -> Self {
         Self {
@@ -38,35 +39,35 @@ impl Caller {
         }
     }
 
-    /// The operator, who uses the command line or the library, and may do everything in the tenant.
+    /// The operator: the user of the command line or the library, with every permission in the tenant.
     #[must_use]
     pub const fn operator(tenant: TenantId) -> Self {
         Self::new(tenant, Holder::Role(Role::Admin), None)
     }
 
-    /// What a server without keys makes of a request: it acts for the end user `identity`, or for an anonymous one.
+    /// The caller of a request to a server without keys: it acts for the end user `identity`, or for an anonymous one.
     #[must_use]
     pub const fn local(tenant: TenantId, identity: Option<IdentityId>) -> Self {
         Self::new(tenant, Holder::Local, identity)
     }
 
-    /// The same caller under the name of its credentials, which holds no secret.
+    /// The same caller with the name of its credentials, which is not secret.
     #[must_use]
     pub fn with_name(mut self, name: Option<Arc<str>>) -> Self {
         self.name = name;
         self
     }
 
-    /// The same caller, who has shown the secret of an anonymous session.
+    /// The same caller, who presented the secret of an anonymous session.
     #[must_use]
     pub const fn with_token(mut self, token: Option<SessionToken>) -> Self {
         self.token = token;
         self
     }
 
-    /// The same caller, who holds the session by a lease.
+    /// The same caller, as the holder of the session's lease.
     #[must_use]
-    pub const fn with_hold(mut self, hold: Option<Hold>) -> Self {
+    pub const fn with_hold(mut self, hold: Option<FencingToken>) -> Self {
         self.hold = hold;
         self
     }
@@ -83,22 +84,22 @@ impl Caller {
         self.identity.as_ref()
     }
 
-    /// Names the caller's credentials without any secret, as rates and streams are counted: a key's id, or a token's
-    /// tenant and subject; `None` for a caller without credentials.
+    /// The name of the caller's credentials, without any secret; request rates and open streams are counted for each name. It is
+    /// a key's id, or a token's tenant and subject; `None` for a caller without credentials.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The secret of an anonymous session that the caller has shown.
+    /// The secret of an anonymous session that the caller presented.
     #[must_use]
     pub const fn token(&self) -> Option<SessionToken> {
         self.token
     }
 
-    /// The lease that the caller holds the session by.
+    /// The fence of the lease by which the caller holds the session.
     #[must_use]
-    pub const fn hold(&self) -> Option<Hold> {
+    pub const fn hold(&self) -> Option<FencingToken> {
         self.hold
     }
 
@@ -109,7 +110,7 @@ impl Caller {
         permission.check(self.holder, for_identity).is_ok()
     }
 
-    /// Whom lists are for: the whole tenant, or one end user.
+    /// The viewer for lists: the entire tenant, or one end user.
     #[must_use]
     pub fn viewer(&self) -> Viewer {
         match &self.identity {
@@ -118,7 +119,7 @@ impl Caller {
         }
     }
 
-    /// What the caller sees when it uses `permission`.
+    /// The scope of the caller when it uses `permission`.
     ///
     /// # Errors
     /// `forbidden` when it does not have the permission.
@@ -152,15 +153,15 @@ impl From<&Scope> for Caller {
     }
 }
 
-fn refusal(permission: Permission, holder: Holder, refused: Refused) -> Failure {
+fn refusal(permission: Permission, holder: Holder, refused: PermissionRefused) -> Failure {
     let (word, holder) = (permission.as_str(), holder.as_str());
     let (detail, hint) = match refused {
-        Refused::Role => (
+        PermissionRefused::Role => (
             format!("the role {holder} does not have the permission {word}"),
             "docs/access.md shows what each role may do",
         ),
-        Refused::ForIdentity => (
-            format!("the permission {word} is not given on behalf of an end user"),
+        PermissionRefused::ForIdentity => (
+            format!("the permission {word} is not granted on behalf of an end user"),
             "leave the header Filrouge-Identity out",
         ),
     };

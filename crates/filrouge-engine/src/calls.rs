@@ -1,5 +1,5 @@
-//! Live calls (DESIGN §6): one holder of a session at a time, the application's checkpoints, and going on with a session from
-//! the newest checkpoint and what came after it, wherever the next webhook lands.
+//! Live calls (DESIGN §6): one holder of a session at a time, checkpoints of the application, and resuming a session from its
+//! newest checkpoint and the items after it, on whichever server the next webhook arrives.
 
 mod checkpoint;
 mod enter;
@@ -16,7 +16,7 @@ mod words;
 
 pub use enter::{Entered, Webhook};
 pub(crate) use journal::journal;
-pub(crate) use lease::held;
+pub(crate) use lease::with_fence;
 pub use policy::CheckpointPolicy;
 pub use requests::{AcquireLease, RenewLease, ResumeSession, SaveCheckpoint};
 pub use resume::{Fallback, Resumed};

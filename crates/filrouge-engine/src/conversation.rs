@@ -1,19 +1,19 @@
-//! A whole conversation, for whoever writes it down for people.
+//! Reads an entire conversation, for exports, sources and the index.
 
 use std::collections::HashMap;
 
-use filrouge_store::read::{Loaded, Sight, in_session};
+use filrouge_store::read::{VerifiedSession, VerifiedSnapshot, in_session};
 use filrouge_store::rows::View;
 use filrouge_types::{Failure, Item, Recorded, SessionId, TurnId};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Context;
 
-/// Most bytes of contents that are held in memory for one conversation or one restored context.
+/// The maximum bytes of contents in memory for one conversation or one restored context.
 pub(crate) const CONTENTS_MAX: usize = 256 << 20;
 
 impl Context {
-    /// A whole conversation, from one consistent sight of the store.
+    /// An entire conversation, from one consistent snapshot of the store.
     ///
     /// # Errors
     /// `session_not_found`, `limit_exceeded` when its contents have more than 256 MiB, `integrity_error`.
@@ -25,29 +25,29 @@ impl Context {
         let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask_in(scope, session, move |sight| {
-                let loaded = sight.get(&viewer, &id)?;
-                in_session(&id, read(sight, loaded))
+            .query_session(scope, session, move |snapshot| {
+                let loaded = snapshot.get(&viewer, &id)?;
+                in_session(&id, read(snapshot, loaded))
             })
             .await
     }
 }
 
 pub(crate) fn read<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    loaded: Loaded,
+    snapshot: &VerifiedSnapshot<'_, V>,
+    loaded: VerifiedSession,
 ) -> Result<Recorded, Failure> {
     let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();
     let mut loose = Vec::new();
     let mut room = CONTENTS_MAX;
-    for item in sight.items_between(&loaded, 1, loaded.head.last_seq, &mut room)? {
+    for item in snapshot.items_between(&loaded, 1, loaded.head.last_seq, &mut room)? {
         match item.turn_id {
             Some(turn) => by_turn.entry(turn).or_default().push(item),
             None => loose.push(item),
         }
     }
     let mut turns = Vec::new();
-    sight.each_turn(&loaded, |turn| {
+    snapshot.each_turn(&loaded, |turn| {
         let items = by_turn.remove(&turn.turn_id).unwrap_or_default();
         turns.push((turn, items));
         Ok(())

@@ -1,16 +1,16 @@
-//! What all services share: one ledger, and what is known of its use in this process.
+//! The state that all services share: one ledger and what this process tracks about it.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use filrouge_store::command::{Command, Interrupt, Outcome, Scope, Write};
-use filrouge_store::{Durability, Entropy, Ledger, Stored};
+use filrouge_store::{CommittedWrite, Durability, Entropy, Ledger};
 use filrouge_types::{Clock, ErrorCode, Failure, Turn};
 use serde::Serialize;
 
 use crate::counters::Counters;
 use crate::following::Live;
-use crate::scopes::TwoScopes;
+use crate::scopes::TieredLedger;
 use crate::secrets::{Masked, Registry};
 use crate::settings::Settings;
 use crate::spool::Spooling;
@@ -19,7 +19,7 @@ use crate::upkeep::Indexing;
 use crate::validate::Limits;
 use crate::written::Written;
 
-/// What the services share.
+/// The shared state of the services.
 pub struct Core {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -28,28 +28,31 @@ pub struct Core {
     pub(crate) secrets: Registry,
     pub(crate) counters: Counters,
     pub(crate) index: OnceLock<Indexing>,
-    pub(crate) tiers: Option<Arc<TwoScopes>>,
+    pub(crate) tiers: Option<Arc<TieredLedger>>,
     pub(crate) spool: Option<Arc<Spooling>>,
     live: OnceLock<Live>,
 }
 
 pub(crate) fn unexpected() -> Failure {
-    Failure::new(ErrorCode::Internal, "the ledger answered another question")
+    Failure::new(
+        ErrorCode::Internal,
+        "the ledger returned the outcome of another operation",
+    )
 }
 
-/// An answer as JSON.
+/// Serializes a value as JSON.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }
 
-/// The hot store in front of a ledger and the spool behind it: what the ledger itself is made of.
-fn found(ledger: &Arc<dyn Ledger>) -> (Option<Arc<TwoScopes>>, Option<Arc<Spooling>>) {
-    let spool = as_a::<Spooling>(ledger);
-    let behind = spool.as_ref().map_or(ledger, |spool| spool.inner());
-    (as_a(behind), spool)
+/// The layers of a ledger: the hot store in front of it and the spool, where they exist.
+fn layers_of(ledger: &Arc<dyn Ledger>) -> (Option<Arc<TieredLedger>>, Option<Arc<Spooling>>) {
+    let spool = downcast::<Spooling>(ledger);
+    let inner = spool.as_ref().map_or(ledger, |spool| spool.inner());
+    (downcast(inner), spool)
 }
 
-fn as_a<T: Any + Send + Sync>(ledger: &Arc<dyn Ledger>) -> Option<Arc<T>> {
+fn downcast<T: Any + Send + Sync>(ledger: &Arc<dyn Ledger>) -> Option<Arc<T>> {
     let any: Arc<dyn Any + Send + Sync> = ledger.clone();
     any.downcast().ok()
 }
@@ -61,7 +64,7 @@ impl Core {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        let (tiers, spool) = found(&ledger);
+        let (tiers, spool) = layers_of(&ledger);
         Self {
             ledger,
             entropy,
@@ -80,26 +83,34 @@ impl Core {
         &self.settings.limits
     }
 
-    /// Wakes those who follow sessions; begins with the first of them.
+    /// The notifier of followers; the first call starts it.
     pub(crate) fn live(&self) -> &Live {
         self.live.get_or_init(|| Live::start(self.ledger.clone()))
     }
 
-    pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
-        match write.takes_away() {
+    pub(crate) async fn write(
+        &self,
+        scope: &Scope,
+        write: Write,
+    ) -> Result<CommittedWrite, Failure> {
+        match write.retracts() {
             true => self.write_and_forget(scope, write).await,
-            false => self.put(scope, write).await,
+            false => self.write_and_log(scope, write).await,
         }
     }
 
-    /// Writes, counts and reports.
-    pub(crate) async fn put(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
+    /// Writes a command, counts it and logs it.
+    pub(crate) async fn write_and_log(
+        &self,
+        scope: &Scope,
+        write: Write,
+    ) -> Result<CommittedWrite, Failure> {
         let scope = scope.clone();
         let command = Command { scope, write };
         let trace = Trace::begin(&command);
         let written = self.ledger.write(command).await;
         match &written {
-            // Its lines follow once it is durable in the ledger.
+            // A spooled write is logged when it is durable in the ledger.
             Ok(stored) if stored.durability == Durability::Spooled => {}
             Ok(stored) => trace.iter().for_each(|trace| trace.done(&stored.outcome)),
             Err(failure) => {
@@ -111,7 +122,7 @@ impl Core {
         written
     }
 
-    /// A write that answers with a turn; what was `masked` in it counts unless it is a replay.
+    /// A write that returns a turn; the credentials `masked` in it are counted unless it is a replay.
     pub(crate) async fn write_turn(
         &self,
         scope: &Scope,
@@ -129,7 +140,7 @@ impl Core {
         }
     }
 
-    /// Ends a turn as interrupted; whether that has changed it.
+    /// Interrupts a turn; returns whether that changed it.
     pub(crate) async fn interrupt_turn(
         &self,
         scope: &Scope,
@@ -142,7 +153,7 @@ impl Core {
         }
     }
 
-    /// A fingerprint as it goes to the ledger: without the keyring nobody can make it from a guessed request.
+    /// A keyed fingerprint for the ledger: without the keyring it cannot be computed from a guessed request.
     pub(crate) fn keyed(&self, fingerprint: [u8; 16]) -> [u8; 16] {
         self.ledger.keyring().request_fingerprint(&fingerprint)
     }

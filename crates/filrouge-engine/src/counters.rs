@@ -1,4 +1,4 @@
-//! What a process counts, for `/metrics`.
+//! The counters of a process, for `/metrics`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 
 use filrouge_types::ErrorCode;
 
-/// Most names that have a count of their own; more would make a metric of whatever callers send.
+/// The maximum number of names that are counted separately, so that callers cannot create arbitrarily many metrics.
 const NAMES: usize = 64;
-/// Longest name that has a count of its own, in bytes.
+/// The maximum length of such a name in bytes.
 const NAME_BYTES: usize = 64;
-/// What all others are counted under.
+/// The name under which all others are counted.
 const OTHER: &str = "other";
 
 /// A count.
@@ -22,7 +22,7 @@ impl Count {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// How many there were.
+    /// The current count.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -45,7 +45,7 @@ impl<K: Ord + Clone> Tally<K> {
         *counts.entry(key).or_default() += count;
     }
 
-    /// How many there were of each.
+    /// All counts with their keys.
     #[must_use]
     pub fn all(&self) -> Vec<(K, u64)> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,13 +54,13 @@ impl<K: Ord + Clone> Tally<K> {
 }
 
 impl Tally<String> {
-    /// Counts a name that somebody else has chosen: one that is no word, and those beyond the first, under `other`.
+    /// Counts a name that a caller chose; malformed names, and new ones beyond the first 64, count as `other`.
     pub(crate) fn add_word(&self, name: &str) {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
         let is_word = (1..=NAME_BYTES).contains(&name.len()) && name.bytes().all(plain);
         let counts = self.all();
-        let known = counts.iter().any(|(known, _)| known == name);
-        let name = if known || is_word && counts.len() < NAMES {
+        let is_counted = counts.iter().any(|(counted, _)| counted == name);
+        let name = if is_counted || is_word && counts.len() < NAMES {
             name
         } else {
             OTHER
@@ -69,47 +69,47 @@ impl Tally<String> {
     }
 }
 
-/// What this process has counted since it began. Names that callers have chosen and that are no words, and those beyond
-/// the first 64, are counted under `other`.
+/// The counts of this process since it started. Names that callers choose count as `other` when they are malformed or not among
+/// the first 64.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Members of `runtime_context` that were forgotten because they are not on the allow-list.
+    /// Members of `runtime_context` that were dropped because they are not on the allow-list.
     pub runtime_context_dropped: Count,
-    /// Writes under an identity that were refused because the session is somebody else's.
+    /// Writes under an identity that were refused because another identity owns the session.
     pub links_refused: Count,
-    /// Credentials that were masked in what was written, by shape; values of `runtime_context` under `runtime_context`.
+    /// Credentials masked in written content, by shape; those in values of `runtime_context` count as `runtime_context`.
     pub masked: Tally<&'static str>,
-    /// Credentials in writes that were refused for them, by shape.
+    /// Credentials that caused a write to be refused, by shape.
     pub refused: Tally<&'static str>,
-    /// Members of turns' metadata that did not reach the ledger because they are not on the list, by name.
+    /// Members of turns' metadata that were not recorded because they are not on the allow-list, by name.
     pub members: Tally<String>,
-    /// Items that did not reach the ledger because conversations alone are recorded, by channel.
+    /// Items that were not recorded because only conversations are recorded, by channel.
     pub items: Tally<String>,
-    /// Leases that were taken, also again by who held them.
+    /// Leases that were acquired, including renewals by their holders.
     pub leases: Count,
-    /// Leases that were waited for in vain.
+    /// Waits for a lease that timed out.
     pub lease_timeouts: Count,
-    /// Leases that somebody else held, and that were not waited for.
+    /// Requests for a lease that another holder had, without waiting.
     pub leases_refused: Count,
-    /// Events of filrouge itself that a session had no room for: it keeps the last tenth for the application.
+    /// Events of filrouge itself that did not fit the session: the last tenth of its limit is reserved for the application.
     pub events_dropped: Count,
-    /// Checkpoints that were put.
+    /// Checkpoints that were written.
     pub checkpoints: Count,
-    /// Writes that a lease has refused, by their codes: `stale_fence`, `lease_expired`, `lease_held`.
+    /// Writes that were refused because of a lease, by code: `stale_fence`, `lease_expired`, `lease_held`.
     pub writes_refused: Tally<&'static str>,
-    /// Sessions that were gone on with, by source and by what it was instead of the newest checkpoint: `none`,
-    /// `older_checkpoint`, `replay`, `trimmed`.
+    /// Sessions that were continued, by source and by what replaced the newest checkpoint: `none`, `older_checkpoint`, `replay`,
+    /// `trimmed`.
     pub resumes: Tally<(&'static str, &'static str)>,
 }
 
 impl Counters {
-    /// An event of filrouge itself was not recorded; counted when the session has no room for it.
+    /// Counts an event of filrouge itself that was not recorded, if the session had no room for it.
     pub(crate) fn event_dropped(&self, code: ErrorCode) {
         self.events_dropped
             .add(u64::from(code == ErrorCode::LimitExceeded));
     }
 
-    /// A write was refused; counted when it was a lease that did.
+    /// Counts a refused write, if a lease was the reason.
     pub(crate) fn write_refused(&self, code: ErrorCode) {
         if let ErrorCode::StaleFence | ErrorCode::LeaseExpired | ErrorCode::LeaseHeld = code {
             self.writes_refused.add(code.as_str(), 1);

@@ -1,7 +1,7 @@
-//! The exact state of a session at the moment something went wrong: what is open, what was shown, which calls wait
-//! for an answer, how turns have failed, and what is to be done about it.
+//! The exact state of a session after a failure: open turns, drafts, unanswered calls, failed turns, and what an operator can do
+//! about each.
 //!
-//! It only reads, and shows what can be read: what fails verification is told as such, beside the rest.
+//! It only reads, and shows everything that is readable; data that fails verification is marked as such.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::engine::Context;
 mod drafts;
 mod findings;
 mod items;
-mod look;
 mod report;
+mod session;
 #[cfg(test)]
 mod tests;
 
@@ -25,11 +25,11 @@ pub use report::{
 };
 
 impl Context {
-    /// The state of a session with its newest `items` items, from one consistent sight of the store.
+    /// The state of a session with its newest `items` items, from one consistent snapshot of the store.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, and the store's when it does not answer. What is not as it was
-    /// written is part of the diagnosis.
+    /// `session_not_found`, `session_erased`, and the store's when it does not answer. Data that differs from what was written is
+    /// part of the diagnosis.
     pub async fn diagnose(
         &self,
         caller: &Caller,
@@ -41,35 +41,38 @@ impl Context {
         let (viewer, id) = (scope.clone(), session.clone());
         let mut diagnosis = self
             .ledger
-            .ask_in(scope, session, move |sight| {
-                look::look(sight, &viewer, &id, now, items)
+            .query_session(scope, session, move |snapshot| {
+                session::examine(snapshot, &viewer, &id, now, items)
             })
             .await?;
         for turn in &mut diagnosis.pending {
             if let Some(recorder) = &mut turn.recorder {
-                recorder.gone = self.ledger.is_gone(&recorder.writer);
+                recorder.gone = self.ledger.has_exited(&recorder.writer);
             }
             turn.interrupted_in_ms = self.interrupted_in(turn);
         }
-        diagnosis.findings = findings::of(&diagnosis);
+        diagnosis.findings = findings::derive(&diagnosis);
         Ok(diagnosis)
     }
 
-    /// How long a turn that nobody writes to is left alone; as the sweep has it.
+    /// The time until the sweep may interrupt a turn that stays silent; `None` when it never will.
     fn interrupted_in(&self, turn: &PendingTurn) -> Option<u64> {
         if turn.status != TurnStatus::Open {
             return None;
         }
         match &turn.recorder {
             Some(recorder) if recorder.gone => Some(0),
-            Some(recorder) => Some(left(self.settings.stream_timeout, recorder.beat_age_ms)),
+            Some(recorder) => Some(remaining_ms(
+                self.settings.stream_timeout,
+                recorder.beat_age_ms,
+            )),
             None if turn.waits_for_human => None,
-            None => Some(left(self.settings.turn_timeout, turn.silent_ms)),
+            None => Some(remaining_ms(self.settings.turn_timeout, turn.silent_ms)),
         }
     }
 }
 
-fn left(timeout: Duration, silent_ms: u64) -> u64 {
+fn remaining_ms(timeout: Duration, silent_ms: u64) -> u64 {
     let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     timeout.saturating_sub(silent_ms)
 }

@@ -28,8 +28,8 @@ macro_rules! services {
             }
         )+
 
-        /// The services over one ledger. Each method takes the caller, checks its permission and fails with `forbidden`
-        /// without it; services for the process itself, [`Upkeep`] and [`IndexFeed`], take none.
+        /// The services over one ledger. Each method takes the caller, checks its permission and fails with `forbidden` without
+        /// it; the process-level services [`Upkeep`] and [`IndexFeed`] take no caller.
         pub struct Engine {
             $($(#[$doc])+ pub $field: $service,)+
             pub(crate) core: Arc<Core>,
@@ -48,38 +48,38 @@ macro_rules! services {
 }
 
 services! {
-    /// Sessions as a whole: made, listed, changed, linked, closed, verified.
+    /// Operations on sessions: create, list, change, link, close, verify.
     sessions: Sessions;
-    /// Turns and their items: started, continued, ended, replaced, imported, read.
+    /// Turns and their items: start, append, end, replace, import, read.
     turns: Turns;
-    /// Items that are recorded while they arrive: a provider's stream, an utterance.
+    /// Recording of items while they arrive: a provider's stream, an utterance.
     streams: Streams;
     /// Live calls: leases, checkpoints, resume.
     calls: Calls;
-    /// A session whole: the context for a provider, the conversation for people, the diagnosis for an operator.
+    /// An entire session: as the context for a provider, the conversation for people, the diagnosis for an operator.
     context: Context;
     /// Sessions as they grow: the change feed, the tail, a turn's end.
     following: Following;
-    /// Who said and did what, in order.
+    /// The audit: who said and did what, in order.
     audit: Audit;
     /// Redaction and erasure.
     erasure: Erasure;
-    /// API keys: who may call a server.
+    /// API keys, which authenticate the callers of a server.
     keys: Keys;
-    /// What a session amounts to, and its relatives.
+    /// Statistics of a session, and its lineage.
     stats: Stats;
-    /// Events of sessions, and the key figures that are counted from them.
+    /// Events of sessions, and the key figures computed from them.
     events: Events;
-    /// Signed sessions for strangers.
+    /// Signed sessions that strangers can verify.
     bundles: Bundles;
-    /// What commits have touched, for an index that is kept in step with the ledger.
+    /// The sessions that commits changed, for an index that follows the ledger.
     index_feed: IndexFeed;
-    /// What a process does for its store, and how the store is.
+    /// Maintenance that a process performs for its store, and the store's condition.
     upkeep: Upkeep;
 }
 
 impl Engine {
-    /// The services over `ledger`: a plain one, one with a hot store in front ([`crate::scopes::TwoScopes`]), or either of
+    /// The services over `ledger`: a plain ledger, one with a hot store in front ([`crate::scopes::TieredLedger`]), or either of
     /// them with a spool ([`crate::spool::Spooling`]).
     #[must_use]
     pub fn new(
@@ -91,28 +91,28 @@ impl Engine {
         Core::new(ledger, entropy, clock, settings).into()
     }
 
-    /// The same services with an index of what their ledger holds, which forgets what is redacted or erased, and what is
-    /// linked to another owner, before the caller is answered. Feeding it is the affair of who searches.
+    /// The same services with an index of the ledger's documents. The index drops redacted and erased documents, and those linked
+    /// to another owner, before the caller is answered. The search service feeds it.
     #[must_use]
     pub fn with_index(self, index: Arc<dyn TextIndex>) -> Self {
-        // An engine is made with one index or none.
+        // The index is set at most once, when the engine is built.
         let _ = self.core.index.set(Indexing::new(index));
         self
     }
 
-    /// The ledger, for who wires it and for feeds, which read all tenants. Wires call services.
+    /// The ledger, for the wiring of a process and for feeds, which read all tenants. Wires call services instead.
     #[must_use]
     pub fn ledger(&self) -> &dyn Ledger {
         self.core.ledger.as_ref()
     }
 
-    /// As [`Self::ledger`], to be kept.
+    /// As [`Self::ledger`], shared.
     #[must_use]
     pub fn shared_ledger(&self) -> Arc<dyn Ledger> {
         self.core.ledger.clone()
     }
 
-    /// The bounds of what is taken.
+    /// The limits on requests.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.core.settings.limits

@@ -1,8 +1,8 @@
-//! Redaction and erasure (DESIGN §9): a redaction erases contents, and who did it, when and why stays; an erasure leaves
-//! nothing of a session but its name.
+//! Redaction and erasure (DESIGN §9): a redaction erases contents and keeps the record of who redacted, when and why; an erasure
+//! leaves only a session's name.
 
 use filrouge_store::command::{
-    Erase, Erased, Outcome, Redact, Redacted, SessionFilter, Target, Viewer, Write,
+    Erase, Erased, Outcome, Redact, Redacted, RedactionTarget, SessionFilter, Viewer, Write,
 };
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp, Turn, TurnId};
 use serde::Serialize;
@@ -14,33 +14,33 @@ use crate::requests::RedactTurn;
 use crate::scopes::HotReceipt;
 use crate::written::Written;
 
-/// Sessions erased by one look at a list.
+/// The number of sessions erased per read of the list.
 const ERASED_AT_ONCE: usize = 100;
 
-/// What was erased, for whoever asked for it.
+/// The receipt of an erasure, for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErasureReceipt {
     /// The session.
     pub session_id: SessionId,
-    /// When.
+    /// When it was erased.
     pub erased_at: Timestamp,
-    /// How many items it had.
+    /// The number of items it had.
     pub items: u64,
-    /// How many turns it had.
+    /// The number of turns it had.
     pub turns: u64,
-    /// Where it was erased.
+    /// The result in each store.
     pub stores: Vec<StoreReceipt>,
 }
 
-/// One store's part in an erasure.
+/// One store's part of a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StoreReceipt {
-    /// Which store.
+    /// The store.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "ledger"))]
     pub store: &'static str,
-    /// What became of the session in it.
+    /// The result for the session in this store.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "erased"))]
     pub status: &'static str,
 }
@@ -66,12 +66,12 @@ impl ErasureReceipt {
 }
 
 impl Erasure {
-    /// Erases the contents of a turn that has ended, with all it replaced and all that replaces it. Doing it again
+    /// Erases the contents of a turn that has ended, with all versions that it replaced and that replaced it. Repeating it
     /// changes nothing.
     ///
     /// # Errors
     /// `turn_open`, `invalid` without a reason, `limit_exceeded`, `session_not_found`, `turn_not_found`,
-    /// `turn_mismatch`, `integrity_error`, and the ledger's.
+    /// `turn_mismatch`, `integrity_error`, and the ledger's errors.
     pub async fn redact_turn(
         &self,
         caller: &Caller,
@@ -79,7 +79,7 @@ impl Erasure {
         turn: TurnId,
         request: RedactTurn,
     ) -> Result<Written<Turn>, Failure> {
-        let target = Target::Turn(turn);
+        let target = RedactionTarget::Turn(turn);
         let redacted = self
             .redact(caller, session, target, &request.reason)
             .await?;
@@ -89,22 +89,22 @@ impl Erasure {
         Ok(Written::new(*turn, replayed, durability))
     }
 
-    /// Erases the contents of a turn, or of items, also of a turn that is open; gives the receipt.
+    /// Erases the contents of a turn, which may be open, or of items; returns the receipt.
     ///
     /// # Errors
-    /// `invalid` for a seq that is not there or that is a redaction or a link, and as [`Self::redact_turn`].
+    /// `invalid` for a seq that does not exist or that is a redaction or a link, and as [`Self::redact_turn`].
     pub async fn redact(
         &self,
         caller: &Caller,
         session_id: SessionId,
-        target: Target,
+        target: RedactionTarget,
         reason: &str,
     ) -> Result<Written<Redacted>, Failure> {
         let scope = &caller.scope(Permission::Redact)?;
         if reason.trim().is_empty() {
             return Err(Failure::new(
                 ErrorCode::Invalid,
-                "reason must not be empty: it tells later why something is missing",
+                "reason must not be empty: it explains later why something is missing",
             ));
         }
         self.limits().label(Some(reason), "reason")?;
@@ -137,11 +137,11 @@ impl Erasure {
         }
     }
 
-    /// Erases a session: nothing stays of it but its name, under which no session is made again. Doing it again
-    /// gives the first receipt (DESIGN §9).
+    /// Erases a session. Only its name remains, so that no session is created under it again. Repeating it returns the first
+    /// receipt (DESIGN §9).
     ///
     /// # Errors
-    /// `session_not_found`, and the ledger's.
+    /// `session_not_found`, and the ledger's errors.
     pub async fn erase(
         &self,
         caller: &Caller,
@@ -165,11 +165,11 @@ impl Erasure {
         }
     }
 
-    /// Erases all sessions of an identity, or of the whole tenant, one after the other; `each` is told of every
-    /// one. After a failure, doing it again goes on with those that are left.
+    /// Erases all sessions of an identity, or of the entire tenant, one after the other; `each` receives every receipt. After a
+    /// failure, a repeated call erases the remaining ones.
     ///
     /// # Errors
-    /// `forbidden` when it is not the operator who asks, those of `each`, and the ledger's.
+    /// `forbidden` for any caller but the operator, those of `each`, and the ledger's errors.
     pub async fn erase_all(
         &self,
         caller: &Caller,
@@ -189,7 +189,7 @@ impl Erasure {
         };
         let mut count = 0;
         loop {
-            // What was erased is not listed any more, so the first page is always the next one.
+            // An erased session is no longer listed, so the first page always contains the next ones.
             let page = self
                 .ledger
                 .sessions(scope, filter.clone(), None, ERASED_AT_ONCE);

@@ -1,4 +1,4 @@
-//! Events of sessions: counted facts, each recorded once for its key.
+//! Events of sessions: counted facts, each recorded once per key.
 
 use filrouge_store::Scope;
 use filrouge_store::command::{NewEvent, Outcome, Write};
@@ -11,11 +11,11 @@ use crate::requests::RecordEvent;
 use crate::written::Written;
 
 impl Events {
-    /// Records an event of a session, once for each key.
+    /// Records an event of a session, once per key.
     ///
     /// # Errors
-    /// `idempotency_mismatch`, `session_not_found`, `invalid`, also for a key that filrouge's own events have,
-    /// `limit_exceeded`, and the ledger's.
+    /// `idempotency_mismatch`, `session_not_found`, `invalid`, also for a key reserved for filrouge's own events,
+    /// `limit_exceeded`, and the ledger's errors.
     pub async fn record(
         &self,
         caller: &Caller,
@@ -30,10 +30,10 @@ impl Events {
         self.record_any_event(scope, session_id, request).await
     }
 
-    /// A page of a session's events in the order they were recorded, behind the one numbered `after`.
+    /// A page of a session's events in the order in which they were recorded, after event number `after`.
     ///
     /// # Errors
-    /// `session_not_found`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `integrity_error`, and the ledger's errors.
     pub async fn list(
         &self,
         caller: &Caller,
@@ -47,16 +47,16 @@ impl Events {
 }
 
 impl Core {
-    /// Tells of something that filrouge itself has seen: once for each `of` of this kind in a session.
+    /// Records an event of filrouge itself: at most one per session for each pair of `kind` and `instance`.
     pub(crate) async fn record_own_event(
         &self,
         scope: &Scope,
         session: &SessionId,
         kind: &str,
-        of: &str,
+        instance: &str,
         detail: Option<RawJson>,
     ) -> Result<(), Failure> {
-        let key = EventKey::own(kind, of)
+        let key = EventKey::own(kind, instance)
             .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
         let event = RecordEvent {
             key,
@@ -68,7 +68,7 @@ impl Core {
         Ok(())
     }
 
-    /// As [`Events::record`], also for filrouge's own events, which are told whoever holds the session.
+    /// As [`Events::record`], also for filrouge's own events, which need no lease.
     async fn record_any_event(
         &self,
         scope: &Scope,

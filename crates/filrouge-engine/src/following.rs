@@ -20,14 +20,14 @@ pub use live::Follower;
 pub(crate) use live::Live;
 pub use tail::{Tail, TailEvent};
 
-/// Commits that follow each other quicker than this cost a waiting reader one look.
-const LOOK_GAP: Duration = Duration::from_millis(25);
-/// The same for one that has looked in vain again and again: many who wait for what others do not write must not
-/// keep the store from working.
-const LOOK_GAP_MAX: Duration = Duration::from_millis(400);
+/// The pause of a waiting reader after a commit: commits within it cost only one poll.
+const POLL_GAP: Duration = Duration::from_millis(25);
+/// The longest pause, after repeated polls without news: many readers that commits of other sessions wake must not overload the
+/// store.
+const POLL_GAP_MAX: Duration = Duration::from_millis(400);
 
-/// On behalf of an end user what is theirs, otherwise the whole tenant.
-fn visible(caller: &Caller) -> Result<Scope, Failure> {
+/// The scope for changes: the end user's sessions for a caller with an identity, otherwise the entire tenant.
+fn change_scope(caller: &Caller) -> Result<Scope, Failure> {
     caller.scope(match caller.identity() {
         Some(_) => Permission::Read,
         None => Permission::ReadTenant,
@@ -35,22 +35,21 @@ fn visible(caller: &Caller) -> Result<Scope, Failure> {
 }
 
 impl Following {
-    /// A page of the change feed. On behalf of an end user it is about that user's sessions, otherwise about the whole
-    /// tenant.
+    /// A page of the change feed. On behalf of an end user it covers that user's sessions, otherwise the entire tenant.
     ///
     /// # Errors
-    /// `invalid` for a cursor that this store never gave; `integrity_error`, and the ledger's.
+    /// `invalid` for a cursor that this store did not issue; `integrity_error`, and the ledger's errors.
     pub async fn changes(
         &self,
         caller: &Caller,
         after: ChangeCursor,
         limit: usize,
     ) -> Result<ChangePage, Failure> {
-        let scope = visible(caller)?;
+        let scope = change_scope(caller)?;
         self.ledger.changes(&scope, after, limit).await
     }
 
-    /// As [`Self::changes`], once there are some; the empty page when there were none by `until`.
+    /// As [`Self::changes`], but waits until there are changes; an empty page when there are none by `until`.
     ///
     /// # Errors
     /// As [`Self::changes`].
@@ -61,13 +60,13 @@ impl Following {
         limit: usize,
         until: Instant,
     ) -> Result<ChangePage, Failure> {
-        let scope = visible(caller)?;
+        let scope = change_scope(caller)?;
         let mut commits = self.ledger.commits();
-        let mut gap = LOOK_GAP;
+        let mut gap = POLL_GAP;
         loop {
             commits.borrow_and_update();
             let page = self.ledger.changes(&scope, after, limit).await?;
-            // What others write moves the place on, so that it is looked at once.
+            // Commits of others also advance the cursor, so that they are examined once.
             after = page.next;
             if !page.data.is_empty() || Instant::now() >= until {
                 return Ok(page);
@@ -81,9 +80,9 @@ impl Following {
                     Err(_) => std::future::pending().await,
                 }
             };
-            // When the time is over there is one more look.
+            // After the deadline the feed is polled one last time.
             let _ = timeout_at(until, news).await;
-            gap = (gap * 2).min(LOOK_GAP_MAX);
+            gap = (gap * 2).min(POLL_GAP_MAX);
         }
     }
 }

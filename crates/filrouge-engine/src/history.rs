@@ -1,9 +1,9 @@
-//! Conversation history in two scopes, under the names of its contract (DESIGN §7, docs/history-contract.md): for an
-//! application that keeps history as the contract describes it.
+//! Conversation history in two scopes, under the names of its contract (DESIGN §7, docs/history-contract.md), for an application
+//! that keeps its history as the contract describes.
 //!
-//! It has no rule of its own: sessions, turns and links are those of the services. Beyond the contract a call says on
-//! whose behalf it is made: what is one identity's looks absent to everybody else (P6), and a session id alone opens
-//! nothing once it is linked.
+//! It has no rules of its own: sessions, turns and links are those of the services. Beyond the contract, each call names the
+//! identity on whose behalf it runs: an identity's history looks absent to all others (P6), and a session id alone gives no
+//! access once the session is linked.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use filrouge_types::{
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::requests::{CreateSession, FinalizeTurn, StartTurn};
-use crate::turns::{ListTurns, Told};
+use crate::turns::{ListTurns, PastTurn};
 
 #[cfg(test)]
 mod tests;
 
-/// Most turns that are given at once, as in lists (DESIGN §12).
-const MOST: usize = 500;
+/// The maximum number of turns per call, as in lists (DESIGN §12).
+const TURNS_MAX: usize = 500;
 
 /// A question and its answer, in the neutral language.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub struct QuestionAnswer {
     pub answer_neutral: String,
 }
 
-/// The history of one tenant. Over an engine whose ledger is [`filrouge_store::hot::EphemeralSessions`] it is the
-/// contract's ephemeral store; over [`crate::scopes::TwoScopes`] turns without an identity are ephemeral, those of an identity
-/// durable, and what was said before a login comes along.
+/// The history of one tenant. Over an engine whose ledger is [`filrouge_store::hot::EphemeralSessions`] it is the contract's
+/// ephemeral store. Over [`crate::scopes::TieredLedger`], turns without an identity are ephemeral and those of an identity
+/// durable; a login moves the earlier anonymous turns to the ledger.
 #[derive(Clone)]
 pub struct History {
     engine: Arc<Engine>,
@@ -53,8 +53,8 @@ impl History {
         }
     }
 
-    /// For development and tests alone: a request that is finalized without a `turn_id` is started first. Otherwise, as
-    /// in production, that is an error.
+    /// For development and tests only: finalizing a request without a `turn_id` starts it first. By default, as in production,
+    /// that is an error.
     #[must_use]
     pub const fn with_best_effort_finalize(mut self) -> Self {
         self.best_effort_finalize = true;
@@ -65,8 +65,8 @@ impl History {
         Caller::local(self.tenant.clone(), identity)
     }
 
-    /// Writes the question and returns the turn's id; makes the session when it is not there. The same session and request
-    /// return the same id, whatever else the call says: it never fails for being repeated.
+    /// Writes the question and returns the turn's id; creates the session when it does not exist. The same session and request
+    /// return the same id, whatever else the call contains: a call never fails because it is a repetition.
     ///
     /// # Errors
     /// As [`crate::Turns::start`].
@@ -81,8 +81,7 @@ impl History {
         Ok(turn.await?.turn_id)
     }
 
-    /// Writes the answer. Repeated with the same answer it changes nothing; the first one stands, and so does the time of
-    /// its commit.
+    /// Writes the answer. Repeating it with the same answer changes nothing; the first answer and its commit time remain.
     ///
     /// # Errors
     /// As [`crate::Turns::finalize`].
@@ -99,18 +98,18 @@ impl History {
         turn.await.map(drop)
     }
 
-    /// The newest finalized turns, at most `limit` and 500, oldest first; without those that were redacted or replaced.
-    /// None of a session that is not there, or no longer, or somebody else's.
+    /// The newest finalized turns, at most `limit` and 500, oldest first; without those that were redacted or replaced. Returns
+    /// none for a session that does not exist, has expired, or belongs to another identity.
     ///
     /// # Errors
-    /// `session_erased`, `integrity_error`, and the store's.
+    /// `session_erased`, `integrity_error`, and the store's errors.
     pub async fn list_recent_finalized_turns(
         &self,
         identity_id: Option<IdentityId>,
         session_id: &SessionId,
         limit: usize,
     ) -> Result<Vec<Turn>, Failure> {
-        let limit = limit.min(MOST);
+        let limit = limit.min(TURNS_MAX);
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -123,8 +122,8 @@ impl History {
         }
     }
 
-    /// What prompts are made of: questions and answers of the newest finalized turns in the neutral language, oldest
-    /// first. A question that was asked twice is there twice. A turn whose answer has no text is left out.
+    /// Question and answer pairs for prompts: of the newest finalized turns, in the neutral language, oldest first. A question
+    /// that was asked twice occurs twice. A turn whose answer has no text is left out.
     ///
     /// # Errors
     /// As [`Self::list_recent_finalized_turns`].
@@ -144,7 +143,7 @@ impl History {
         Ok(turns.await?.iter().filter_map(pair).collect())
     }
 
-    /// The newest turns, from a copy of them when one is at hand that is known to be good.
+    /// The newest turns, from the hot store's copy when one is available and valid.
     async fn newest(
         &self,
         caller: &Caller,
@@ -153,36 +152,36 @@ impl History {
     ) -> Result<Vec<Turn>, Failure> {
         let turns = &self.engine.turns;
         let query = page(limit, None);
-        let (mut found, mut cursor) = match turns.recent(caller, session, &query).await? {
+        let (mut collected, mut cursor) = match turns.recent(caller, session, &query).await? {
             None => turns.list(caller, session, query).await?,
             Some(copy) => {
                 if let Some(as_of_seq) = copy.as_of_seq {
-                    tracing::warn!(session_id = %session, as_of_seq, "[SESSIONS][HISTORY] the ledger does not answer: turns of the hot store's copy");
+                    tracing::warn!(session_id = %session, as_of_seq, "[SESSIONS][HISTORY] the ledger does not answer: returning turns from the hot store's copy");
                 }
-                let read = copy.turns.iter().map(|turn| serde_json::from_slice(turn));
-                let read: Result<Vec<Turn>, _> = read.collect();
-                let read = read.map_err(|e| {
+                let parsed = copy.turns.iter().map(|turn| serde_json::from_slice(turn));
+                let parsed: Result<Vec<Turn>, _> = parsed.collect();
+                let parsed = parsed.map_err(|e| {
                     let what = format!("a copied turn cannot be read: {e}");
                     Failure::new(ErrorCode::Internal, what)
                 })?;
-                (read, copy.next_cursor)
+                (parsed, copy.next_cursor)
             }
         };
-        // A page of large turns ends before it is full.
-        while found.len() < limit && cursor.is_some() {
-            let query = page(limit - found.len(), cursor);
+        // A page of large turns ends before it reaches its limit.
+        while collected.len() < limit && cursor.is_some() {
+            let query = page(limit - collected.len(), cursor);
             let (mut older, next) = turns.list(caller, session, query).await?;
-            older.append(&mut found);
-            (found, cursor) = (older, next);
+            older.append(&mut collected);
+            (collected, cursor) = (older, next);
         }
-        Ok(found)
+        Ok(collected)
     }
 
-    /// Links the session to the identity, and makes it when it is not there. Repeated it changes nothing.
+    /// Links the session to the identity, and creates it when it does not exist. Repeating it changes nothing.
     ///
     /// # Errors
-    /// `session_linked` when the session is another identity's (logged as `[SESSIONS][LINK_REFUSED]`),
-    /// `session_erased`, and the store's.
+    /// `session_linked` when another identity owns the session (logged as `[SESSIONS][LINK_REFUSED]`), `session_erased`, and the
+    /// store's.
     pub async fn upsert_session_link(
         &self,
         identity_id: IdentityId,
@@ -201,19 +200,19 @@ impl History {
             Err(failure) if failure.code != ErrorCode::SessionConflict => return Err(failure),
             _ => {}
         }
-        // Somebody has made it meanwhile.
+        // Another caller created it in the meantime.
         let link = self.engine.sessions.link(&caller, session_id, identity_id);
         link.await.map(drop)
     }
 
-    /// Makes the session the identity's before anything is written in its name; `false` when there is no session yet.
+    /// Links the session to the identity before anything is written on its behalf; `false` when the session does not exist.
     async fn link(&self, identity: &IdentityId, session: &SessionId) -> Result<bool, Failure> {
         let caller = self.caller(Some(identity.clone()));
         let sessions = &self.engine.sessions;
         match sessions.get(&caller, session).await {
-            Ok(found) if found.identity_id.is_some() => return Ok(true),
+            Ok(session) if session.identity_id.is_some() => return Ok(true),
             Err(failure) if !is_absent(&failure) => return Err(failure),
-            // Nobody's, or nowhere, or somebody else's: which of these, linking finds out and logs.
+            // The session is anonymous, absent, or another owner's: linking determines which, and logs a refusal.
             _ => {}
         }
         let linked = sessions.link(&caller, session.clone(), identity.clone());
@@ -224,41 +223,45 @@ impl History {
         }
     }
 
-    /// Records a turn as the caller describes it, open or finalized, with its times. A turn that is there is not changed
-    /// by being inserted again, but one that is open there and finalized here gets its answer.
+    /// Records a turn as the caller describes it, open or finalized, with its times. Inserting a stored turn does not change it,
+    /// except that a stored open turn that is finalized here gets its answer.
     ///
     /// # Errors
-    /// `invalid` without an identity or a question, or for a turn that ended without an answer; `turn_redacted` for one
-    /// whose contents were erased; `turn_mismatch` when the id is not the one that session and request give, or the
-    /// turn there is another identity's; `session_conflict` when the session is; and the store's.
+    /// `invalid` without an identity or a question, or for a turn that ended without an answer; `turn_redacted` for one whose
+    /// contents were erased; `turn_mismatch` when the id is not the one derived from session and request, or when another
+    /// identity owns the stored turn; `session_conflict` when another identity owns the session; and the store's errors.
     pub async fn insert_turn(&self, turn: Turn) -> Result<(), Failure> {
         self.check(&turn)?;
         let Some(identity) = turn.identity_id.clone() else {
-            let what = "a turn without an identity is not recorded for an identity";
+            let what = "a turn must have an identity to be inserted";
             return Err(Failure::new(ErrorCode::Invalid, what));
         };
         let is_final = turn.status == TurnStatus::Finalized;
         if is_final && turn.answer_neutral.is_none() {
-            let what = "a finalized turn has answer_neutral";
+            let what = "a finalized turn must have answer_neutral";
             return Err(Failure::new(ErrorCode::AnswerMissing, what));
         }
-        let told = Told {
+        let past = PastTurn {
             asked_at: turn.created_at,
             answered_at: turn.finalized_at,
             is_fallback: turn.answer_translated_is_fallback,
         };
         let caller = self.caller(Some(identity.clone()));
         let session = turn.session_id.clone();
-        let tell = self
+        let recording = self
             .engine
             .turns
-            .tell_turn(&caller, session, request(&turn), told);
-        let there = tell.await?;
-        if there.identity_id.as_ref().is_some_and(|of| *of != identity) {
-            let what = format!("turn {} is another identity's", turn.turn_id);
+            .report_turn(&caller, session, start_request(&turn), past);
+        let stored = recording.await?;
+        if stored
+            .identity_id
+            .as_ref()
+            .is_some_and(|owner| *owner != identity)
+        {
+            let what = format!("turn {} belongs to another identity", turn.turn_id);
             return Err(Failure::new(ErrorCode::TurnMismatch, what));
         }
-        if there.status == TurnStatus::Open && is_final {
+        if stored.status == TurnStatus::Open && is_final {
             let request = FinalizeTurn {
                 request_id: Some(turn.request_id),
                 answer_neutral: turn.answer_neutral,
@@ -274,7 +277,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether the turn may be inserted.
+    /// Checks whether the turn may be inserted.
     fn check(&self, turn: &Turn) -> Result<(), Failure> {
         if turn.deleted_at.is_some() {
             let what = format!(
@@ -284,7 +287,7 @@ impl History {
             return Err(Failure::new(ErrorCode::TurnRedacted, what));
         }
         if !matches!(turn.status, TurnStatus::Open | TurnStatus::Finalized) {
-            let what = format!("a turn that is {} is not inserted", turn.status);
+            let what = format!("a turn that is {} cannot be inserted", turn.status);
             return Err(Failure::new(ErrorCode::Invalid, what)
                 .with_hint("insert turns that are open or finalized"));
         }
@@ -292,20 +295,20 @@ impl History {
         let derived = keyring.turn_id(&self.tenant, &turn.session_id, &turn.request_id);
         if derived != turn.turn_id {
             let what = format!(
-                "session and request_id give turn {derived}, not {}",
+                "turn {derived} belongs to this session and request_id, not {}",
                 turn.turn_id
             );
             return Err(Failure::new(ErrorCode::TurnMismatch, what)
-                .with_hint("take the turn_id that start_turn gave"));
+                .with_hint("use the turn_id that start_turn returned"));
         }
         Ok(())
     }
 
-    /// Writes the final fields of a turn that is there; makes none. Repeated with the same answer it changes nothing; the
-    /// time of the commit is `finalized_at_utc`.
+    /// Writes the final fields of a stored turn; never creates one. Repeating it with the same answer changes nothing; the commit
+    /// time is `finalized_at_utc`.
     ///
     /// # Errors
-    /// As [`Self::finalize_turn`]; what is not this identity's looks absent.
+    /// As [`Self::finalize_turn`]; another identity's turn looks absent.
     pub async fn upsert_turn_final(
         &self,
         identity_id: IdentityId,
@@ -317,12 +320,12 @@ impl History {
             .await
     }
 
-    /// To be called once for a request, before the work on it begins: links the session to the identity, if there is one,
-    /// and writes the question. Returns the id that finalizes the turn.
+    /// Call it once per request, before the work on it begins: links the session to the identity, if there is one, and writes the
+    /// question. Returns the turn's id, with which it is finalized.
     ///
     /// # Errors
-    /// `session_linked` when the session is another identity's, before anything is written; `invalid` without any
-    /// question; and as [`Self::start_turn`].
+    /// `session_linked` when another identity owns the session, before anything is written; `invalid` without any question; and
+    /// as [`Self::start_turn`].
     pub async fn on_request_started(
         &self,
         identity_id: Option<IdentityId>,
@@ -336,7 +339,7 @@ impl History {
         let caller = self.caller(identity_id.clone());
         let turns = &self.engine.turns;
         let turn = turns.start(&caller, session_id.clone(), request).await?;
-        // Somebody who is nobody has made the session in between.
+        // An anonymous caller created the session in the meantime.
         if let Some(identity) = identity_id.filter(|_| !is_linked)
             && turn.first_seq > 1
         {
@@ -345,9 +348,9 @@ impl History {
         Ok(turn.turn_id)
     }
 
-    /// To be called once the answer is there: writes it. Where the chat is translated and no translation is given, a
-    /// copy of the neutral answer is written and flagged. `start` is what the turn is started with when there is no
-    /// `turn_id`, only after [`Self::with_best_effort_finalize`].
+    /// Call it when the answer is available: writes the answer. Where the chat is translated and the request has no translation,
+    /// a copy of the neutral answer is written and flagged. Without a `turn_id`, the turn is first started with `start`, but only
+    /// after [`Self::with_best_effort_finalize`].
     ///
     /// # Errors
     /// `invalid` without a `turn_id`, and as [`Self::finalize_turn`].
@@ -366,8 +369,7 @@ impl History {
                 self.on_request_started(identity, session, start).await?
             }
             (None, _) => {
-                let what =
-                    "turn_id is missing: a request is finalized by the id that its start gave";
+                let what = "turn_id is missing: a request is finalized with the turn_id that on_request_started returned";
                 return Err(Failure::new(ErrorCode::Invalid, what)
                     .with_hint("call on_request_started before the work begins"));
             }
@@ -377,7 +379,7 @@ impl History {
     }
 }
 
-/// Whether there is no session, as far as the ledger knows. What a hot store that does not answer has of it comes late.
+/// Whether the ledger does not have the session. If the hot store does not answer, its part of the session is moved later.
 fn is_absent(failure: &Failure) -> bool {
     matches!(
         failure.code,
@@ -394,11 +396,12 @@ fn page(limit: usize, cursor: Option<String>) -> ListTurns {
     }
 }
 
-/// A turn as a request that would have made it.
-fn request(turn: &Turn) -> StartTurn {
+/// The request that would have created this turn.
+fn start_request(turn: &Turn) -> StartTurn {
     let is_final = turn.status == TurnStatus::Finalized;
     let translated = turn.answer_translated.as_ref().filter(|_| is_final);
-    let answer = |text| ItemBody::said(Role::Assistant, Channel::Final, Variant::Translated, text);
+    let answer =
+        |text| ItemBody::from_text(Role::Assistant, Channel::Final, Variant::Translated, text);
     StartTurn {
         question_neutral: turn.question_neutral.clone(),
         question_translated: turn.question_translated.clone(),

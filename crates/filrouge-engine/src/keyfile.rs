@@ -1,4 +1,4 @@
-//! The keyring's file: outside the data directory, for its owner alone (DESIGN §9).
+//! The keyring's file: outside the data directory, readable only by its owner (DESIGN §9).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -34,19 +34,19 @@ fn broken(path: &Path, what: impl std::fmt::Display) -> Failure {
     .with_hint("put the keyring file back from a backup")
 }
 
-/// How a file is put in its place.
+/// Whether a write may replace the file, and whether it is durable once it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Placing {
-    /// Only where there is none; an existing file is left alone.
+pub(crate) enum WriteMode {
+    /// Creates the file; an existing file is not changed.
     New,
-    /// In the place of the old one, for good once this returns.
+    /// Replaces the old file; the new one is durable once the call returns.
     Durable,
-    /// In the place of the old one; after a power cut the old one may be back.
-    Soon,
+    /// Replaces the old file; a power cut may restore the old one.
+    Unsynced,
 }
 
-/// Writes a file so that after a crash there is the old one or the new one, never half of one.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8], placing: Placing) -> io::Result<()> {
+/// Writes a file atomically: after a crash it has either the old or the new content, never a part of it.
+pub(crate) fn write_atomic(path: &Path, bytes: &[u8], mode: WriteMode) -> io::Result<()> {
     let directory = path
         .parent()
         .filter(|p| !p.as_os_str().is_empty())
@@ -60,7 +60,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8], placing: Placing) -> io::Re
     let mut file = options.open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    if placing == Placing::New {
+    if mode == WriteMode::New {
         let linked = fs::hard_link(&temporary, path);
         fs::remove_file(&temporary)?;
         match linked {
@@ -70,14 +70,14 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8], placing: Placing) -> io::Re
     } else {
         fs::rename(&temporary, path)?;
     }
-    if placing == Placing::Soon {
+    if mode == WriteMode::Unsynced {
         Ok(())
     } else {
         File::open(directory)?.sync_all()
     }
 }
 
-/// The file, made where there is none, once nobody else has it locked; free again when it is dropped.
+/// Opens the file, created if absent, under an exclusive lock that is released when the file is dropped.
 pub(crate) fn locked(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options
@@ -111,8 +111,8 @@ pub fn load(path: &Path) -> Result<Keyring, Failure> {
     Keyring::new(secrets, stored.active).map_err(|e| broken(path, e))
 }
 
-/// Reads the keyring, making one with a single key when there is none. Of two processes that make one at the
-/// same time, one wins and both use it.
+/// Reads the keyring, creating one with a single key when there is none. When two processes create one at the same time, one wins
+/// and both use it.
 ///
 /// # Errors
 /// As [`load`].
@@ -122,17 +122,18 @@ pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Fai
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
         }
-        write_whole(path, &encode(&keyring)?, Placing::New).map_err(|e| unavailable(path, &e))?;
+        write_atomic(path, &encode(&keyring)?, WriteMode::New)
+            .map_err(|e| unavailable(path, &e))?;
     }
     load(path)
 }
 
-/// Adds a key and makes it the one that writes; the older ones go on verifying what they wrote.
+/// Adds a key and makes it the active one; the older keys still verify what they signed.
 ///
 /// # Errors
 /// As [`load`].
 pub fn rotate(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
-    // Two rotations at once would both add the same id, and one secret would be lost.
+    // Two concurrent rotations would both add the same id, and one secret would be lost.
     let lock = path.with_extension("lock");
     let lock = locked(&lock).map_err(|e| unavailable(&lock, &e))?;
     let keyring = load(path)?;
@@ -140,7 +141,8 @@ pub fn rotate(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
     let id = secrets.keys().next_back().map_or(1, |id| id + 1);
     secrets.insert(id, secret(entropy)?);
     let rotated = Keyring::new(secrets, id).map_err(|e| broken(path, e))?;
-    write_whole(path, &encode(&rotated)?, Placing::Durable).map_err(|e| unavailable(path, &e))?;
+    write_atomic(path, &encode(&rotated)?, WriteMode::Durable)
+        .map_err(|e| unavailable(path, &e))?;
     drop(lock);
     Ok(rotated)
 }
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_once_read_again_and_rotated() {
+    fn a_keyring_is_created_once_reread_and_rotated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deep/keyring.json");
         assert_eq!(load(&path).unwrap_err().code, ErrorCode::KeyMissing);

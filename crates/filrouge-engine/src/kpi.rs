@@ -1,6 +1,6 @@
-//! Key figures of live calls: counted from the events of a tenant's sessions, over a window of time (DESIGN §6, §12).
+//! Key figures of live calls, counted from the events of a tenant's sessions over a time window (DESIGN §6, §12).
 //!
-//! An event counts by when it happened (`at`), whenever it was told. Each figure's definition is in `docs/kpi.md`.
+//! An event counts by when it happened (`at`), not by when it was recorded. Each figure's definition is in `docs/kpi.md`.
 
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, TenantId, Timestamp};
@@ -16,53 +16,53 @@ mod status;
 mod tally;
 
 pub use figures::{KeyFigures, KindCount};
-pub use status::{ServiceAgent, TechnicalStatus, Window};
+pub use status::{ServiceAgent, TechnicalStatus, TimeWindow};
 
 use period::periods;
-use tally::Tally;
+use tally::KpiTally;
 
 const MICROS: i64 = 1_000_000;
 const HOUR: i64 = 3600 * MICROS;
 const DAY: i64 = 24 * HOUR;
-/// What key figures are over when nothing else is asked for.
+/// The default time window of key figures.
 const WEEK: i64 = 7 * DAY;
 
-/// What a row of key figures is about.
+/// The period that a row of key figures covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Every {
-    /// A week of ISO 8601: it begins on Monday, in UTC.
+    /// An ISO 8601 week: it begins on Monday, in UTC.
     Week,
     /// A day, in UTC.
     Day,
 }
 
-/// Which key figures are asked for.
+/// The key figures to compute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KpiQuery {
-    /// What happened at this moment or later; without it, seven days before `until`.
+    /// Counts events at this moment or later; by default seven days before `until`.
     pub since: Option<Timestamp>,
-    /// What happened before this moment; without it, now.
+    /// Counts events before this moment; by default now.
     pub until: Option<Timestamp>,
-    /// A row for each of these; without it, one row for all.
+    /// One row per period; without it, one row for all.
     pub by: Option<Every>,
 }
 
-/// Key figures, a row for each period.
+/// Key figures with one row per period.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KpiReport {
-    /// Whose sessions they are.
+    /// The tenant whose sessions are counted.
     pub tenant_id: TenantId,
-    /// Events count that happened at this moment or later,
+    /// The start of the window, inclusive.
     pub since: Timestamp,
-    /// and before this one.
+    /// The end of the window, exclusive.
     pub until: Timestamp,
-    /// What a row is about; absent when one row is about all.
+    /// The period of a row; absent when one row covers all.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub by: Option<Every>,
-    /// The rows in order of time; also those of periods without events.
+    /// The rows in chronological order, including periods without events.
     pub data: Vec<KpiRow>,
 }
 
@@ -70,12 +70,12 @@ pub struct KpiReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KpiRow {
-    /// The period: a week such as `2026-W47`, a day such as `2026-11-22`; absent when the row is about all.
+    /// The period: a week such as `2026-W47`, a day such as `2026-11-22`; absent when the row covers all.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required, example = "2026-W47"))]
     pub period: Option<Box<str>>,
-    /// Where it begins; later than the period itself in the first row when that is asked for.
+    /// The start of the row; in the first row it may be later than the start of the period.
     pub since: Timestamp,
-    /// Where it ends; earlier than the period itself in the last row when that is asked for.
+    /// The end of the row; in the last row it may be earlier than the end of the period.
     pub until: Timestamp,
     /// Its figures.
     #[serde(flatten)]
@@ -83,14 +83,14 @@ pub struct KpiRow {
 }
 
 impl Events {
-    /// The key figures of the scope's tenant, a row for each week or day, zero rows as well. One pass over the window's
-    /// events; memory is bounded by the sessions of one row, 16 bytes or some more each.
+    /// The key figures of the caller's tenant, one row per week or day, including empty ones. One pass over the window's events;
+    /// memory is bounded by the sessions of one row, at somewhat more than 16 bytes each.
     ///
-    /// Sessions that are in the hot store alone are not counted.
+    /// Sessions that are only in the hot store are not counted.
     ///
     /// # Errors
-    /// `forbidden` on behalf of an end user; `invalid` for a window that is empty or has too many rows;
-    /// `limit_exceeded` for more sessions in one row than are counted; `integrity_error`, `key_missing`, and the ledger's.
+    /// `forbidden` on behalf of an end user; `invalid` for a window that is empty or has too many rows; `limit_exceeded` when one
+    /// row has more sessions than can be counted; `integrity_error`, `key_missing`, and the ledger's errors.
     pub async fn key_figures(
         &self,
         caller: &Caller,
@@ -104,23 +104,23 @@ impl Events {
         let tenant = scope.tenant.clone();
         let data = self
             .ledger
-            .ask(move |sight| {
+            .query(move |snapshot| {
                 let mut rows = Vec::with_capacity(periods.len());
                 let mut periods = periods.into_iter();
                 let Some(mut period) = periods.next() else {
                     return Ok(rows);
                 };
-                let mut tally = Tally::default();
-                sight.tenant_events(&tenant, (since, until), &mut |session, event| {
+                let mut tally = KpiTally::default();
+                snapshot.tenant_events(&tenant, (since, until), &mut |session, event| {
                     while event.at >= period.until {
                         let Some(next) = periods.next() else { break };
                         let ended = std::mem::replace(&mut period, next);
                         rows.push(ended.row(std::mem::take(&mut tally)));
                     }
-                    tally.see(session, event)
+                    tally.count(session, event)
                 })?;
                 rows.push(period.row(tally));
-                rows.extend(periods.map(|period| period.row(Tally::default())));
+                rows.extend(periods.map(|period| period.row(KpiTally::default())));
                 Ok(rows)
             })
             .await?;
@@ -134,7 +134,7 @@ impl Events {
     }
 }
 
-/// Key figures are about a tenant, and not about what one end user sees.
+/// Key figures cover a tenant, not the view of one end user.
 fn check_operator(scope: &Scope) -> Result<(), Failure> {
     match scope.viewer {
         Viewer::Operator => Ok(()),

@@ -1,7 +1,7 @@
-//! The engine: services by subject over one ledger. Each takes a caller, checks its permission, and turns the request into
-//! a write or a verified read; beside them the tiered ledger, the spool, keys and anchor (DESIGN §4, §5, §9).
+//! The engine: services by subject over one ledger. Each takes a caller, checks its permission, and turns the request into a
+//! write or a verified read. The crate also holds the tiered ledger, the spool, the keys and the anchor (DESIGN §4, §5, §9).
 //!
-//! It knows stores only by their port.
+//! It depends on stores only through their port.
 
 pub mod anchor;
 pub mod api_keys;
@@ -15,9 +15,9 @@ pub mod keyfile;
 pub mod kpi;
 pub mod restore;
 pub mod scopes;
-pub mod spoken;
 pub mod spool;
 pub mod stream;
+pub mod utterances;
 
 mod calls;
 mod conversation;
@@ -65,7 +65,7 @@ pub use secrets::{
 };
 pub use settings::{RecordPolicies, Settings};
 pub use stats::{Origin, SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
-pub use touched::{Extent, Standing, Touched, Touches};
+pub use touched::{Extent, SessionAtCommit, Touched, Touches};
 pub use turns::{Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, RecordedTurn};
 pub use validate::Limits;
 pub use written::Written;

@@ -1,9 +1,9 @@
-//! Where a session comes from and what it has started (DESIGN §10).
+//! The lineage of a session: its ancestors and descendants (DESIGN §10).
 
 pub mod walk;
 
 use filrouge_store::command::{Scope, SessionFilter};
-use filrouge_store::read::{Gone, Sight};
+use filrouge_store::read::{SessionOrTombstone, VerifiedSnapshot};
 use filrouge_store::rows::View;
 use filrouge_types::{Failure, Session, SessionId, SessionStatus, Timestamp};
 use serde::Serialize;
@@ -12,14 +12,14 @@ use crate::caller::{Caller, Permission};
 use crate::engine::Stats;
 use walk::Step;
 
-/// Most sessions in each of the lists of a lineage.
+/// The maximum number of sessions in each list of a lineage.
 pub const RELATIVES_MAX: usize = 1000;
 
-/// Sessions read at once.
+/// The number of sessions per read.
 const PAGE: usize = 50;
 
-/// What a lineage tells of a session: who it is. Its metadata, which may have megabytes, is left to
-/// `GET …/sessions/{session_id}`, so that a thousand relatives stay a small answer.
+/// The part of a session that a lineage shows. Metadata, which may be megabytes, is only in `GET …/sessions/{session_id}`, so
+/// that an answer with a thousand relatives stays small.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Relative {
@@ -29,9 +29,9 @@ pub struct Relative {
     pub parent_session_id: Option<SessionId>,
     /// Its title.
     pub title: Option<Box<str>>,
-    /// Whether it goes on.
+    /// Its status: active, paused or closed.
     pub status: SessionStatus,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
@@ -47,33 +47,33 @@ impl From<Session> for Relative {
     }
 }
 
-/// A session that another one has started, at first or at second hand.
+/// A session that another one started, directly or through its descendants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Descendant {
     /// The session.
     pub session: Relative,
-    /// How many steps down it is, from 1.
+    /// The number of steps down to it, from 1.
     pub depth: u64,
 }
 
-/// The relatives of a session, as far as they are the caller's.
+/// The lineage of a session, as far as the caller can see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Lineage {
     /// The session.
     pub session_id: SessionId,
-    /// From the one that started it up to the root; at most 1,000.
+    /// From the parent up to the root; at most 1,000.
     pub parents: Vec<Relative>,
-    /// Breadth first, the ones of one parent in the order they were made; at most 1,000.
+    /// Breadth first, the children of one parent in the order of creation; at most 1,000.
     pub descendants: Vec<Descendant>,
-    /// The others with the same parent, in the order they were made; at most 1,000.
+    /// The other sessions with the same parent, in the order of creation; at most 1,000.
     pub siblings: Vec<Relative>,
-    /// Those that began as a part of this one. No call makes such sessions.
+    /// Sessions that began as a copy of a part of this one. No call creates such sessions.
     pub forks: Vec<Relative>,
-    /// Ids named as a parent under which the caller has no session.
+    /// Ids that are named as a parent, but under which the caller sees no session.
     pub gaps: Vec<SessionId>,
-    /// Whether the session is its own ancestor, or one of its ancestors is.
+    /// Whether the session, or one of its ancestors, is its own ancestor.
     pub cycle: bool,
     /// Whether relatives were left out because there are too many.
     pub truncated: bool,
@@ -96,43 +96,45 @@ impl Lineage {
 }
 
 impl Stats {
-    /// The relatives of a session, from one consistent sight of the store. What is not the caller's is a gap above
-    /// and is not listed below: a foreign id looks absent (P6).
+    /// The lineage of a session, from one consistent snapshot of the store. An ancestor that the caller cannot see is a gap, and
+    /// a descendant that the caller cannot see is not listed: a foreign id looks absent (P6).
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, and the ledger's.
+    /// `session_not_found`, `session_erased`, and the ledger's errors.
     pub async fn lineage(&self, caller: &Caller, session: &SessionId) -> Result<Lineage, Failure> {
         let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask_in(scope, session, move |sight| lineage(sight, &viewer, id))
+            .query_session(scope, session, move |snapshot| {
+                lineage(snapshot, &viewer, id)
+            })
             .await
     }
 }
 
 fn lineage<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
+    snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     session_id: SessionId,
 ) -> Result<Lineage, Failure> {
-    let own = Relative::from(sight.session(scope, &session_id)?);
-    let mut above = own.parent_session_id.clone();
+    let own = Relative::from(snapshot.session(scope, &session_id)?);
+    let mut parent_id = own.parent_session_id.clone();
     let up = walk::ancestors(session_id.clone(), RELATIVES_MAX, || {
-        let Some(id) = above.take() else {
+        let Some(id) = parent_id.take() else {
             return Ok(Step::End);
         };
-        let Some(Gone::Not(parent)) = sight.find_or_gone(scope, &id)? else {
+        let Some(SessionOrTombstone::Live(parent)) = snapshot.find_or_tombstone(scope, &id)? else {
             return Ok(Step::Gap(id));
         };
-        above.clone_from(&parent.row.parent_session_id);
+        parent_id.clone_from(&parent.row.parent_session_id);
         let parent = parent.row.with_head(&parent.head);
         Ok::<_, Failure>(Step::To(id, Relative::from(parent)))
     })?;
-    let down = descendants(sight, scope, &session_id)?;
+    let down = descendants(snapshot, scope, &session_id)?;
     let other_parent = own.parent_session_id.filter(|p| *p != session_id);
     let (siblings, too_many) = match &other_parent {
         Some(parent) => {
-            let (mut found, more) = children(sight, scope, parent, RELATIVES_MAX + 1)?;
+            let (mut found, more) = children(snapshot, scope, parent, RELATIVES_MAX + 1)?;
             found.retain(|s| s.session_id != session_id);
             let more = more || found.len() > RELATIVES_MAX;
             found.truncate(RELATIVES_MAX);
@@ -157,28 +159,27 @@ fn lineage<V: View + ?Sized>(
     })
 }
 
-/// What a session has started, breadth first.
+/// The descendants of a session, breadth first.
 ///
 /// # Errors
 /// Those of the store.
 pub(crate) fn descendants<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
+    snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     root: &SessionId,
 ) -> Result<walk::Descendants<Relative>, Failure> {
     let id = |relative: &Relative| relative.session_id.clone();
-    walk::descendants(root, RELATIVES_MAX, id, |parent, most| {
-        children(sight, scope, parent, most)
+    walk::descendants(root, RELATIVES_MAX, id, |parent, limit| {
+        children(snapshot, scope, parent, limit)
     })
 }
 
-/// At most `most` of the sessions that one has started, in the order they were made, and whether there are more:
-/// those are the oldest.
+/// The children of a session in the order of creation, at most the `limit` newest ones, and whether there are older ones.
 fn children<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
+    snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     parent: &SessionId,
-    most: usize,
+    limit: usize,
 ) -> Result<(Vec<Relative>, bool), Failure> {
     let filter = SessionFilter {
         parent_session_id: Some(parent.clone()),
@@ -187,11 +188,11 @@ fn children<V: View + ?Sized>(
     let mut found: Vec<Relative> = Vec::new();
     let mut cursor = None;
     loop {
-        let (page, next) = sight.sessions(scope, &filter, cursor.as_deref(), PAGE)?;
+        let (page, next) = snapshot.sessions(scope, &filter, cursor.as_deref(), PAGE)?;
         found.extend(page.into_iter().map(Relative::from));
-        if next.is_none() || found.len() > most {
-            let more = next.is_some() || found.len() > most;
-            found.truncate(most);
+        if next.is_none() || found.len() > limit {
+            let more = next.is_some() || found.len() > limit;
+            found.truncate(limit);
             found.reverse();
             return Ok((found, more));
         }

@@ -1,23 +1,22 @@
-//! Metadata: which members of turns' reach the ledger, and addresses that are known by a hash alone, wherever there is
-//! metadata (DESIGN §7).
+//! Metadata: the policy for turns' metadata in the ledger, and the hashing of addresses in all metadata (DESIGN §7).
 
 use std::net::{IpAddr, SocketAddr};
 
 use filrouge_store::Keyring;
 use filrouge_types::{JsonText, RawJson, TenantId, merge_objects, take_members};
 
-/// Which members of a turn's metadata reach the ledger. Of an ephemeral session all stay, in the hot store.
+/// The members of a turn's metadata that the ledger records. For an ephemeral session the hot store stores all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum MetadataPolicy {
-    /// All.
+    /// All members.
     #[default]
     All,
-    /// Those with these names, and what filrouge adds itself ([`filrouge_store::hot::OWN_MEMBERS`]).
+    /// Members with these names, and those that filrouge adds itself ([`filrouge_store::hot::OWN_MEMBERS`]).
     Only(Vec<String>),
 }
 
 impl MetadataPolicy {
-    /// The names, when there is a list of them.
+    /// The names, if the policy is a list.
     #[must_use]
     pub fn list(&self) -> Option<Vec<String>> {
         match self {
@@ -27,11 +26,11 @@ impl MetadataPolicy {
     }
 }
 
-/// What an address is kept as.
+/// The member that stores an address as a hash.
 const HASH: &str = "ip_hash";
 
-/// Members that hold an address, in lower case and without `-` and `_`. Where there are several, the first of this list
-/// counts: what names the client comes before what may be a proxy of one's own.
+/// Members that hold an address, in lower case and without `-` and `_`. When there are several, the first of this list counts:
+/// names for the client's address precede names that may hold the address of the operator's own proxy.
 const ADDRESSES: [&str; 7] = [
     "clientip",
     "ip",
@@ -42,34 +41,34 @@ const ADDRESSES: [&str; 7] = [
     "remoteaddr",
 ];
 
-/// What `null` is to metadata.
+/// The meaning of `null` in metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    /// A value that tells nothing.
+    /// A value without information.
     Values,
-    /// Takes a member away, as in a JSON merge patch (RFC 7396); within arrays it is a value there, too.
+    /// Removes a member, as in a JSON merge patch (RFC 7396); within arrays, `null` is a value without information here as well.
     Remove,
 }
 
-/// Whether a member of this name holds an address, which is stored as `ip_hash` alone (DESIGN §7).
+/// Whether a member of this name holds an address, which is stored only as `ip_hash` (DESIGN §7).
 #[must_use]
 pub fn is_address(name: &str) -> bool {
     address_rank(name).is_some()
 }
 
-/// Where a member stands among [`ADDRESSES`], if it holds an address.
+/// The rank of a member among [`ADDRESSES`], if it holds an address.
 fn address_rank(name: &str) -> Option<usize> {
     let letters = name.bytes().filter(|b| !matches!(b, b'-' | b'_'));
     let letters = letters.map(|b| b.to_ascii_lowercase());
-    let mut known = ADDRESSES.iter();
-    known.position(|known| known.bytes().eq(letters.clone()))
+    let mut names = ADDRESSES.iter();
+    names.position(|name| name.bytes().eq(letters.clone()))
 }
 
-fn is_taken(name: &str) -> bool {
+fn is_address_or_hash(name: &str) -> bool {
     name == HASH || address_rank(name).is_some()
 }
 
-/// The address that a text is, whatever is written around it: a port, brackets, a zone. IPv4 in IPv6 is IPv4.
+/// Parses the address in a text, without its port, brackets or zone. An IPv4 address mapped to IPv6 is returned as IPv4.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
     let bare = bare.unwrap_or(text);
@@ -79,7 +78,7 @@ fn address(text: &str) -> Option<IpAddr> {
     address.map(|address| address.to_canonical())
 }
 
-/// The first of the addresses that a value lists, as text; `None` of one that says nothing.
+/// The first address that a value lists, as text; `None` for an empty value.
 fn first_listed(value: &RawJson) -> Option<String> {
     let text = if value.is_array() {
         let values: Vec<RawJson> = serde_json::from_str(value.as_str()).ok()?;
@@ -103,9 +102,9 @@ fn hash_of(text: &str, keyring: &Keyring, tenant: &TenantId) -> RawJson {
     RawJson::from_checked(format!("\"{}\"", hex::encode(hash)))
 }
 
-/// Metadata without addresses: in each object of it, all members that hold one have become one member `ip_hash`, unless
-/// there is one already; that one is kept, and hashed only if it is an address itself. What is no address is hashed as
-/// the text that it is. Where `null` removes, it stays, and takes `ip_hash` away if nothing else gives one.
+/// Replaces addresses in metadata: in each object, all members that hold an address become one member `ip_hash`. An existing
+/// `ip_hash` is kept, and hashed only if it is an address itself. A value that is not an address is hashed as its text. Under
+/// [`Nulls::Remove`], the `null` of an address is kept, and also removes `ip_hash` if no other member provides one.
 #[must_use]
 pub(crate) fn without_addresses(
     metadata: RawJson,
@@ -114,7 +113,7 @@ pub(crate) fn without_addresses(
     tenant: &TenantId,
 ) -> RawJson {
     let text = metadata.as_str();
-    if !marks(text).any(|(_, mark)| mark.is_taken()) {
+    if !marks(text).any(|(_, mark)| mark.is_address_or_hash()) {
         return metadata;
     }
     struct Open {
@@ -140,13 +139,13 @@ pub(crate) fn without_addresses(
             }),
             Mark::Name(_) => {
                 if let Some(object) = open.last_mut() {
-                    object.is_touched |= mark.is_taken();
+                    object.is_touched |= mark.is_address_or_hash();
                 }
             }
             Mark::End => {
                 if let Some(object) = open.pop().filter(|object| object.is_touched) {
-                    let whole = RawJson::from_checked(&out[object.start..]);
-                    let hashed = hashed_members(whole, object.nulls, keyring, tenant);
+                    let members = RawJson::from_checked(&out[object.start..]);
+                    let hashed = hashed_members(members, object.nulls, keyring, tenant);
                     out.truncate(object.start);
                     out.push_str(hashed.as_str());
                 }
@@ -157,7 +156,7 @@ pub(crate) fn without_addresses(
     RawJson::from_checked(out)
 }
 
-/// What tells how a JSON text is built.
+/// The structural characters of a JSON text.
 enum Mark<'a> {
     Object,
     Array,
@@ -167,19 +166,19 @@ enum Mark<'a> {
 }
 
 impl Mark<'_> {
-    fn is_taken(&self) -> bool {
+    fn is_address_or_hash(&self) -> bool {
         let Self::Name(token) = self else {
             return false;
         };
         if !token.contains('\\') {
-            return is_taken(token.trim_matches('"'));
+            return is_address_or_hash(token.trim_matches('"'));
         }
         let plain = JsonText::from_raw(RawJson::from_checked(*token));
-        plain.is_ok_and(|name| is_taken(&name.to_plain()))
+        plain.is_ok_and(|name| is_address_or_hash(&name.to_plain()))
     }
 }
 
-/// The marks of a JSON text, each with the place behind it.
+/// The marks of a JSON text, each with the position after it.
 fn marks(text: &str) -> impl Iterator<Item = (usize, Mark<'_>)> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -193,8 +192,8 @@ fn marks(text: &str) -> impl Iterator<Item = (usize, Mark<'_>)> {
                 b'[' => return Some((at, Mark::Array)),
                 b'"' => {
                     at = string_end(bytes, at);
-                    let mut behind = bytes[at..].iter().skip_while(|b| b.is_ascii_whitespace());
-                    if behind.next() == Some(&b':') {
+                    let mut rest = bytes[at..].iter().skip_while(|b| b.is_ascii_whitespace());
+                    if rest.next() == Some(&b':') {
                         return Some((at, Mark::Name(&text[start..at])));
                     }
                 }
@@ -204,7 +203,7 @@ fn marks(text: &str) -> impl Iterator<Item = (usize, Mark<'_>)> {
     })
 }
 
-/// The place behind a string whose opening quote stands before `at`.
+/// The position after a string whose opening quote precedes `at`.
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
         at += found;
@@ -216,21 +215,24 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// An object whose members that hold addresses have become one.
+/// Replaces the members of one object that hold addresses by one `ip_hash`.
 fn hashed_members(object: RawJson, nulls: Nulls, keyring: &Keyring, tenant: &TenantId) -> RawJson {
-    let (left, taken) = take_members(&object, is_taken);
-    // Of a name that stands twice the last one counts, as most JSON readers have it.
-    let given = taken.iter().rfind(|(name, _)| name == HASH).map(|(_, v)| v);
-    let given = given.filter(|value| value.as_str() != "null");
-    let plain = given
+    let (others, address_members) = take_members(&object, is_address_or_hash);
+    // Of duplicate names the last one counts, as in most JSON readers.
+    let given_hash = address_members
+        .iter()
+        .rfind(|(name, _)| name == HASH)
+        .map(|(_, v)| v);
+    let given_hash = given_hash.filter(|value| value.as_str() != "null");
+    let plain = given_hash
         .and_then(first_listed)
         .filter(|text| address(text).is_some());
-    let holds_address = plain.is_some() || taken.iter().any(|(name, _)| name != HASH);
+    let holds_address = plain.is_some() || address_members.iter().any(|(name, _)| name != HASH);
     if !holds_address {
         return object;
     }
-    let found = || {
-        let mut found: Vec<(usize, String)> = taken
+    let first_address = || {
+        let mut found: Vec<(usize, String)> = address_members
             .iter()
             .rev()
             .filter_map(|(name, value)| Some((address_rank(name)?, first_listed(value)?)))
@@ -238,14 +240,16 @@ fn hashed_members(object: RawJson, nulls: Nulls, keyring: &Keyring, tenant: &Ten
         found.sort_by_key(|(rank, _)| *rank);
         found.into_iter().next().map(|(_, text)| text)
     };
-    let hash = match (given, plain) {
+    let hash = match (given_hash, plain) {
         (Some(_), Some(address)) => Some(hash_of(&address, keyring, tenant)),
-        (Some(given), None) => Some(given.clone()),
-        (None, _) => found().map(|text| hash_of(&text, keyring, tenant)),
+        (Some(given_hash), None) => Some(given_hash.clone()),
+        (None, _) => first_address().map(|text| hash_of(&text, keyring, tenant)),
     };
     let mut members = Vec::new();
     if nulls == Nulls::Remove {
-        let removed = taken.iter().filter(|(_, value)| value.as_str() == "null");
+        let removed = address_members
+            .iter()
+            .filter(|(_, value)| value.as_str() == "null");
         let removed = removed.filter(|(name, _)| name != HASH);
         members.extend(removed.map(|(name, _)| {
             let name = JsonText::from_plain(name);
@@ -258,10 +262,10 @@ fn hashed_members(object: RawJson, nulls: Nulls, keyring: &Keyring, tenant: &Ten
         None => {}
     }
     if members.is_empty() {
-        return left;
+        return others;
     }
     let members = RawJson::from_checked(format!("{{{}}}", members.join(",")));
-    merge_objects(&left, &members)
+    merge_objects(&others, &members)
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! What of a conversation is recorded in the ledger (DESIGN §7): all of it, or questions and answers alone; and how much
-//! was left out.
+//! The part of a conversation that the ledger records (DESIGN §7): all of it, or only questions and answers; and counts of the
+//! rest.
 
 use filrouge_store::Scope;
-use filrouge_store::hot::{Keep, KeepItems};
+use filrouge_store::hot::{FieldRetention, ItemRetention};
 use filrouge_types::{Channel, Failure, RawJson, SessionId, TenantId};
 
 use crate::core::Core;
 use crate::metadata::{Nulls, without_addresses};
-use crate::validate::Checked;
+use crate::validate::ValidatedItem;
 
-/// What one write leaves out.
+/// The items and members that one write leaves out.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
     members: Vec<String>,
@@ -17,8 +17,8 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Whether an item of this channel is kept; takes note of one that is not.
-    pub(crate) fn keeps(&mut self, record: KeepItems, channel: &Channel) -> bool {
+    /// Whether an item of this channel is recorded; notes its channel otherwise.
+    pub(crate) fn keeps(&mut self, record: ItemRetention, channel: &Channel) -> bool {
         let keeps = record.keeps(channel);
         if !keeps {
             self.channels.push(channel.as_str().to_owned());
@@ -26,74 +26,86 @@ impl LeftOut {
         keeps
     }
 
-    /// How many items.
+    /// The number of items left out.
     pub(crate) const fn items(&self) -> u64 {
         self.channels.len() as u64
     }
 }
 
-/// The items that are kept.
+/// Filters the items to those that are recorded.
 pub(crate) fn kept_items(
-    record: KeepItems,
-    mut items: Vec<Checked>,
-    left: &mut LeftOut,
-) -> Vec<Checked> {
-    items.retain(|item| left.keeps(record, &item.body.channel));
+    record: ItemRetention,
+    mut items: Vec<ValidatedItem>,
+    left_out: &mut LeftOut,
+) -> Vec<ValidatedItem> {
+    items.retain(|item| left_out.keeps(record, &item.body.channel));
     items
 }
 
-/// The members of a turn's metadata that are kept.
-pub(crate) fn kept_metadata(keep: &Keep, metadata: &mut Option<RawJson>, left: &mut LeftOut) {
+/// Filters a turn's metadata to the members that are recorded.
+pub(crate) fn kept_metadata(
+    keep: &FieldRetention,
+    metadata: &mut Option<RawJson>,
+    left_out: &mut LeftOut,
+) {
     if let Some(all) = metadata {
         let (kept, dropped) = keep.metadata_of(all);
         *all = kept;
-        left.members.extend(dropped);
+        left_out.members.extend(dropped);
     }
 }
 
 impl Core {
-    /// What is kept of a write to this session: all, while it is in the hot store alone.
-    pub(crate) async fn keep(&self, scope: &Scope, session: &SessionId) -> Result<Keep, Failure> {
+    /// The retention that applies to writes of this session; while the session is only in the hot store, everything is kept.
+    pub(crate) async fn keep(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<FieldRetention, Failure> {
         let keep = self.settings.keep(&scope.tenant);
-        if keep == Keep::default() || self.is_ephemeral(scope, session).await? {
-            return Ok(Keep::default());
+        if keep == FieldRetention::default() || self.is_ephemeral(scope, session).await? {
+            return Ok(FieldRetention::default());
         }
         Ok(keep)
     }
 
-    /// Metadata in which addresses are hashes.
+    /// Metadata with its addresses hashed.
     pub(crate) fn hashed(&self, tenant: &TenantId, metadata: Option<RawJson>) -> Option<RawJson> {
         let keyring = self.ledger.keyring();
         metadata.map(|metadata| without_addresses(metadata, Nulls::Values, keyring, tenant))
     }
 
-    /// A change of metadata (RFC 7396) in which addresses are hashes.
+    /// A merge patch of metadata (RFC 7396) with its addresses hashed.
     pub(crate) fn hashed_patch(&self, tenant: &TenantId, patch: RawJson) -> RawJson {
         without_addresses(patch, Nulls::Remove, self.ledger.keyring(), tenant)
     }
 
-    /// Items in whose metadata addresses are hashes.
-    pub(crate) fn hashed_items(&self, tenant: &TenantId, mut items: Vec<Checked>) -> Vec<Checked> {
-        for Checked { body, .. } in &mut items {
+    /// Items with the addresses in their metadata hashed.
+    pub(crate) fn hashed_items(
+        &self,
+        tenant: &TenantId,
+        mut items: Vec<ValidatedItem>,
+    ) -> Vec<ValidatedItem> {
+        for ValidatedItem { body, .. } in &mut items {
             body.metadata = self.hashed(tenant, body.metadata.take());
         }
         items
     }
 
-    /// A write was done: what it has left out counts, unless it had been done before.
-    pub(crate) fn left_out(&self, left: &LeftOut, replayed: bool) {
-        if replayed || left.members.is_empty() && left.channels.is_empty() {
+    /// Counts what a write left out, unless it was a replay.
+    pub(crate) fn count_left_out(&self, left_out: &LeftOut, replayed: bool) {
+        if replayed || left_out.members.is_empty() && left_out.channels.is_empty() {
             return;
         }
-        for name in &left.members {
+        for name in &left_out.members {
             self.counters.members.add_word(name);
         }
-        for channel in &left.channels {
+        for channel in &left_out.channels {
             self.counters.items.add_word(channel);
         }
         tracing::debug!(
-            metadata = left.members.len(),
-            items = left.channels.len(),
+            metadata = left_out.members.len(),
+            items = left_out.channels.len(),
             "not recorded in the ledger"
         );
     }

@@ -1,4 +1,4 @@
-//! The bodies of DESIGN §12, for Rust callers and for HTTP alike. Unknown fields are refused.
+//! The request bodies of DESIGN §12, shared by Rust callers and HTTP. Unknown fields are refused.
 
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{
@@ -7,19 +7,19 @@ use filrouge_types::{
 };
 use serde::{Deserialize, Deserializer};
 
-/// Makes a session.
+/// Creates a session.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateSession {
-    /// Its id; made up when absent.
+    /// Its id; generated when absent.
     pub session_id: Option<SessionId>,
     /// Its title.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub title: Option<Box<str>>,
     /// Its project.
     pub project_id: Option<ProjectId>,
-    /// Its team (DESIGN §11); no body of a request names it.
+    /// Its team (DESIGN §11); not part of any request body.
     #[serde(skip)]
     pub team_id: Option<Box<str>>,
     /// The session that started it.
@@ -29,7 +29,7 @@ pub struct CreateSession {
     pub metadata: Option<RawJson>,
 }
 
-/// Starts a turn; with `items` and `answer_neutral` a whole finished turn in one call.
+/// Starts a turn; with `items` and `answer_neutral` it records a complete turn in one call.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -40,23 +40,23 @@ pub struct StartTurn {
     pub question_neutral: Option<JsonText>,
     /// The question in the user's language.
     pub question_translated: Option<JsonText>,
-    /// What the application says of it, its members among those of the request.
+    /// The application-specific fields; in JSON they are members of the request.
     #[serde(skip)]
     pub application: Application,
     /// The application's data, a JSON object.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
-    /// Allow-listed members become metadata of the question; all others are forgotten.
+    /// Allow-listed members become metadata of the question; all others are dropped.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub runtime_context: Option<RawJson>,
-    /// Items that stand behind the question.
+    /// Items that follow the question.
     #[serde(default, deserialize_with = "items")]
     pub items: Vec<ItemBody>,
     /// The answer: closes the turn as finalized.
     pub answer_neutral: Option<JsonText>,
-    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
-    /// Whether the write gives the session free.
+    /// Whether the write also releases the lease.
     #[serde(default)]
     pub release: bool,
 }
@@ -64,7 +64,7 @@ pub struct StartTurn {
 impl<'de> Deserialize<'de> for StartTurn {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let mut application = ApplicationReader::default();
-        let request = Self::deserialize(application.beside(d))?;
+        let request = Self::deserialize(application.split_from(d))?;
         Ok(Self {
             application: application.read,
             ..request
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for StartTurn {
 }
 
 impl StartTurn {
-    /// A start that says nothing but its key, for callers that fill in the rest.
+    /// A start with only its key, for callers that fill in the rest.
     #[must_use]
     pub fn new(request_id: RequestId) -> Self {
         Self {
@@ -99,17 +99,17 @@ pub struct AppendItems {
     /// The items, in order.
     #[serde(deserialize_with = "items")]
     pub items: Vec<ItemBody>,
-    /// The seq the session must stand at.
+    /// The newest seq that the session must have.
     pub expected_seq: Option<u64>,
-    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
-    /// Whether the write gives the session free.
+    /// Whether the write also releases the lease.
     #[serde(default)]
     pub release: bool,
 }
 
 impl AppendItems {
-    /// These items, under no condition.
+    /// These items, without conditions.
     #[must_use]
     pub const fn new(items: Vec<ItemBody>) -> Self {
         Self {
@@ -121,40 +121,40 @@ impl AppendItems {
     }
 }
 
-/// Ends a turn with an answer; without one its final item is promoted.
+/// Ends a turn with an answer; without one, the turn's final item becomes the answer.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FinalizeTurn {
-    /// Must be the turn's, when given.
+    /// The turn's key; checked when given.
     pub request_id: Option<RequestId>,
     /// The answer in the neutral language.
     pub answer_neutral: Option<JsonText>,
     /// The answer in the user's language.
     pub answer_translated: Option<JsonText>,
-    /// Whether the translated answer is a copy; a supplied translation wins over it.
+    /// Whether the translated answer is a copy; ignored when a translation is supplied.
     pub answer_translated_is_fallback: Option<bool>,
-    /// Merged over the turn's metadata.
+    /// Members that are merged into the turn's metadata.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
-    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
-    /// Whether the write gives the session free.
+    /// Whether the write also releases the lease.
     #[serde(default)]
     pub release: bool,
 }
 
-/// What went wrong.
+/// The error that ended a turn.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TurnError))]
 pub struct ErrorBody {
-    /// A word for it.
+    /// A code for the error.
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
     pub code: Box<str>,
-    /// A sentence about it.
+    /// A sentence about the error.
     pub message: Option<JsonText>,
-    /// Whether trying again can help.
+    /// Whether a retry can succeed.
     #[serde(default)]
     pub retryable: bool,
 }
@@ -167,25 +167,25 @@ pub struct FailTurn {
     /// The error.
     #[serde(deserialize_with = "object")]
     pub error: ErrorBody,
-    /// What was shown so far.
+    /// The text shown so far.
     pub partial_text: Option<JsonText>,
-    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
-    /// Whether the write gives the session free.
+    /// Whether the write also releases the lease.
     #[serde(default)]
     pub release: bool,
 }
 
-/// Ends a turn by the user's wish.
+/// Cancels a turn on the user's behalf.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelTurn {
-    /// What was shown so far.
+    /// The text shown so far.
     pub partial_text: Option<JsonText>,
-    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
-    /// Whether the write gives the session free.
+    /// Whether the write also releases the lease.
     #[serde(default)]
     pub release: bool,
 }
@@ -195,15 +195,15 @@ pub struct CancelTurn {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RedactTurn {
-    /// Why, 1 to 4096 bytes; stays in the journal.
+    /// The reason, 1 to 4096 bytes; stays in the ledger.
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Reason))]
     pub reason: Box<str>,
 }
 
-/// Replaces a closed turn by a corrected one: as a start, with an answer.
+/// Replaces a closed turn by a corrected one: a start with an answer.
 pub type ReplaceTurn = StartTurn;
 
-/// Changes a session; what is absent stays, `null` takes a value away.
+/// Changes a session; absent fields stay unchanged, `null` removes a value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -212,7 +212,7 @@ pub struct PatchSession {
     #[serde(default, deserialize_with = "present")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub title: Option<Option<Box<str>>>,
-    /// Whether it goes on.
+    /// Its status: active, paused or closed.
     #[serde(default, deserialize_with = "not_null")]
     #[cfg_attr(feature = "openapi", schema(value_type = SessionStatus, required = false))]
     pub status: Option<SessionStatus>,
@@ -224,13 +224,13 @@ pub struct PatchSession {
     #[serde(default, deserialize_with = "present")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ProjectId>))]
     pub project_id: Option<Option<ProjectId>>,
-    /// Merged into its metadata as a JSON merge patch (RFC 7396).
+    /// A JSON merge patch (RFC 7396) of its metadata.
     #[serde(default, deserialize_with = "present")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Option<RawJson>>,
-    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
-    /// Whether the write gives the session free.
+    /// Whether the write also releases the lease.
     #[serde(default)]
     pub release: bool,
 }
@@ -240,17 +240,17 @@ pub struct PatchSession {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CloseSession {
-    /// Why, at most 4096 bytes; stays in the journal.
+    /// The reason, at most 4096 bytes; stays in the ledger.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub reason: Option<Box<str>>,
-    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
-    /// Whether the write gives the session free.
+    /// Whether the write also releases the lease.
     #[serde(default)]
     pub release: bool,
 }
 
-/// Gives an anonymous session its owner.
+/// Assigns an anonymous session its owner.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -264,32 +264,32 @@ pub struct LinkSession {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecordEvent {
-    /// The caller's key: with the same key nothing is recorded twice.
+    /// The caller's key; an event whose key already exists is not recorded again.
     pub key: EventKey,
-    /// What kind of event it is, such as `call_started`.
+    /// The kind of event, such as `call_started`.
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
     pub kind: Box<str>,
-    /// When it happened; now when absent.
+    /// When it happened; by default now.
     pub at: Option<Timestamp>,
     /// The application's data, a JSON object.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub detail: Option<RawJson>,
 }
 
-/// One more than a turn can hold, so that too many are still seen to be.
+/// Reads at most one item more than a turn can hold, so that an excess is still detected.
 fn items<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<ItemBody>, D::Error> {
-    let most = usize::try_from(TURN_ITEMS_MAX).unwrap_or(usize::MAX);
-    objects(d, most.saturating_add(1))
+    let max = usize::try_from(TURN_ITEMS_MAX).unwrap_or(usize::MAX);
+    objects(d, max.saturating_add(1))
 }
 
-/// A value that is there, if only as `null`: a patch tells it from one that is absent.
+/// Reads a present value, which may be `null`: a patch distinguishes it from an absent one.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(d).map(Some)
 }
 
-/// A value that can be left out and not be taken away.
+/// Reads a value that may be absent, but not `null`.
 fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
 }

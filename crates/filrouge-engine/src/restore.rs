@@ -1,5 +1,5 @@
-//! Restoring a conversation: a filtered view, never a rewrite (DESIGN §5). Turns by ordinal, items by seq inside a
-//! turn; what comes out holds no orphan result, no dangling call and no cut pair, for whichever window.
+//! Restoring a conversation: a filtered view, never a rewrite (DESIGN §5). Turns are in order of ordinal, items in order of seq
+//! inside a turn. Whatever the window, the result has no orphan result, no dangling call and no half pair.
 
 use filrouge_store::read::in_session;
 use filrouge_types::{Failure, SessionId};
@@ -29,14 +29,14 @@ pub use plan::{
     PlanTurn, Provider, Reasoning, Say, Sealed, Speaker,
 };
 pub use query::{RestoreQuery, Selection, Unanswered};
-pub use report::{Adapted, Dropped, Fate, Fates, Report, Window};
+pub use report::{Adapted, Disposition, Dispositions, Dropped, Report, Window};
 
 impl Context {
-    /// The neutral plan of a session's context, from one consistent sight of the store.
+    /// Builds the neutral plan of a session's context from one consistent snapshot of the store.
     ///
     /// # Errors
-    /// `session_not_found`, `invalid` for a window of nothing, `limit_exceeded` when its contents have more than
-    /// 256 MiB, `integrity_error`.
+    /// `session_not_found`, `invalid` for a window of size 0, `limit_exceeded` if the contents have more than 256 MiB,
+    /// `integrity_error`.
     pub async fn restore(
         &self,
         caller: &Caller,
@@ -47,9 +47,9 @@ impl Context {
         query.check()?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask_in(scope, session, move |sight| {
-                let loaded = sight.get(&viewer, &id)?;
-                in_session(&id, window::Reader::new(sight, &loaded, query).plan())
+            .query_session(scope, session, move |snapshot| {
+                let loaded = snapshot.get(&viewer, &id)?;
+                in_session(&id, window::Reader::new(snapshot, &loaded, query).plan())
             })
             .await
     }

@@ -1,27 +1,27 @@
-//! Two scopes, one ledger to whoever asks (DESIGN §7): sessions of known identities in the durable ledger, with copies of
-//! their newest turns in a hot store; sessions of nobody, where they are not to be durable, in the hot store alone.
+//! A tiered ledger (DESIGN §7): sessions of known identities are in the durable ledger, with copies of their newest turns in a
+//! hot store. Anonymous sessions that need not be durable are only in the hot store.
 //!
-//! | who asks for what | who answers |
+//! | session and caller | answered by |
 //! |---|---|
-//! | anybody under `durable = all` | the ledger |
+//! | any, under `durable = all` | the ledger |
 //! | a session that is in the ledger, also an erased one | the ledger |
-//! | any other, nobody asks | the hot store |
-//! | any other, the operator asks | the hot store, if it has it; else the ledger |
-//! | any other, somebody reads | the hot store, if it has it and the rules show it |
-//! | any other, somebody writes | the ledger, once what the hot store has is there: a login |
+//! | any other, an anonymous caller | the hot store |
+//! | any other, the operator | the hot store if it holds the session; else the ledger |
+//! | any other, an identity reads | the hot store if it holds the session and the rules show it |
+//! | any other, an identity writes | the ledger, after the session was moved there from the hot store: a login |
 //!
-//! A durable session waits for the hot store, and never longer than that takes to give up, to have something removed from
-//! it; under `durable = authenticated` also, once in each process, to learn whether it has something from before a login.
+//! A request for a durable session waits for the hot store only to remove contents from it, and, under `durable = authenticated`,
+//! once in each process to learn whether it holds turns from before a login. It never waits longer than the hot store's timeout.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_store::command::{Command, Outcome, Scope, Write};
-use filrouge_store::hot::{AsOf, Edition, EphemeralSessions, HotKey, HotStore};
-use filrouge_store::ledger::{About, Inspect, Layer};
+use filrouge_store::hot::{Edition, EphemeralSessions, HistoryVersion, HotKey, HotStore};
+use filrouge_store::ledger::{LedgerLayer, QuerySubject, SnapshotQuery};
 use filrouge_store::read::session_conflict;
-use filrouge_store::{Durability, Entropy, Keyring, Ledger, Stored};
+use filrouge_store::{CommittedWrite, Durability, Entropy, Keyring, Ledger};
 use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, SessionId, TenantId};
 use quick_cache::sync::Cache;
 use tokio::sync::{RwLock, Semaphore};
@@ -43,29 +43,29 @@ mod tests;
 mod verified;
 mod view;
 
-pub use options::{DurablePolicy, ScopeOptions};
+pub use options::{DurablePolicy, TierOptions};
 pub(crate) use view::session_ephemeral;
-pub use view::{HotReceipt, HotState, HotView, RecentTurns, ScopeCounts};
+pub use view::{HotReceipt, HotState, HotView, RecentTurns, TierCounts};
 
-use copies::{Begun, Copies, Removal};
+use copies::{Copies, PendingRemoval, Removal};
 use gate::LedgerGate;
 use recent::FILLS;
-use route::{InLedger, Place, identity_of};
-use tally::Tally;
+use route::{InLedger, SessionTier, identity_of};
+use tally::TierTally;
 use verified::Sightings;
 
-/// Most sessions that are remembered to be in the ledger.
-const KNOWN: usize = 65_536;
-/// Most sessions whose copies' reach is remembered.
+/// The maximum number of sessions that are remembered as being in the ledger.
+const IN_LEDGER_MAX: usize = 65_536;
+/// The maximum number of sessions for which the extent of the last copy is remembered.
 const FILLED: usize = 16_384;
-/// How often an ephemeral session that must not be is told to go, and how long after the time before.
-const GOING: (u32, Duration) = (3, Duration::from_millis(50));
+/// The maximum number of tries to remove an invisible ephemeral session, and the pause between two tries.
+const REMOVAL_TRIES: (u32, Duration) = (3, Duration::from_millis(50));
 
-/// How long closing waits for steps that the hot store has not received yet.
+/// The maximum time that closing waits for steps (updates of copies) that have not reached the hot store.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// A durable ledger with a hot store in front.
-pub struct TwoScopes {
+/// A durable ledger with a hot store in front of it.
+pub struct TieredLedger {
     this: Weak<Self>,
     ledger: Arc<dyn Ledger>,
     hot: Arc<dyn HotStore>,
@@ -73,37 +73,39 @@ pub struct TwoScopes {
     gate: Arc<LedgerGate>,
     keyring: Arc<Keyring>,
     entropy: Arc<dyn Entropy>,
-    options: ScopeOptions,
-    tally: Arc<Tally>,
+    options: TierOptions,
+    tally: Arc<TierTally>,
     copies: Copies,
-    known: Cache<HotKey, InLedger>,
+    known_in_ledger: Cache<HotKey, InLedger>,
     verified: Sightings,
     filled: Cache<HotKey, (u64, usize)>,
-    /// The copies that may be made at the moment.
+    /// Permits for building copies.
     filling: Arc<Semaphore>,
-    /// The lives of ephemeral sessions whose names were not in the ledger after this process wrote to them.
-    alone: Cache<HotKey, u64>,
-    /// Held by each write that takes something away, until it is done.
+    /// Incarnations of ephemeral sessions whose names were not in the ledger after this process wrote to them.
+    only_hot: Cache<HotKey, u64>,
+    /// Held for reading by each write that deletes contents, until it is done.
     clearing: Arc<RwLock<()>>,
 }
 
 #[async_trait]
-impl Layer for TwoScopes {
-    fn behind(&self) -> &dyn Ledger {
+impl LedgerLayer for TieredLedger {
+    fn inner(&self) -> &dyn Ledger {
         self.ledger.as_ref()
     }
 
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
-        if command.write.takes_away() {
-            return self.written_to_the_end(command).await;
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+        if command.write.retracts() {
+            return self.write_uninterrupted(command).await;
         }
-        self.written(command).await
+        self.write_to_tier(command).await
     }
 
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
         match about {
-            About::Session(scope, session) => self.inspect_session(scope, session, question).await,
-            about => self.ledger.inspect(about, question).await,
+            QuerySubject::Session(scope, session) => {
+                self.inspect_session(scope, session, query).await
+            }
+            about => self.ledger.inspect(about, query).await,
         }
     }
 
@@ -115,16 +117,16 @@ impl Layer for TwoScopes {
         if tokio::time::timeout(CLOSING, settled).await.is_err() {
             tracing::warn!(
                 steps = self.copies.waiting(),
-                "[SESSIONS][HOT] not all was told before the end"
+                "[SESSIONS][HOT] not all writes reached the hot store before it was closed"
             );
         }
         self.ledger.close().await;
     }
 }
 
-impl TwoScopes {
-    /// `hot` in front of `ledger`, whose keys are `keyring`. To be called within a Tokio runtime: a task sends steps until
-    /// this is dropped.
+impl TieredLedger {
+    /// A tiered ledger of `ledger`, whose keys are `keyring`, with `hot` in front of it. Call it within a Tokio runtime: a task
+    /// sends steps until the tiered ledger is dropped.
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
@@ -132,9 +134,9 @@ impl TwoScopes {
         keyring: Arc<Keyring>,
         entropy: Arc<dyn Entropy>,
         clock: Arc<dyn Clock>,
-        options: ScopeOptions,
+        options: TierOptions,
     ) -> Arc<Self> {
-        let tally = Arc::<Tally>::default();
+        let tally = Arc::<TierTally>::default();
         let gate = Arc::new(LedgerGate(ledger.clone()));
         let ephemeral = EphemeralSessions::new(
             hot.clone(),
@@ -156,19 +158,19 @@ impl TwoScopes {
             entropy,
             options,
             tally,
-            known: Cache::new(KNOWN),
+            known_in_ledger: Cache::new(IN_LEDGER_MAX),
             verified: Sightings::new(),
             filled: Cache::new(FILLED),
             filling: Arc::new(Semaphore::new(FILLS as usize)),
-            alone: Cache::new(KNOWN),
+            only_hot: Cache::new(IN_LEDGER_MAX),
             clearing: Arc::default(),
         })
     }
 
-    /// What has happened in this process.
+    /// Counts since this process started.
     #[must_use]
-    pub fn counts(&self) -> ScopeCounts {
-        ScopeCounts {
+    pub fn counts(&self) -> TierCounts {
+        TierCounts {
             steps_waiting: self.copies.waiting(),
             removals_waiting: self.copies.unremoved(),
             ephemeral: self.ephemeral.counts(),
@@ -176,28 +178,28 @@ impl TwoScopes {
         }
     }
 
-    /// Waits until the hot store was told of all writes that were answered before, and copies that are being made are
-    /// there; what it does not take is counted.
+    /// Waits until the hot store has received all writes that were answered before, and running copies are complete. Steps that
+    /// the hot store does not accept are counted.
     pub async fn settle(&self) {
         self.copies.settle().await;
-        // It is never closed.
+        // The semaphore is never closed.
         let _none = self.filling.acquire_many(FILLS).await;
     }
 
-    /// A write where its session is.
-    async fn written(&self, command: Command) -> Result<Stored, Failure> {
+    /// Sends a write to the tier that holds its session.
+    async fn write_to_tier(&self, command: Command) -> Result<CommittedWrite, Failure> {
         if !self.has_scopes() {
-            return self.put(command).await;
+            return self.write_to_ledger(command).await;
         }
-        match self.place_of_write(&command).await? {
-            Place::Ledger => self.write_durable(command).await,
-            Place::Hot => self.write_ephemeral(command).await,
+        match self.tier_of_write(&command).await? {
+            SessionTier::Ledger => self.write_durable(command).await,
+            SessionTier::Hot => self.write_ephemeral(command).await,
         }
     }
 
-    /// A write that takes something away from both stores: it goes on to its end when whoever asked for it has hung up,
-    /// for half of it would leave what has to be gone.
-    async fn written_to_the_end(&self, command: Command) -> Result<Stored, Failure> {
+    /// A write that deletes contents in both tiers. It runs to its end even if the caller is gone, because stopping halfway
+    /// would leave contents that must be deleted.
+    async fn write_uninterrupted(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let ended = |what: String| Failure::new(ErrorCode::Internal, what);
         let Some(scopes) = self.this.upgrade() else {
             return Err(ended("the stores are being closed".to_owned()));
@@ -205,117 +207,130 @@ impl TwoScopes {
         let under_way = self.clearing.clone().read_owned().await;
         let write = async move {
             let _under_way = under_way;
-            scopes.written(command).await
+            scopes.write_to_tier(command).await
         };
         let written = tokio::spawn(write.in_current_span()).await;
-        written.unwrap_or_else(|e| Err(ended(format!("a write was ended: {e}"))))
+        written.unwrap_or_else(|e| Err(ended(format!("the task of a write ended early: {e}"))))
     }
 
-    /// A write to the ledger, and what it means to the session's copy.
-    async fn put(&self, command: Command) -> Result<Stored, Failure> {
+    /// Writes to the ledger, and updates or removes the session's copy.
+    async fn write_to_ledger(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let Some(session) = command.write.session_id() else {
             return self.ledger.write(command).await;
         };
         let key = self.key(&command.scope, session);
         let scope = command.scope.clone();
-        let begun = command.write.takes_away().then(|| self.copies.begin(key));
+        let pending = command.write.retracts().then(|| self.copies.begin(key));
         let written = self.ledger.write(command).await;
-        let stored = match (written, begun) {
-            (Ok(stored), Some(begun)) => {
-                self.cleared(key, &scope, &stored.outcome, begun).await;
+        let stored = match (written, pending) {
+            (Ok(stored), Some(pending)) => {
+                self.remove_deleted(key, &scope, &stored.outcome, pending)
+                    .await;
                 return Ok(stored);
             }
-            (Err(failure), Some(begun)) => {
+            (Err(failure), Some(pending)) => {
                 if failure.code.retry() {
-                    // It may have happened: the copy goes.
+                    // The write may have been committed, so the copy is removed.
                     self.verified.forget(&key);
                 } else {
-                    begun.take_back();
+                    pending.cancel();
                 }
                 return Err(failure);
             }
             (written, None) => written?,
         };
-        self.saw_put(key, &scope, &stored.outcome);
-        self.tell(key, &stored.outcome);
+        self.note_written(key, &scope, &stored.outcome);
+        self.send_to_copy(key, &stored.outcome);
         Ok(stored)
     }
 
-    /// Has the copy go with what a write has taken away.
-    async fn cleared(&self, key: HotKey, scope: &Scope, outcome: &Outcome, begun: Begun) {
+    /// Removes from the copy what a write has deleted.
+    async fn remove_deleted(
+        &self,
+        key: HotKey,
+        scope: &Scope,
+        outcome: &Outcome,
+        pending: PendingRemoval,
+    ) {
         match outcome {
             Outcome::Erased(erased) => {
-                // Behind all that it had: nobody knows of another item.
+                // A seq after all items of the session: no older copy is accepted.
                 let removal = Removal::of_session(erased.items + 1);
-                self.clear(key, begun, removal).await;
+                self.remove_copy(key, pending, removal).await;
             }
             Outcome::Redacted(redacted) => {
                 let removal = Removal::of_copy(redacted.redaction_seq);
-                self.clear(key, begun, removal).await;
-                self.saw_put(key, scope, outcome);
+                self.remove_copy(key, pending, removal).await;
+                self.note_written(key, scope, outcome);
             }
             Outcome::Session { put: Some(put), .. } => {
-                self.clear(key, begun, Removal::of_copy(put.last_seq)).await;
+                self.remove_copy(key, pending, Removal::of_copy(put.last_seq))
+                    .await;
             }
-            _ => begun.take_back(),
+            _ => pending.cancel(),
         }
     }
 
-    /// The copy is gone once this is done, or told to be there.
-    async fn clear(&self, key: HotKey, begun: Begun, removal: Removal) {
+    /// Removes the copy. If that fails, the failure is recorded, and the removal is retried.
+    async fn remove_copy(&self, key: HotKey, pending: PendingRemoval, removal: Removal) {
         self.verified.forget(&key);
-        begun.remove(removal).await;
+        pending.remove(removal).await;
     }
 
-    /// Who has just written knows which history that has left.
-    fn saw_put(&self, key: HotKey, scope: &Scope, outcome: &Outcome) {
-        if let Some(put) = step::put_of(outcome) {
-            let as_of: AsOf = step::after(put);
-            self.verified.saw(key, scope, as_of, false);
+    /// Records that the caller that wrote has seen the resulting history.
+    fn note_written(&self, key: HotKey, scope: &Scope, outcome: &Outcome) {
+        if let Some(put) = step::written_range(outcome) {
+            let as_of: HistoryVersion = step::after(put);
+            self.verified.note_shown(key, scope, as_of, false);
         }
     }
 
-    /// Tells the copy of a write.
-    fn tell(&self, key: HotKey, outcome: &Outcome) {
-        if step::put_of(outcome).is_none() || !self.copies.takes() {
+    /// Queues a write's step for the copy.
+    fn send_to_copy(&self, key: HotKey, outcome: &Outcome) {
+        if step::written_range(outcome).is_none() || !self.copies.accepts_steps() {
             return;
         }
         match step::step(outcome, &key, &self.keyring) {
             Ok(Some(step)) => self.copies.send(key, step),
             Ok(None) => {}
-            Err(failure) => tracing::error!(%key, %failure, "a copy is not told of a write"),
+            Err(failure) => tracing::error!(%key, %failure, "a write does not reach its copy"),
         }
     }
 
-    /// A write to a durable session; of the first one of an identity in this process, what the hot store may have left.
-    async fn write_durable(&self, command: Command) -> Result<Stored, Failure> {
-        let searched = self.unsearched(&command);
-        let stored = self.put(command).await?;
-        if let Some((scope, session, identity)) = searched {
+    /// A write to a durable session. After an identity's first write to it in this process, the hot store is searched for turns
+    /// from before the login.
+    async fn write_durable(&self, command: Command) -> Result<CommittedWrite, Failure> {
+        let due = self.due_search(&command);
+        let stored = self.write_to_ledger(command).await?;
+        if let Some((scope, session, identity)) = due {
             let key = self.key(&scope, &session);
-            if !self.known.get(&key).is_some_and(|known| known.searched) {
-                self.known.insert(key, InLedger::default());
-                // Somebody may have begun an ephemeral one after it was looked for and before this was written.
+            if !self
+                .known_in_ledger
+                .get(&key)
+                .is_some_and(|state| state.searched)
+            {
+                self.known_in_ledger.insert(key, InLedger::default());
+                // An ephemeral session of that name may have been created between the search and this write.
                 self.search(&scope, &session, &identity).await;
             }
         }
         Ok(stored)
     }
 
-    fn unsearched(&self, command: &Command) -> Option<(Scope, SessionId, IdentityId)> {
+    fn due_search(&self, command: &Command) -> Option<(Scope, SessionId, IdentityId)> {
         let scope = &command.scope;
         let session = command.write.session_id()?;
         let identity = identity_of(command)?;
-        let known = self.known.get(&self.key(scope, session));
-        let due = !known.is_some_and(|known| known.searched);
+        let state = self.known_in_ledger.get(&self.key(scope, session));
+        let due = !state.is_some_and(|state| state.searched);
         due.then(|| (scope.clone(), session.clone(), identity.clone()))
     }
 
     /// A write to an ephemeral session.
-    async fn write_ephemeral(&self, command: Command) -> Result<Stored, Failure> {
+    async fn write_ephemeral(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let written = self.ephemeral.write(&command).await;
-        let (outcome, edition) = self.tally.noted(written)?;
-        let stored = Stored {
+        let (outcome, edition) = self.tally.observe(written)?;
+        let stored = CommittedWrite {
             outcome,
             durability: Durability::Ephemeral,
         };
@@ -326,33 +341,35 @@ impl TwoScopes {
         if matches!(command.write, Write::Redact(_) | Write::Erase(_)) {
             self.gate.raise(tenant, session, edition).await?;
         }
-        // It may have been made while its name came into the ledger: there it is, and this one nobody would see.
+        // The name may have entered the ledger at the same time. Then the ledger has the session, and this ephemeral one is
+        // invisible.
         let key = self.key(&command.scope, session);
-        if self.alone.get(&key) != Some(edition.incarnation) {
+        if self.only_hot.get(&key) != Some(edition.incarnation) {
             if self.in_ledger(&command.scope, session).await?.is_some() {
-                // What others have said there before goes to whoever owns the name.
+                // Only a session that this write created is ended: an older one holds earlier turns, which a login moves to the
+                // name's owner.
                 if edition.version == 1 {
                     self.end(tenant, session, edition).await?;
                 }
                 return Err(session_conflict());
             }
-            self.alone.insert(key, edition.incarnation);
+            self.only_hot.insert(key, edition.incarnation);
         }
         Ok(stored)
     }
 
-    /// Ends an ephemeral session that nobody would see, unless somebody else has written to it since: they look as well.
+    /// Ends an invisible ephemeral session, unless another process has written to it since: that process makes the same check.
     async fn end(
         &self,
         tenant: &TenantId,
         session: &SessionId,
         edition: Edition,
     ) -> Result<(), Failure> {
-        let (times, pause) = GOING;
+        let (times, pause) = REMOVAL_TRIES;
         let mut tries = 1;
         loop {
             let gone = self.ephemeral.forget(tenant, session, Some(edition)).await;
-            match self.tally.noted(gone) {
+            match self.tally.observe(gone) {
                 Err(_) if tries < times => tokio::time::sleep(pause * tries).await,
                 gone => return gone.map(|_| ()),
             }

@@ -1,8 +1,8 @@
-//! Credentials do not reach the journal (DESIGN §8).
+//! Keeps credentials out of the ledger (DESIGN §8).
 //!
-//! Two kinds are kept out. What has the form of a credential is masked in what users say and in what tools are called
-//! with, by shape: lengths, alphabets and words around it, as issuers document them. What came in `runtime_context`
-//! and is not on its allow-list is known exactly, and is masked wherever it comes back in the same turn.
+//! Two kinds are masked. Text that has the form of a credential is masked in users' texts and in arguments of tool calls, by
+//! shape: lengths, alphabets and surrounding words as issuers document them. Values of `runtime_context` that its allow-list
+//! does not name are known exactly, and are masked wherever they reappear in the same turn.
 
 mod header;
 mod json;

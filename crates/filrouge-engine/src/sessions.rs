@@ -1,26 +1,26 @@
-//! Sessions as a whole: made, listed, changed, linked, closed, verified.
+//! Operations on sessions: create, list, change, link, close, verify.
 
 use filrouge_store::Scope;
 use filrouge_store::command::{
     CloseSession, Link, NewSession, Outcome, Patch, SessionFilter, SessionPatch, Viewer, Write,
 };
 use filrouge_store::read::SessionPage;
-use filrouge_store::verify::Report;
+use filrouge_store::verify::VerificationReport;
 use filrouge_types::{ErrorCode, Failure, IdentityId, RawJson, Session, SessionId, TurnId};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::caller::{Caller, Permission};
-use crate::calls::held;
+use crate::calls::with_fence;
 use crate::core::unexpected;
 use crate::engine::Sessions;
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession};
 use crate::written::Written;
 
 impl Sessions {
-    /// Makes a session; one that is the caller's already is given back, as a replay.
+    /// Creates a session. If the caller has it already, returns it as a replay.
     ///
     /// # Errors
-    /// `session_conflict` when the id is somebody else's, `invalid`, and the ledger's.
+    /// `session_conflict` when another owner has the id, `invalid`, and the ledger's errors.
     pub async fn create(
         &self,
         caller: &Caller,
@@ -57,17 +57,17 @@ impl Sessions {
     fn random_session_id(&self) -> Result<SessionId, Failure> {
         let mut bytes = [0; 16];
         self.entropy.fill(&mut bytes)?;
-        // Sortable by time, so that ids made one after the other lie together in an index.
+        // Sortable by time, so that ids generated one after the other are adjacent in an index.
         let millis = self.clock.now().as_millis().to_be_bytes();
         bytes[..6].copy_from_slice(&millis[2..]);
         SessionId::new(TurnId::from_bytes(bytes).to_string())
             .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
     }
 
-    /// Changes what is listed of a session. With `versions` only if it is in one of them.
+    /// Changes the listed fields of a session; with `versions`, only if its version is one of them.
     ///
     /// # Errors
-    /// `precondition_failed`, `session_not_found`, `session_erased`, `invalid`, `limit_exceeded`, and the ledger's.
+    /// `precondition_failed`, `session_not_found`, `session_erased`, `invalid`, `limit_exceeded`, and the ledger's errors.
     pub async fn patch(
         &self,
         caller: &Caller,
@@ -78,7 +78,7 @@ impl Sessions {
         let scope = &caller.scope(Permission::Write)?;
         let limits = self.limits();
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
-        let scope = &held(scope, request.fence, request.release)?;
+        let scope = &with_fence(scope, request.fence, request.release)?;
         limits.label(text(&request.title).as_deref(), "title")?;
         limits.label(text(&request.state).as_deref(), "state")?;
         let metadata = request.metadata;
@@ -100,10 +100,10 @@ impl Sessions {
             .await
     }
 
-    /// Ends a session: no turn begins in it any more, those that are open may end. Doing it again changes nothing.
+    /// Closes a session: it accepts no new turns, while open ones may still end. Repeating it changes nothing.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, `limit_exceeded`, those of fences, and the ledger's.
+    /// `session_not_found`, `session_erased`, `limit_exceeded`, those of fences, and the ledger's errors.
     pub async fn close(
         &self,
         caller: &Caller,
@@ -113,15 +113,16 @@ impl Sessions {
         let scope = &caller.scope(Permission::Write)?;
         let reason = request.reason;
         self.limits().label(reason.as_deref(), "reason")?;
-        let scope = &held(scope, request.fence, request.release)?;
+        let scope = &with_fence(scope, request.fence, request.release)?;
         let close = CloseSession { session_id, reason };
         self.write_session(scope, Write::CloseSession(close)).await
     }
 
-    /// Gives an anonymous session its owner (DESIGN §7). The owner it has already is given again.
+    /// Assigns an anonymous session its owner (DESIGN §7). Repeating it with the same owner changes nothing.
     ///
     /// # Errors
-    /// `forbidden` on behalf of another end user, `session_linked` when it has another owner, `session_not_found`, and the ledger's.
+    /// `forbidden` on behalf of another end user, `session_linked` when it has another owner, `session_not_found`, and the
+    /// ledger's.
     pub async fn link(
         &self,
         caller: &Caller,
@@ -145,7 +146,7 @@ impl Sessions {
     /// A session.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
     pub async fn get(&self, caller: &Caller, id: &SessionId) -> Result<Session, Failure> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger.session(scope, id).await
@@ -154,7 +155,7 @@ impl Sessions {
     /// A page of the caller's sessions, newest first.
     ///
     /// # Errors
-    /// `invalid` for a bad cursor, `integrity_error`, and the ledger's.
+    /// `invalid` for a bad cursor, `integrity_error`, and the ledger's errors.
     pub async fn list(
         &self,
         caller: &Caller,
@@ -166,23 +167,27 @@ impl Sessions {
         self.ledger.sessions(scope, filter, cursor, limit).await
     }
 
-    /// Verifies a session: whether all of it is as it was written.
+    /// Verifies a session: whether all of it is unchanged since it was written.
     ///
     /// # Errors
-    /// `session_not_found`, `session_ephemeral`, and when the store does not answer.
-    pub async fn verify(&self, caller: &Caller, id: SessionId) -> Result<Report, Failure> {
+    /// `session_not_found`, `session_ephemeral`, and the store's when it does not answer.
+    pub async fn verify(
+        &self,
+        caller: &Caller,
+        id: SessionId,
+    ) -> Result<VerificationReport, Failure> {
         let scope = caller.scope(Permission::Read)?;
         self.check_in_ledger(&scope, &id).await?;
         self.ledger.verify(Some((scope, id))).await
     }
 
-    /// Gives the caller a random session token when a session that it makes needs one and it has brought none. Whoever
-    /// learns of the session needs the token.
+    /// Generates a session token when a session that the caller creates requires one and the caller sent none. Later access to
+    /// the session requires the token.
     ///
     /// # Errors
-    /// `internal` when there is no randomness.
+    /// `internal` when the system provides no randomness.
     pub fn fresh_token(&self, caller: &mut Caller) -> Result<Option<SecretString>, Failure> {
-        // An operator's session is anonymous too: nobody is its owner.
+        // An operator's session is anonymous too, because it has no owner.
         let anonymous = caller.identity().is_none();
         if !self.settings.require_session_token || !anonymous || caller.token().is_some() {
             return Ok(None);
@@ -194,21 +199,21 @@ impl Sessions {
         Ok(Some(text))
     }
 
-    /// The caller has shown this session token.
+    /// Adds the session token that the caller presented.
     pub fn show_token(&self, caller: &mut Caller, text: &str) {
         let token = self.ledger.keyring().session_token(text);
         *caller = caller.clone().with_token(Some(token));
     }
 
-    /// Whether nobody sees the session without the token that the caller has, and with it anybody does. An operator, who
-    /// sees every session, is asked as nobody.
+    /// Whether the session is visible only with the caller's token. An operator, who sees every session, is treated as anonymous.
     pub async fn needs_token(&self, caller: &Caller, id: &SessionId) -> bool {
         let without = Scope::new(caller.tenant().clone(), Viewer::EndUser(None));
         let with = Scope {
             token: caller.token(),
             ..without.clone()
         };
-        // When it cannot be told, a secret too many does no harm, and one that is missing loses the session.
+        // When that is unknown, the answer is yes: a superfluous token does no harm, a missing one makes the session
+        // inaccessible.
         self.ledger.session(&without, id).await.is_err()
             && match self.ledger.session(&with, id).await {
                 Ok(_) => true,

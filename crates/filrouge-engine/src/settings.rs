@@ -1,10 +1,10 @@
-//! How the engine behaves.
+//! The settings of the engine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use filrouge_store::command::ConcurrentTurns;
-use filrouge_store::hot::{Keep, KeepItems};
+use filrouge_store::hot::{FieldRetention, ItemRetention};
 use filrouge_types::TenantId;
 
 use crate::calls::CallSettings;
@@ -12,29 +12,29 @@ use crate::metadata::MetadataPolicy;
 use crate::secrets::CredentialPolicy;
 use crate::validate::Limits;
 
-/// How the engine behaves.
+/// The settings of the engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Whether a session may have several open turns.
     pub concurrent_turns: ConcurrentTurns,
     /// Silence after which a turn counts as interrupted.
     pub turn_timeout: Duration,
-    /// Silence of who records a stream after which it counts as gone. Those who are there give a sign of life three
-    /// times as often, and at least every [`crate::stream::BEAT`]; all processes of a store need the same timeout.
+    /// Silence of a recorder after which it counts as gone. A live recorder sends a heartbeat three times as often, and at least
+    /// every [`crate::stream::BEAT`]; all processes of a store need the same timeout.
     pub stream_timeout: Duration,
     /// Members of `runtime_context` that become metadata of the question.
     pub runtime_context_allow: Vec<String>,
-    /// What is done with credentials in what users say and in parameters of tools.
+    /// The treatment of credentials in users' texts and in parameters of tools.
     pub credentials: CredentialPolicy,
-    /// Which members of turns' metadata reach the ledger.
+    /// The members of turns' metadata that the ledger records.
     pub metadata: MetadataPolicy,
-    /// Which items reach the ledger.
+    /// The items that the ledger records.
     pub record: RecordPolicies,
-    /// How live calls are handled.
+    /// The settings of live calls.
     pub calls: CallSettings,
-    /// Whether every anonymous session has a session token: the caller's own, or a random one.
+    /// Whether every anonymous session requires a session token: the caller's own, or a random one.
     pub require_session_token: bool,
-    /// Upper bounds.
+    /// The limits on requests.
     pub limits: Limits,
 }
 
@@ -63,28 +63,28 @@ impl Default for Settings {
     }
 }
 
-/// Which items are recorded, by tenant.
+/// The items that are recorded, by tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordPolicies {
-    /// For tenants that are not named.
-    pub default: KeepItems,
-    /// For those that are.
-    pub tenants: BTreeMap<TenantId, KeepItems>,
+    /// The policy for all other tenants.
+    pub default: ItemRetention,
+    /// The policies for the tenants listed here.
+    pub tenants: BTreeMap<TenantId, ItemRetention>,
 }
 
 impl RecordPolicies {
     /// The policy of a tenant.
     #[must_use]
-    pub fn of(&self, tenant: &TenantId) -> KeepItems {
+    pub fn of(&self, tenant: &TenantId) -> ItemRetention {
         self.tenants.get(tenant).copied().unwrap_or(self.default)
     }
 }
 
 impl Settings {
-    /// What of a tenant's conversations reaches the ledger.
+    /// The part of a tenant's conversations that the ledger records.
     #[must_use]
-    pub fn keep(&self, tenant: &TenantId) -> Keep {
-        Keep {
+    pub fn keep(&self, tenant: &TenantId) -> FieldRetention {
+        FieldRetention {
             metadata: self.metadata.list(),
             record: self.record.of(tenant),
         }

@@ -1,12 +1,13 @@
-//! The spool: what is written of live calls while the ledger does not answer waits on this machine's disk, and goes into the
-//! ledger, in order and once, when it is back (DESIGN §6, "Ledger down"; docs/spool.md).
+//! The spool: a durable queue on this machine's disk for writes of live calls while the ledger does not answer. When it answers
+//! again, the drain writes them into the ledger, in order and once (DESIGN §6, "Ledger down"; docs/spool.md).
 //!
-//! | who writes | while the ledger does not answer |
+//! | write | while the ledger does not answer |
 //! |---|---|
-//! | under the newest fence of a session that this process has seen the ledger accept | waits here: 202 |
-//! | anybody else | the failure as it is: 503 |
+//! | under the newest fence of a session, if this process has seen the ledger accept it | is queued here: 202 |
+//! | any other | returns the ledger's failure unchanged: 503 |
 //!
-//! A session of which writes wait goes on here until they are drained. What the ledger refuses then is kept as a dead letter.
+//! While writes of a session are queued, its later writes are queued as well, until none is left. A queued write that the
+//! ledger refuses becomes a dead letter.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,23 +43,24 @@ use files::Files;
 use probe::Probe;
 use state::State;
 
-/// How the spool behaves.
+/// Options of the spool.
 #[derive(Debug, Clone)]
 pub struct SpoolOptions {
-    /// Where its folders lie.
+    /// The directory of the spool's folders.
     pub directory: PathBuf,
-    /// How long a write of a live call waits for the ledger before it is spooled.
+    /// The time that a write of a live call waits for the ledger before it is spooled.
     pub after: Duration,
-    /// Bytes that may wait.
+    /// The maximum number of bytes that may be queued.
     pub bytes: u64,
-    /// Writes of one session that may wait.
+    /// The maximum number of queued writes of one session.
     pub session_entries: usize,
-    /// How long the drain waits at first, and at most, before it asks a ledger again that does not answer.
+    /// The first and the longest pause between the drain's attempts while the ledger does not answer.
     pub pause: (Duration, Duration),
 }
 
 impl SpoolOptions {
-    /// A spool in `directory`: 1 s of patience, 64 MiB, 10,000 writes of a session; asked again after 100 ms to 2 s.
+    /// A spool in `directory` with the defaults: 1 s until a write is spooled, 64 MiB, 10,000 writes per session, retries after
+    /// 100 ms to 2 s.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
@@ -71,28 +73,28 @@ impl SpoolOptions {
     }
 }
 
-/// What the drain and the writers share.
+/// State shared by the drain and the writers.
 struct Core {
     inner: Arc<dyn Ledger>,
     keyring: Arc<Keyring>,
     entropy: Arc<dyn Entropy>,
     clock: Arc<dyn Clock>,
     options: SpoolOptions,
-    /// Locked before the state, when both are.
+    /// Locked before the state when both are locked.
     files: Mutex<Files>,
     state: Mutex<State>,
-    /// Something waits that did not before.
+    /// Notified when a write is queued.
     wake: Notify,
-    /// The ledger answers again.
+    /// Notified when the ledger answers again.
     up: Notify,
     probe: Arc<Probe>,
-    /// Changes whenever a session has nothing more that waits.
+    /// Changes whenever the last queued write of a session is settled.
     settled: watch::Sender<u64>,
 }
 
 impl Core {
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic leaves is as far as it came; each step of a change stands by itself.
+        // After a panic the state stays usable: each step of a change leaves it consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,7 +103,7 @@ impl Core {
     }
 }
 
-/// A ledger with a spool behind it.
+/// A ledger with a spool: writes are queued while the inner ledger does not answer.
 pub struct Spooling {
     core: Arc<Core>,
     stop: watch::Sender<bool>,
@@ -109,11 +111,11 @@ pub struct Spooling {
 }
 
 impl Spooling {
-    /// A spool for `inner`, whose keys are `keyring` and whose clock is `clock`. Folders that a process has left behind are
-    /// taken over, and drained. To be called within a Tokio runtime.
+    /// Opens a spool for the ledger `inner`, whose keys are in `keyring`. Takes over and drains the folders of processes that
+    /// have exited. Call it within a Tokio runtime.
     ///
     /// # Errors
-    /// `store_unavailable` when the directory cannot be used.
+    /// `store_unavailable` if the directory cannot be used.
     pub fn open(
         inner: Arc<dyn Ledger>,
         keyring: Arc<Keyring>,
@@ -153,7 +155,7 @@ impl Spooling {
         }))
     }
 
-    /// Ends the drain between two writes; what waits stays on disk.
+    /// Stops the drain between two writes; queued writes stay on disk.
     async fn stop_draining(&self) {
         self.stop.send_replace(true);
         let drain = self
@@ -164,7 +166,7 @@ impl Spooling {
         if let Some(drain) = drain
             && let Err(e) = drain.await
         {
-            tracing::error!(error = %e, "the drain of the spool has ended by itself");
+            tracing::error!(error = %e, "the drain of the spool has ended unexpectedly");
         }
     }
 }

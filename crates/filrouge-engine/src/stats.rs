@@ -1,9 +1,9 @@
-//! What a session and those it has started amount to: turns, items, tools, tokens (DESIGN §10).
+//! Statistics of a session and its descendants: turns, items, tools, tokens (DESIGN §10).
 
 use std::collections::{BTreeSet, HashMap};
 
 use filrouge_store::command::Scope;
-use filrouge_store::read::{Loaded, Sight, in_session};
+use filrouge_store::read::{VerifiedSession, VerifiedSnapshot, in_session};
 use filrouge_store::rows::View;
 use filrouge_types::{Failure, SessionId, Timestamp, TurnId, TurnStatus};
 use serde::Serialize;
@@ -22,31 +22,31 @@ pub use copies::Origin;
 use copies::Seen;
 pub use usage::{Tokens, tokens as usage_tokens};
 
-/// Most items of descendants that are looked at.
+/// The maximum number of items of descendants that are examined.
 const ITEMS_MAX: u64 = 1_000_000;
-/// Most different agents, and models, that are named.
+/// The maximum number of distinct agents, and of models, that are listed.
 const NAMES_MAX: usize = 1000;
-/// Items and turns read at once.
+/// The number of items and turns per read.
 const PAGE: usize = 500;
 
-/// Turns by where they stand.
+/// The number of turns in each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnsByStatus {
-    /// Being answered.
+    /// Turns that are being answered.
     pub open: u64,
-    /// Left by their owner.
+    /// Turns that were abandoned before they ended.
     pub interrupted: u64,
-    /// Answered.
+    /// Turns that were answered.
     pub finalized: u64,
-    /// Ended by an error.
+    /// Turns that were ended by an error.
     pub failed: u64,
-    /// Ended by the user.
+    /// Turns that were ended by the user.
     pub cancelled: u64,
 }
 
 impl TurnsByStatus {
-    pub(crate) const fn of(&mut self, status: TurnStatus) -> &mut u64 {
+    pub(crate) const fn count_of(&mut self, status: TurnStatus) -> &mut u64 {
         match status {
             TurnStatus::Open => &mut self.open,
             TurnStatus::Interrupted => &mut self.interrupted,
@@ -57,67 +57,67 @@ impl TurnsByStatus {
     }
 }
 
-/// Sums over sessions. Of a turn that was replaced only the items are counted, so that no token is counted twice.
+/// Sums over sessions. Of a replaced turn only the items are counted, so that no token is counted twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Statistics {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Turns; one that was replaced and what replaces it are one.
+    /// The number of turns; a turn and its replacements count as one.
     pub turns: u64,
-    /// The same by where they stand.
+    /// The turns by state.
     pub turns_by_status: TurnsByStatus,
-    /// Items, redacted ones as well.
+    /// The number of items, including redacted ones.
     pub items: u64,
-    /// What was said between user and agent, in the neutral language: questions (one a turn), finals, partials, and
-    /// what a human in the loop was asked and answered.
+    /// The messages between user and agent in the neutral language: questions (one per turn), finals, partials, and the requests
+    /// to and responses of a human in the loop.
     pub messages: u64,
-    /// Calls of tools.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// Results of tools with `ok: false`.
+    /// The number of tool results with `ok: false`.
     pub tool_errors: u64,
     /// The agents that spoke; at most 1,000.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub agents: BTreeSet<Box<str>>,
-    /// The models that wrote; at most 1,000.
+    /// The models that wrote items; at most 1,000.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub models: BTreeSet<Box<str>>,
-    /// Tokens, each counted once.
+    /// The tokens, each counted once.
     pub tokens: Tokens,
-    /// Items whose `usage` is of no shape that is known; its tokens are not counted.
+    /// Items whose `usage` has an unknown shape; their tokens are not counted.
     pub usage_unknown: u64,
-    /// When the first item happened, as its caller says, else as the store does.
+    /// When the first item happened, by its caller's clock if given, otherwise by the store's.
     pub first_at: Option<Timestamp>,
-    /// When the last one did.
+    /// When the last item happened.
     pub last_at: Option<Timestamp>,
     /// Milliseconds between the two.
     pub duration_ms: Option<u64>,
 }
 
-/// Statistics of a session and its descendants, as far as they are the caller's.
+/// Statistics of a session and its descendants, as far as the caller can see them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionStatistics {
     /// The session.
     pub session_id: SessionId,
-    /// Of the session alone.
+    /// The session without its descendants.
     pub own: Statistics,
-    /// With all that it has started.
+    /// The session with its descendants.
     pub with_descendants: Statistics,
-    /// With all that it has started, but without what was copied into a session from another one: items of a
-    /// history brought in that are older than their session, and items that a session counted before holds too.
+    /// The session with its descendants, without items that were copied from another session: imported items that are older than
+    /// their session, and items that a session counted earlier contains as well.
     pub without_copied: Statistics,
     /// Whether descendants or names were left out because there are too many.
     pub truncated: bool,
 }
 
 impl Stats {
-    /// Statistics of a session and its descendants, from one consistent sight of the store.
+    /// Statistics of a session and its descendants, from one consistent snapshot of the store.
     ///
-    /// Of descendants at most 1,000 sessions and 1,000,000 items are looked at.
+    /// Of descendants at most 1,000 sessions and 1,000,000 items are examined.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
     pub async fn of(
         &self,
         caller: &Caller,
@@ -126,35 +126,35 @@ impl Stats {
         let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask_in(scope, session, move |sight| {
-                statistics(sight, &viewer, id, ITEMS_MAX)
+            .query_session(scope, session, move |snapshot| {
+                statistics(snapshot, &viewer, id, ITEMS_MAX)
             })
             .await
     }
 }
 
-/// `room` is how many items of descendants may be looked at.
+/// Computes the statistics of a session; `room` is the number of items of descendants that may be examined.
 fn statistics<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
+    snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     session_id: SessionId,
     mut room: u64,
 ) -> Result<SessionStatistics, Failure> {
-    let loaded = sight.get(scope, &session_id)?;
-    let down = descendants(sight, scope, &session_id)?;
+    let loaded = snapshot.get(scope, &session_id)?;
+    let down = descendants(snapshot, scope, &session_id)?;
     let mut truncated = down.truncated;
     let mut seen = Seen::new(!down.found.is_empty());
     let [mut own, mut without_copied] =
-        in_session(&session_id, of_session(sight, &loaded, &mut seen))?;
+        in_session(&session_id, of_session(snapshot, &loaded, &mut seen))?;
     let mut with_descendants = own.clone();
     for (_, Relative { session_id: id, .. }) in down.found {
-        let loaded = sight.get(scope, &id)?;
-        let Some(left) = room.checked_sub(loaded.head.last_seq) else {
+        let loaded = snapshot.get(scope, &id)?;
+        let Some(remaining) = room.checked_sub(loaded.head.last_seq) else {
             truncated = true;
             break;
         };
-        room = left;
-        let [all, original] = in_session(&id, of_session(sight, &loaded, &mut seen))?;
+        room = remaining;
+        let [all, original] = in_session(&id, of_session(snapshot, &loaded, &mut seen))?;
         with_descendants.add(&all);
         without_copied.add(&original);
     }
@@ -170,24 +170,24 @@ fn statistics<V: View + ?Sized>(
     })
 }
 
-/// A turn while its session's items are counted.
+/// The state of a turn while its session's items are counted.
 struct Counted {
     status: TurnStatus,
-    /// Whether another version has replaced it.
+    /// Whether a newer version replaced it.
     replaced: bool,
-    /// Whether an item of it was met that is no copy.
+    /// Whether it has an item that is not a copy.
     original: bool,
 }
 
-/// Every turn of a session. What is held is some bytes a turn, nothing of its texts.
+/// Every turn of a session. The result has a few bytes per turn and no texts.
 fn turns<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    session: &Loaded,
+    snapshot: &VerifiedSnapshot<'_, V>,
+    session: &VerifiedSession,
 ) -> Result<HashMap<TurnId, Counted>, Failure> {
     let mut turns = HashMap::new();
     let (mut before, mut newer) = (None, None);
     loop {
-        let rows = sight.turn_rows_back(session, before, PAGE)?;
+        let rows = snapshot.turn_rows_back(session, before, PAGE)?;
         let Some(last) = rows.last() else {
             return Ok(turns);
         };
@@ -205,14 +205,14 @@ fn turns<V: View + ?Sized>(
     }
 }
 
-/// A session's sums: of everything, and without copies.
+/// A session's two sums: of all items, and of the items that are no copies.
 fn of_session<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    session: &Loaded,
+    snapshot: &VerifiedSnapshot<'_, V>,
+    session: &VerifiedSession,
     seen: &mut Seen,
 ) -> Result<[Statistics; 2], Failure> {
     let origin = Origin::of(&session.row.metadata);
-    let mut turns = turns(sight, session)?;
+    let mut turns = turns(snapshot, session)?;
     let mut all = Statistics {
         sessions: 1,
         ..Statistics::default()
@@ -221,9 +221,9 @@ fn of_session<V: View + ?Sized>(
     for turn in turns.values().filter(|t| !t.replaced) {
         all.turn(turn.status);
     }
-    let (mut after, mut asked) = (0, None);
+    let (mut after, mut open_question) = (0, None);
     loop {
-        let (page, next) = sight.items_of(session, after, PAGE)?;
+        let (page, next) = snapshot.items_of(session, after, PAGE)?;
         after = page.last().map_or(after, |i| i.seq);
         for item in page {
             let turn = item.turn_id.and_then(|id| turns.get_mut(&id));
@@ -232,7 +232,7 @@ fn of_session<V: View + ?Sized>(
                     items: 1,
                     ..Statistics::default()
                 },
-                _ => fact::of(&item, &origin, &mut asked),
+                _ => fact::of(&item, &origin, &mut open_question),
             };
             all.add(&fact);
             if seen.is_copy(session.pk, &item, &origin) {
@@ -253,7 +253,7 @@ fn of_session<V: View + ?Sized>(
 impl Statistics {
     fn turn(&mut self, status: TurnStatus) {
         self.turns += 1;
-        *self.turns_by_status.of(status) += 1;
+        *self.turns_by_status.count_of(status) += 1;
     }
 
     fn add(&mut self, more: &Self) {
@@ -264,7 +264,7 @@ impl Statistics {
             let Some(status) = TurnStatus::from_code(code) else {
                 break;
             };
-            *self.turns_by_status.of(status) += *counts.of(status);
+            *self.turns_by_status.count_of(status) += *counts.count_of(status);
         }
         self.items += more.items;
         self.messages += more.messages;
@@ -279,7 +279,7 @@ impl Statistics {
         self.last_at = self.last_at.max(more.last_at);
     }
 
-    /// Makes the sums whole; whether names had to be left out.
+    /// Completes the sums; returns whether names had to be left out.
     fn finish(&mut self) -> bool {
         let both = self.first_at.zip(self.last_at);
         self.duration_ms = both.map(|(a, b)| b.as_micros().abs_diff(a.as_micros()) / 1000);
@@ -294,7 +294,7 @@ impl Statistics {
     }
 }
 
-/// Puts names in; one more than are shown is kept, to know that there are more.
+/// Adds names; one more than the limit is kept, to detect that there are more.
 fn add_names(names: &mut BTreeSet<Box<str>>, more: &BTreeSet<Box<str>>) {
     for name in more {
         if names.len() <= NAMES_MAX && !names.contains(name) {

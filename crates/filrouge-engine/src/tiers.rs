@@ -1,18 +1,17 @@
-//! What is in front of the ledger and behind it: the hot store and the spool, for the few who ask more of them than a
-//! ledger answers.
+//! Access to the layers of the ledger, the hot store and the spool, for callers that need more than the ledger port offers.
 
 use filrouge_store::Scope;
 use filrouge_types::{Failure, SessionId};
 
 use crate::core::Core;
 use crate::engine::Engine;
-use crate::scopes::{RecentTurns, TwoScopes, session_ephemeral};
+use crate::scopes::{RecentTurns, TieredLedger, session_ephemeral};
 use crate::spool::{Spooling, Waiting};
 
 impl Engine {
     /// The ledger with its hot store, if there is one.
     #[must_use]
-    pub fn tiers(&self) -> Option<&TwoScopes> {
+    pub fn tiers(&self) -> Option<&TieredLedger> {
         self.core.tiers.as_deref()
     }
 
@@ -24,11 +23,11 @@ impl Engine {
 }
 
 impl Core {
-    /// The newest finalized turns that are shown, from a copy that is known to be what the ledger would answer; `None`
-    /// sends to the ledger.
+    /// The newest finalized turns that lists show, from a copy that is verified to match the ledger; `None` means that the caller
+    /// must read the ledger.
     ///
     /// # Errors
-    /// `session_not_found`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `integrity_error`, and the ledger's errors.
     pub(crate) async fn recent_turns(
         &self,
         scope: &Scope,
@@ -41,7 +40,7 @@ impl Core {
         }
     }
 
-    /// Refuses a session that is not in the ledger, for what needs its whole chain.
+    /// Refuses a session that is not in the ledger, for operations that need its entire chain.
     pub(crate) async fn check_in_ledger(
         &self,
         scope: &Scope,
@@ -53,7 +52,7 @@ impl Core {
         }
     }
 
-    /// Whether the session is in the hot store and nowhere else. No commit of the ledger concerns it then.
+    /// Whether the session is only in the hot store. Then no commit of the ledger concerns it.
     pub(crate) async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
         match &self.tiers {
             Some(tiers) => tiers.in_hot(scope, session).await,
@@ -61,8 +60,7 @@ impl Core {
         }
     }
 
-    /// Whether a write to this session, asked now, goes to the hot store and nowhere else. What the spool knows is in the
-    /// ledger.
+    /// Whether a write to this session would now reach only the hot store. A session that the spool knows is in the ledger.
     pub(crate) async fn is_ephemeral(
         &self,
         scope: &Scope,
@@ -76,8 +74,8 @@ impl Core {
         }
     }
 
-    /// What is known of a session whose writes wait in the spool, if the ledger does not answer.
-    pub(crate) fn away(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
+    /// The state of a session whose writes wait in the spool, if the ledger does not answer.
+    pub(crate) fn spooled_state(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
         let waiting = self.spool.as_ref()?.waiting(scope, session)?;
         waiting.down.then_some(waiting)
     }

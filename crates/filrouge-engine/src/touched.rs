@@ -1,10 +1,10 @@
-//! What commits have touched, of all tenants, and the turns that are to be read again for it: for an index that is kept in
-//! step with the ledger (DESIGN §10).
+//! The sessions of all tenants that commits touched, and the turns to read again: for an index that follows the ledger (DESIGN
+//! §10).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use filrouge_store::ledger::Position;
-use filrouge_store::read::{Gone, Loaded, Sight, in_session};
+use filrouge_store::read::{SessionOrTombstone, VerifiedSession, VerifiedSnapshot, in_session};
 use filrouge_store::rows::{Change, LogEntry, SessionPk, View};
 use filrouge_store::{MAC_BYTES, Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, Recorded, SessionId, TenantId, Timestamp, Turn, TurnId};
@@ -14,7 +14,7 @@ use crate::caller::{Caller, Permission};
 use crate::conversation::{self, CONTENTS_MAX};
 use crate::engine::IndexFeed;
 
-/// A session that commits have touched.
+/// A session that commits touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touched {
     /// Its tenant.
@@ -25,50 +25,50 @@ pub struct Touched {
     pub newest: u64,
     /// Whether it was erased.
     pub erased: bool,
-    /// Whether all of it may be new.
+    /// Whether all of it must be read again.
     pub whole: bool,
-    /// The seqs that were added, from and to, ascending; none when only what is listed of it was changed.
+    /// The seq ranges that were added, inclusive and ascending; none when only listed fields changed.
     pub spans: Vec<(u64, u64)>,
 }
 
-/// What some commits have touched.
+/// The sessions that a range of commits touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touches {
     /// The sessions, in the order in which they were first touched.
     pub sessions: Vec<Touched>,
-    /// How many sessions have no row that can be read.
+    /// The number of sessions without a readable row.
     pub unreadable: u64,
-    /// The last commit that was looked at; where it was asked from when there was none behind it.
+    /// The last commit that was examined, or the requested position when no commit follows it.
     pub upto: Position,
-    /// When the commit was made that was asked from; `None` for the beginning.
+    /// The time of the commit at the requested position; `None` for the beginning.
     pub since: Option<Timestamp>,
     /// The store's newest commit.
     pub newest: u64,
 }
 
-/// How much of a session is to be read.
+/// The part of a session to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extent {
     /// All of it.
     Whole,
-    /// The turns that items with these seqs are of, each whole and in its newest version, and those of the items that are of
-    /// no turn.
+    /// The turns of the items with these seqs, each complete and in its newest version, and those of the items that belong to no
+    /// turn.
     Turns(Vec<(u64, u64)>),
 }
 
-/// A session as it stands at a commit.
+/// A session in its state at a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// The store's newest commit then.
+pub struct SessionAtCommit {
+    /// The store's newest commit at that time.
     pub commit_no: u64,
-    /// By whom it is listed: [`filrouge_store::Keyring::owner`].
+    /// The owner under which it is listed: [`filrouge_store::Keyring::owner`].
     pub owner: [u8; MAC_BYTES],
-    /// What was asked for of it.
+    /// The requested part of it.
     pub conversation: Recorded,
 }
 
 impl IndexFeed {
-    /// The ledger's newest commit number, whenever there is a new one.
+    /// The ledger's newest commit number, as a receiver that is notified of changes.
     #[must_use]
     pub fn commits(&self) -> watch::Receiver<u64> {
         self.ledger.commits()
@@ -80,13 +80,13 @@ impl IndexFeed {
         self.ledger.position()
     }
 
-    /// What identifies the store among all others.
+    /// The store's unique id.
     #[must_use]
     pub fn store_id(&self) -> &str {
         self.ledger.store_id()
     }
 
-    /// By whom the sessions are listed that lists show to `caller`; `None` when those of the whole tenant are.
+    /// The owner whose sessions lists show to `caller`; `None` when lists show the entire tenant.
     #[must_use]
     pub fn owner(&self, caller: &Caller) -> Option<[u8; MAC_BYTES]> {
         let keyring = self.ledger.keyring();
@@ -97,74 +97,75 @@ impl IndexFeed {
         }
     }
 
-    /// What at most `commits` commits behind `after` have touched, in all tenants; a commit number of 0 is the beginning.
-    /// `None` when `after` is no commit of this store. The hot store's sessions are not among them.
+    /// The sessions of all tenants that at most `commits` commits after `after` touched; commit number 0 is the beginning. `None`
+    /// when `after` is not a commit of this store. Sessions of the hot store are not included.
     ///
     /// # Errors
-    /// `integrity_error`, `key_missing` for the commits themselves, and the ledger's.
-    pub async fn touched_behind(
+    /// `integrity_error` and `key_missing` for the commits themselves, and the ledger's errors.
+    pub async fn touched_after(
         &self,
         after: Position,
         commits: usize,
     ) -> Result<Option<Touches>, Failure> {
-        let asked = move |sight: &Sight<'_, dyn View + '_>| touches(sight, after, commits);
-        self.ledger.ask(asked).await
+        let query =
+            move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| touches(snapshot, after, commits);
+        self.ledger.query(query).await
     }
 
-    /// A session of the ledger as `caller` sees it, or some of its turns, in one consistent sight; `None` when it was erased
-    /// or is not there.
+    /// A session of the ledger as `caller` sees it, or some of its turns, in one consistent snapshot; `None` when it was erased
+    /// or does not exist.
     ///
     /// # Errors
-    /// `limit_exceeded` when what is asked for has more than 256 MiB, `integrity_error`, `key_missing`, and the ledger's.
-    pub async fn standing(
+    /// `limit_exceeded` when the requested part has more than 256 MiB, `integrity_error`, `key_missing`, and the ledger's errors.
+    pub async fn read_session(
         &self,
         caller: &Caller,
         session: &SessionId,
         extent: Extent,
-    ) -> Result<Option<Standing>, Failure> {
+    ) -> Result<Option<SessionAtCommit>, Failure> {
         let scope = caller.scope(Permission::Read)?;
         let id = session.clone();
-        let asked = self.ledger.ask(move |sight| {
-            let loaded = match sight.find_or_gone(&scope, &id)? {
-                Some(Gone::Not(loaded)) => *loaded,
-                Some(Gone::Erased(_)) | None => return Ok(None),
+        let found = self.ledger.query(move |snapshot| {
+            let loaded = match snapshot.find_or_tombstone(&scope, &id)? {
+                Some(SessionOrTombstone::Live(loaded)) => *loaded,
+                Some(SessionOrTombstone::Erased(_)) | None => return Ok(None),
             };
             let row = &loaded.row;
-            let owner = sight.keyring.owner(row.identity_id.as_ref(), row.token);
-            let newest = sight.view.newest_log()?;
+            let owner = snapshot.keyring.owner(row.identity_id.as_ref(), row.token);
+            let newest = snapshot.view.newest_log()?;
             let read = match extent {
-                Extent::Whole => conversation::read(sight, loaded),
-                Extent::Turns(spans) => turns(sight, &scope, loaded, &spans),
+                Extent::Whole => conversation::read(snapshot, loaded),
+                Extent::Turns(spans) => turns(snapshot, &scope, loaded, &spans),
             };
-            Ok(Some(Standing {
+            Ok(Some(SessionAtCommit {
                 commit_no: newest.map_or(0, |row| row.commit_no),
                 owner,
                 conversation: in_session(&id, read)?,
             }))
         });
-        asked.await
+        found.await
     }
 }
 
 fn touches<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
+    snapshot: &VerifiedSnapshot<'_, V>,
     after: Position,
     commits: usize,
 ) -> Result<Option<Touches>, Failure> {
     let mut previous = None;
     if after.commit_no > 0 {
-        let found = sight.view.log(after.commit_no - 1, 1)?.pop();
+        let found = snapshot.view.log(after.commit_no - 1, 1)?.pop();
         match found.filter(|row| row.commit_no == after.commit_no && row.link == after.link) {
             Some(row) => previous = Some(row),
             None => return Ok(None),
         }
     }
-    let newest = sight.view.newest_log()?.map_or(0, |row| row.commit_no);
+    let newest = snapshot.view.newest_log()?.map_or(0, |row| row.commit_no);
     let since = previous.as_ref().map(|row| row.at);
-    let (mut upto, mut found) = (after, Found::default());
-    for row in sight.view.log(after.commit_no, commits)? {
-        for entry in sight.entries(&row, previous.as_ref())? {
-            found.take(sight, row.commit_no, &entry)?;
+    let (mut upto, mut collector) = (after, TouchCollector::default());
+    for row in snapshot.view.log(after.commit_no, commits)? {
+        for entry in snapshot.entries(&row, previous.as_ref())? {
+            collector.add(snapshot, row.commit_no, &entry)?;
         }
         upto = Position {
             commit_no: row.commit_no,
@@ -173,8 +174,8 @@ fn touches<V: View + ?Sized>(
         previous = Some(row);
     }
     Ok(Some(Touches {
-        sessions: found.sessions,
-        unreadable: found.unreadable,
+        sessions: collector.sessions,
+        unreadable: collector.unreadable,
         upto,
         since,
         newest,
@@ -182,39 +183,39 @@ fn touches<V: View + ?Sized>(
 }
 
 #[derive(Default)]
-struct Found {
+struct TouchCollector {
     sessions: Vec<Touched>,
-    /// Where a session is among them; `None` for one without a row.
-    places: HashMap<SessionPk, Option<usize>>,
+    /// The index of each session in `sessions`; `None` for one without a readable row.
+    indexes: HashMap<SessionPk, Option<usize>>,
     unreadable: u64,
 }
 
-impl Found {
-    fn take<V: View + ?Sized>(
+impl TouchCollector {
+    fn add<V: View + ?Sized>(
         &mut self,
-        sight: &Sight<'_, V>,
+        snapshot: &VerifiedSnapshot<'_, V>,
         commit_no: u64,
         entry: &LogEntry,
     ) -> Result<(), Failure> {
-        let told = matches!(
+        let is_relevant = matches!(
             entry.change,
             Change::Items | Change::Created(..) | Change::Patched | Change::Erased
         );
-        if !told {
+        if !is_relevant {
             return Ok(());
         }
-        let place = match self.places.get(&entry.pk) {
-            Some(place) => *place,
-            None => self.find(sight, entry.pk)?,
+        let index = match self.indexes.get(&entry.pk) {
+            Some(index) => *index,
+            None => self.add_session(snapshot, entry.pk)?,
         };
-        let Some(touched) = place.and_then(|place| self.sessions.get_mut(place)) else {
+        let Some(touched) = index.and_then(|index| self.sessions.get_mut(index)) else {
             return Ok(());
         };
         touched.newest = commit_no;
         touched.erased |= entry.change == Change::Erased;
         touched.whole |= match entry.change {
             Change::Created(..) => true,
-            // A turn was changed, and nothing says which.
+            // A turn was changed, and the entry does not say which.
             Change::Items => entry.count == 0,
             _ => false,
         };
@@ -228,16 +229,16 @@ impl Found {
         Ok(())
     }
 
-    fn find<V: View + ?Sized>(
+    fn add_session<V: View + ?Sized>(
         &mut self,
-        sight: &Sight<'_, V>,
+        snapshot: &VerifiedSnapshot<'_, V>,
         pk: SessionPk,
     ) -> Result<Option<usize>, Failure> {
-        let stored = match sight.view.session_by_pk(pk) {
+        let stored = match snapshot.view.session_by_pk(pk) {
             Err(failure) if failure.code != ErrorCode::IntegrityError => return Err(failure),
             stored => stored.ok().flatten(),
         };
-        let place = stored.map(|stored| {
+        let index = stored.map(|stored| {
             self.sessions.push(Touched {
                 tenant: stored.row.tenant_id,
                 session: stored.row.session_id,
@@ -248,24 +249,24 @@ impl Found {
             });
             self.sessions.len() - 1
         });
-        self.unreadable += u64::from(place.is_none());
-        self.places.insert(pk, place);
-        Ok(place)
+        self.unreadable += u64::from(index.is_none());
+        self.indexes.insert(pk, index);
+        Ok(index)
     }
 }
 
 fn turns<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
+    snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
-    loaded: Loaded,
+    loaded: VerifiedSession,
     spans: &[(u64, u64)],
 ) -> Result<Recorded, Failure> {
     let (mut room, mut ids, mut loose) = (CONTENTS_MAX, BTreeSet::new(), Vec::new());
     for &(first, last) in spans {
         let last = last.min(loaded.head.last_seq);
-        // These are read again with their turns.
-        let mut apart = room;
-        for item in sight.items_between(&loaded, first, last, &mut apart)? {
+        // Not deducted from `room`: these items are read again with their turns.
+        let mut scan_room = room;
+        for item in snapshot.items_between(&loaded, first, last, &mut scan_room)? {
             match item.turn_id {
                 Some(turn) => drop(ids.insert(turn)),
                 None => loose.push(item),
@@ -274,13 +275,14 @@ fn turns<V: View + ?Sized>(
     }
     let mut newest = BTreeMap::new();
     for id in ids {
-        let turn = newest_version(sight, scope, &loaded.row.session_id, id)?;
+        let turn = newest_version(snapshot, scope, &loaded.row.session_id, id)?;
         newest.insert(turn.ordinal, turn);
     }
     let mut turns = Vec::with_capacity(newest.len());
     for turn in newest.into_values() {
-        let mut items = sight.items_between(&loaded, turn.first_seq, turn.last_seq, &mut room)?;
-        // Other turns' items may lie between.
+        let mut items =
+            snapshot.items_between(&loaded, turn.first_seq, turn.last_seq, &mut room)?;
+        // Other turns' items may be in between.
         items.retain(|item| item.turn_id == Some(turn.turn_id));
         turns.push((turn, items));
     }
@@ -292,14 +294,14 @@ fn turns<V: View + ?Sized>(
 }
 
 fn newest_version<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
+    snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     session: &SessionId,
     id: TurnId,
 ) -> Result<Turn, Failure> {
-    let mut turn = sight.turn(scope, session, &id)?;
+    let mut turn = snapshot.turn(scope, session, &id)?;
     while let Some(next) = turn.replaced_by_turn_id {
-        turn = sight.turn(scope, session, &next)?;
+        turn = snapshot.turn(scope, session, &next)?;
     }
     Ok(turn)
 }

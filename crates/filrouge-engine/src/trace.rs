@@ -1,32 +1,34 @@
-//! What the log reports of a write: a line for each that puts items into a session, once it is durable,
-//! `[SESSIONS][PERSIST_TRACE]` (DESIGN §12), and one for each claim that is refused, `[SESSIONS][LINK_REFUSED]` (§7). Ids,
-//! seqs, counts and times; never content.
+//! Log lines for writes: one for each that adds items to a session, once it is durable, `[SESSIONS][PERSIST_TRACE]` (DESIGN §12),
+//! and one for each claim that is refused, `[SESSIONS][LINK_REFUSED]` (§7). They contain ids, seqs, counts and times; never
+//! content.
 
 use std::time::{Duration, Instant};
 
-use filrouge_store::command::{Close, Command, Ending, Outcome, Put, PutDraft, Start, Write};
+use filrouge_store::command::{
+    Close, Command, Ending, Outcome, PutDraft, Start, Write, WrittenRange,
+};
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 
 use crate::calls::{journal, word};
 
-/// A write under way of which a line may be due.
+/// A write in progress that may need a log line.
 pub(crate) struct Trace {
-    /// The word for a write that puts items or a draft.
+    /// The name of a write that adds items or a draft.
     op: Option<&'static str>,
     command: Command,
     session: SessionId,
     began: Instant,
 }
 
-/// What an outcome tells.
-struct Told<'a> {
-    put: Option<&'a Put>,
+/// The fields of a log line that come from the outcome.
+struct OutcomeFields<'a> {
+    put: Option<&'a WrittenRange>,
     status: Option<&'static str>,
     replayed: bool,
 }
 
 impl Trace {
-    /// Begins to measure a write; `None` for one of which no line is due.
+    /// Starts to time a write; `None` for one that needs no log line.
     pub(crate) fn begin(command: &Command) -> Option<Self> {
         let op = op(&command.write);
         if op.is_none() && claimed(command).is_none() {
@@ -40,7 +42,7 @@ impl Trace {
         })
     }
 
-    /// Reports a claim that was refused because the session is somebody else's; whether it was one.
+    /// Logs a claim that was refused because another identity owns the session; returns whether the write was such a claim.
     pub(crate) fn is_refused_claim(&self, failure: &Failure) -> bool {
         let foreign = matches!(
             failure.code,
@@ -59,22 +61,22 @@ impl Trace {
         claimed.is_some()
     }
 
-    /// Reports the write that is durable now. One that found nothing to do is not reported.
+    /// Logs a write that is durable now. One that changed nothing is not logged.
     pub(crate) fn done(&self, outcome: &Outcome) {
         let Some(op) = self.op else { return };
         if let Write::PutDraft(draft) = &self.command.write {
             return self.log_draft(op, draft);
         }
-        if let Some(told) = told(outcome) {
-            self.log(op, outcome, &told);
+        if let Some(fields) = fields(outcome) {
+            self.log(op, outcome, &fields);
         }
-        // Under a lease: its items are of a live call.
+        // A write under a lease belongs to a live call.
         if self.command.scope.hold.is_some() {
             journal(&self.command.scope.tenant, &self.session, outcome);
         }
     }
 
-    fn log(&self, op: &str, outcome: &Outcome, told: &Told<'_>) {
+    fn log(&self, op: &str, outcome: &Outcome, fields: &OutcomeFields<'_>) {
         let (mut turn, mut request, mut stream) = (None, None, None);
         match &self.command.write {
             Write::Append(append) => {
@@ -92,7 +94,7 @@ impl Trace {
             Outcome::Redacted(redacted) => turn = redacted.turn.as_ref().map(|of| of.turn_id),
             _ => {}
         }
-        let items = told.put.map_or(0, |put| put.last_seq + 1 - put.first_seq);
+        let items = fields.put.map_or(0, |put| put.last_seq + 1 - put.first_seq);
         tracing::info!(
             %op,
             tenant_id = %word(self.command.scope.tenant.as_str()),
@@ -100,11 +102,11 @@ impl Trace {
             turn_id = turn.map(display),
             request_id = request.map(|id| display(word(id.as_str()))),
             stream = stream.map(display),
-            first_seq = told.put.map(|put| put.first_seq),
-            last_seq = told.put.map(|put| put.last_seq),
+            first_seq = fields.put.map(|put| put.first_seq),
+            last_seq = fields.put.map(|put| put.last_seq),
             items,
-            status = told.status.map(display),
-            replayed = told.replayed,
+            status = fields.status.map(display),
+            replayed = fields.replayed,
             duration_ms = millis(self.began.elapsed()),
             "[SESSIONS][PERSIST_TRACE]"
         );
@@ -125,7 +127,7 @@ impl Trace {
     }
 }
 
-/// Who claims the session by a write that makes or links it; `None` for nobody.
+/// The identity that claims the session by creating or linking it.
 const fn claimed(command: &Command) -> Option<&IdentityId> {
     match &command.write {
         Write::Link(link) => Some(&link.identity_id),
@@ -134,7 +136,7 @@ const fn claimed(command: &Command) -> Option<&IdentityId> {
     }
 }
 
-/// The word for a write; `None` for one that puts neither items nor drafts.
+/// The name of a write; `None` for one that adds neither items nor drafts.
 fn op(write: &Write) -> Option<&'static str> {
     Some(match write {
         Write::Start(start) => started(start),
@@ -157,7 +159,7 @@ fn op(write: &Write) -> Option<&'static str> {
 }
 
 const fn started(start: &Start) -> &'static str {
-    // A history that is brought in opens no turn again.
+    // An imported history never reopens a turn.
     if !start.reopen {
         "import"
     } else if start.event.replaces.is_some() {
@@ -175,23 +177,23 @@ const fn closed(close: &Close) -> &'static str {
     }
 }
 
-/// `None` for an outcome of nothing.
-fn told(outcome: &Outcome) -> Option<Told<'_>> {
-    let told = |put, status, replayed| Told {
+/// `None` for an outcome that changed nothing.
+fn fields(outcome: &Outcome) -> Option<OutcomeFields<'_>> {
+    let fields = |put, status, replayed| OutcomeFields {
         put,
         status,
         replayed,
     };
     Some(match outcome {
-        Outcome::Turn(turn, put) => told(put.as_ref(), Some(turn.status.as_str()), turn.replayed),
-        Outcome::Appended { replayed, put, .. } => told(put.as_ref(), None, *replayed),
+        Outcome::Turn(turn, put) => fields(put.as_ref(), Some(turn.status.as_str()), turn.replayed),
+        Outcome::Appended { replayed, put, .. } => fields(put.as_ref(), None, *replayed),
         Outcome::Session { session, put, .. } => {
-            told(put.as_ref(), Some(session.status.as_str()), put.is_none())
+            fields(put.as_ref(), Some(session.status.as_str()), put.is_none())
         }
-        Outcome::Interrupted(Some(put)) => told(Some(put), Some("interrupted"), false),
+        Outcome::Interrupted(Some(put)) => fields(Some(put), Some("interrupted"), false),
         Outcome::Redacted(redacted) => {
             let turn = redacted.turn.as_ref();
-            told(
+            fields(
                 redacted.put.as_ref(),
                 turn.map(|t| t.status.as_str()),
                 redacted.replayed,
@@ -201,7 +203,7 @@ fn told(outcome: &Outcome) -> Option<Told<'_>> {
     })
 }
 
-/// Milliseconds, to a thousandth.
+/// A duration in milliseconds, rounded to three decimals.
 pub(crate) fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! Turns and their items: started, continued, ended, replaced, imported, read.
+//! Turns and their items: start, append, end, replace, import, read.
 
 use filrouge_store::read::{ItemPage, TurnOrder, TurnPage, TurnQuery};
 use filrouge_types::{Failure, RequestId, SessionId, Turn, TurnId, TurnStatus};
@@ -17,25 +17,25 @@ mod start;
 pub use append::Appended;
 pub use busy::OnBusy;
 pub(crate) use busy::busy;
-pub(crate) use close::{broken, cancelled, error_part};
+pub(crate) use close::{cancelled, ending_without_answer, error_part};
 pub use import::{ImportedTurn, RecordedTurn};
 pub use of_identity::IdentityTurns;
-pub(crate) use start::Told;
+pub(crate) use start::PastTurn;
 
-/// Which turns of a session a page shows.
+/// The turns of a session that a page shows.
 #[derive(Debug, Clone, Default)]
 pub struct ListTurns {
-    /// Only with this status.
+    /// Restricts the page to turns with this status.
     pub status: Option<TurnStatus>,
-    /// Only the one of this request.
+    /// Restricts the page to the turn of this request.
     pub request_id: Option<RequestId>,
-    /// Whether pages begin with the newest turns; those of finalized ones always do.
+    /// Whether pages begin with the newest turns; pages of finalized turns always do.
     pub newest: bool,
-    /// Whether redacted ones are listed too.
+    /// Whether redacted turns are listed too.
     pub include_redacted: bool,
-    /// Where the page begins.
+    /// The cursor of the page.
     pub cursor: Option<String>,
-    /// At most so many.
+    /// The maximum number of turns.
     pub limit: usize,
 }
 
@@ -54,7 +54,7 @@ impl ListTurns {
         }
     }
 
-    fn shows(&self, turn: &Turn) -> bool {
+    fn includes(&self, turn: &Turn) -> bool {
         self.status.is_none_or(|status| status == turn.status)
             && (self.include_redacted || turn.deleted_at.is_none())
     }
@@ -64,7 +64,7 @@ impl Turns {
     /// A turn.
     ///
     /// # Errors
-    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`, and the ledger's errors.
     pub async fn get(
         &self,
         caller: &Caller,
@@ -78,8 +78,8 @@ impl Turns {
     /// A page of a session's turns, oldest first.
     ///
     /// # Errors
-    /// `forbidden` also for redacted ones without the permission; `session_not_found`, `invalid` for a bad cursor,
-    /// `integrity_error`, and the ledger's.
+    /// `forbidden`, also for redacted turns without the permission; `session_not_found`, `invalid` for a bad cursor,
+    /// `integrity_error`, and the ledger's errors.
     pub async fn list(
         &self,
         caller: &Caller,
@@ -89,14 +89,14 @@ impl Turns {
         let scope = &caller.scope(query.permission())?;
         if let Some(request) = query.request_id.clone() {
             let (viewer, id) = (scope.clone(), session.clone());
-            let found = self.ledger.ask_in(scope, session, move |sight| {
-                let loaded = sight.get(&viewer, &id)?;
-                match sight.turn_of_request(&loaded, &request)? {
-                    Some(row) => sight.project(&loaded, &row).map(Some),
-                    None => sight.all_turn_rows(&loaded).map(|()| None),
+            let found = self.ledger.query_session(scope, session, move |snapshot| {
+                let loaded = snapshot.get(&viewer, &id)?;
+                match snapshot.turn_of_request(&loaded, &request)? {
+                    Some(row) => snapshot.project(&loaded, &row).map(Some),
+                    None => snapshot.check_all_turn_rows(&loaded).map(|()| None),
                 }
             });
-            let found = found.await?.filter(|turn| query.shows(turn));
+            let found = found.await?.filter(|turn| query.includes(turn));
             return Ok((found.into_iter().collect(), None));
         }
         let query = TurnQuery {
@@ -109,10 +109,10 @@ impl Turns {
         self.ledger.turns(scope, session, query).await
     }
 
-    /// The page of [`Self::list`] when a copy in the hot store has it; `None` sends to the ledger.
+    /// The page of [`Self::list`] from the hot store's copy; `None` means that the caller must read the ledger.
     ///
     /// # Errors
-    /// `session_not_found`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `integrity_error`, and the ledger's errors.
     pub async fn recent(
         &self,
         caller: &Caller,
@@ -127,10 +127,10 @@ impl Turns {
         self.recent_turns(scope, session, query.limit).await
     }
 
-    /// A page of a session's items behind the seq `after`.
+    /// A page of a session's items after the seq `after`.
     ///
     /// # Errors
-    /// `session_not_found`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `integrity_error`, and the ledger's errors.
     pub async fn items(
         &self,
         caller: &Caller,

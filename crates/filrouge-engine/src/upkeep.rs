@@ -1,10 +1,11 @@
-//! What a process does for its store, and how the store is. Nothing here is anybody's content.
+//! Maintenance that a process performs for its store, and the store's condition. No service in this module concerns any user's
+//! content.
 
 use std::time::Duration;
 
 use filrouge_store::Durability;
-use filrouge_store::ledger::{Health, Load, Position};
-use filrouge_store::verify::Report;
+use filrouge_store::ledger::{Health, Position, StoreLoad};
+use filrouge_store::verify::VerificationReport;
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 
@@ -17,37 +18,39 @@ mod sweep;
 
 pub(crate) use index::Indexing;
 
-/// How long a store is asked that live calls can do without.
-const ASKED: Duration = Duration::from_secs(2);
+/// The timeout of a query to a store without which live calls can continue.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Upkeep {
-    /// Asks the store, so that one that does not answer is not called ready.
+    /// Queries the store, so that a store that does not answer is not reported as ready.
     ///
     /// # Errors
-    /// The ledger's; `store_unavailable` after 2 s when there is a spool that live calls go on in.
-    pub async fn ask(&self) -> Result<(), Failure> {
-        let asked = self.ledger.ask(|sight| sight.view.newest_log().map(|_| ()));
+    /// The ledger's; `store_unavailable` after 2 s when there is a spool in which live calls continue.
+    pub async fn probe_store(&self) -> Result<(), Failure> {
+        let query = self
+            .ledger
+            .query(|snapshot| snapshot.view.newest_log().map(|_| ()));
         if self.spool.is_none() {
-            return asked.await;
+            return query.await;
         }
         let late = |_| {
             let what = "the store does not answer";
             Err(Failure::new(ErrorCode::StoreUnavailable, what))
         };
-        tokio::time::timeout(ASKED, asked)
+        tokio::time::timeout(QUERY_TIMEOUT, query)
             .await
             .unwrap_or_else(late)
     }
 
-    /// How the store is, as far as is known.
+    /// The store's last known health.
     #[must_use]
     pub fn health(&self) -> Health {
         self.ledger.health()
     }
 
-    /// What the store has done in this process, and what waits for it.
+    /// The store's counters in this process.
     #[must_use]
-    pub fn load(&self) -> Load {
+    pub fn load(&self) -> StoreLoad {
         self.ledger.load()
     }
 
@@ -57,51 +60,51 @@ impl Upkeep {
         self.ledger.position()
     }
 
-    /// The number of the newest durable commit as it grows.
+    /// The number of the newest durable commit, as a receiver that is notified of changes.
     #[must_use]
     pub fn commits(&self) -> watch::Receiver<u64> {
         self.ledger.commits()
     }
 
-    /// What an answered write has survived.
+    /// The durability of an answered write.
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.ledger.backend().durability
     }
 
-    /// Whether a process that has recorded streams, or holds a lease, is certain not to be there any more.
+    /// Whether a process that recorded streams or held a lease has certainly ended.
     #[must_use]
-    pub fn is_gone(&self, writer: &str) -> bool {
-        self.ledger.is_gone(writer)
+    pub fn has_exited(&self, writer: &str) -> bool {
+        self.ledger.has_exited(writer)
     }
 
-    /// This process among those that record streams into the store.
+    /// The name of this process among those that record streams into the store.
     #[must_use]
     pub fn writer(&self) -> String {
         self.ledger.writer()
     }
 
-    /// What this process has counted.
+    /// The counters of this process.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// How many values of `runtime_context` could not be held, so that they are not masked when they come back.
+    /// The number of values of `runtime_context` that could not be remembered, so that they are not masked when they recur.
     #[must_use]
     pub fn runtime_context_lost(&self) -> u64 {
         self.secrets.lost()
     }
 
-    /// Verifies the whole store.
+    /// Verifies the entire store.
     ///
     /// # Errors
-    /// Only when the store does not answer.
-    pub async fn verify(&self) -> Result<Report, Failure> {
+    /// Only the store's, when it does not answer.
+    pub async fn verify(&self) -> Result<VerificationReport, Failure> {
         self.ledger.verify(None).await
     }
 
-    /// Finishes what is under way and releases the store.
+    /// Finishes pending writes and releases the store.
     pub async fn close(&self) {
         self.ledger.close().await;
     }

@@ -1,4 +1,4 @@
-//! What is refused before a ledger is asked: limits and shapes (DESIGN §3, §8).
+//! Checks that need no ledger: limits and shapes (DESIGN §3, §8).
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson};
 /// Upper bounds, all of them configurable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one item: content, usage and metadata.
+    /// The size of one item in bytes: content, usage and metadata.
     pub item_bytes: usize,
-    /// Bytes of what an application keeps with a session, a turn or an event: lists show it.
+    /// The size in bytes of the application's data of a session, a turn or an event, which lists show.
     pub metadata_bytes: usize,
-    /// Bytes of a title, an agent's or a model's name, and the like.
+    /// The length in bytes of a title, an agent's or a model's name, and the like.
     pub label_bytes: usize,
 }
 
@@ -31,16 +31,16 @@ fn invalid(detail: String) -> Failure {
     Failure::new(ErrorCode::Invalid, detail)
 }
 
-/// Whether a word such as filrouge knows, of small letters, digits and underscores, is spelled with escapes. All else
-/// may be: some writers of JSON escape whatever is not printable ASCII, or slashes.
+/// Whether a name or a type is a plain word (lower-case letters, digits, underscores, like all of filrouge's own) that is spelled
+/// with escapes. Names with other characters may be escaped: some JSON writers escape slashes, or all but printable ASCII.
 fn escapes_word(name: &str) -> bool {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     let read = |name| JsonText::from_raw(RawJson::from_checked(name));
     name.contains('\\') && read(name).is_ok_and(|name| name.to_plain().bytes().all(word))
 }
 
-/// Whether a part spells its type or a member's name so that who compares bytes takes it for another one.
-fn hides(part: &Members<'_>) -> bool {
+/// Whether a part spells its type or a member's name so that a reader that compares bytes misreads it.
+fn has_escaped_words(part: &Members<'_>) -> bool {
     let escapes = |(name, value): &(&str, &str)| {
         escapes_word(name) || *name == r#""type""# && escapes_word(value)
     };
@@ -57,34 +57,34 @@ fn kind(part: &Members<'_>) -> Result<String, String> {
     }
 }
 
-/// Parts that filrouge alone writes: whoever could post them could tell of a redaction that never was.
+/// Part types that only filrouge writes: a caller who could write them could claim a redaction that never happened.
 const RESERVED: [&str; 4] = ["redaction", "session_closed", "session_link", "turn_status"];
 
-/// Whose items are looked at.
+/// The author of the items being checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
     /// A caller.
     Caller,
-    /// filrouge, or a history that is brought in.
+    /// filrouge, or an imported history.
     Engine,
 }
 
-/// An item that is within the limits.
-pub(crate) struct Checked {
+/// An item that was checked against the limits.
+pub(crate) struct ValidatedItem {
     pub(crate) body: ItemBody,
     /// The byte ranges of the arguments of tool calls in its parts.
     pub(crate) arguments: Vec<Range<usize>>,
 }
 
-impl From<ItemBody> for Checked {
-    /// An item of filrouge's own making.
+impl From<ItemBody> for ValidatedItem {
+    /// An item that filrouge wrote itself.
     fn from(body: ItemBody) -> Self {
         let arguments = arguments(body.parts.as_str());
         Self { body, arguments }
     }
 }
 
-/// The byte ranges of the arguments of tool calls in parts that are known to be an array of objects.
+/// The byte ranges of tool calls' arguments in `parts`, a valid array of objects.
 pub(crate) fn arguments(parts: &str) -> Vec<Range<usize>> {
     let has = |word: &[u8]| memchr::memmem::find(parts.as_bytes(), word).is_some();
     if !has(b"tool_call") && !has(b"\\u") {
@@ -103,15 +103,15 @@ fn arguments_in(parts: &str, read: &[Members<'_>]) -> Vec<Range<usize>> {
         .filter(is_call)
         .flat_map(|part| part.all("args"));
     let range = |arguments: &str| {
-        // It is a stretch of `parts`.
+        // `arguments` is a slice of `parts`.
         let start = arguments.as_ptr().addr() - parts.as_ptr().addr();
         start..start + arguments.len()
     };
     arguments.map(range).collect()
 }
 
-/// Parts are an array of objects with a `type`, and a caller's are none of filrouge's own. Returns where the arguments of
-/// tool calls stand.
+/// Checks that parts are an array of objects with a `type`. Parts of a caller must not have a [`RESERVED`] type. Returns the byte
+/// ranges of the tool calls' arguments.
 fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Failure> {
     let read: Result<Vec<Members<'_>>, _> = serde_json::from_str(parts.as_str());
     let read = read.map_err(|e| e.to_string());
@@ -127,15 +127,15 @@ fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Fai
     let caller = author == Author::Caller;
     if caller && kinds.iter().any(|kind| RESERVED.contains(&&**kind)) {
         return Err(
-            invalid("parts of this type are written by filrouge alone".to_owned()).with_hint(
-                "use the call that does it: …/redact, …/link, …/close, …/finalize; or another word",
+            invalid("only filrouge writes parts of this type".to_owned()).with_hint(
+                "use the call that does it: …/redact, …/link, …/close, …/finalize; or use another type",
             ),
         );
     }
     if kinds.iter().any(String::is_empty) {
         return Err(invalid("a part's type is empty".to_owned()));
     }
-    if caller && read.iter().any(hides) {
+    if caller && read.iter().any(has_escaped_words) {
         let what = "a part's type, or the name of one of its members, is spelled with escapes";
         return Err(invalid(what.to_owned())
             .with_hint(r#"spell them as they are read, such as "type", not "t\u0079pe""#));
@@ -143,8 +143,8 @@ fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Fai
     Ok(arguments_in(parts.as_str(), &read))
 }
 
-/// Parts that a stream has brought whole; those that a caller could not have posted are kept as they came, in a part
-/// that nobody takes for one of them.
+/// Parts that a stream delivered complete. Those that a caller could not have posted are stored verbatim in a part with a type of
+/// its own.
 pub(crate) fn foreign_parts(parts: String) -> String {
     let json = RawJson::from_checked(parts);
     match check_parts(&json, Author::Caller) {
@@ -176,12 +176,12 @@ fn check_count(items: usize) -> Result<(), Failure> {
 }
 
 impl Limits {
-    /// Items that one turn can hold, each of them within the limits, its parts an array of objects with a `type`.
+    /// Checks the items of one turn: their number, their limits, and that their parts are an array of objects with a `type`.
     pub(crate) fn items(
         &self,
         items: Vec<ItemBody>,
         author: Author,
-    ) -> Result<Vec<Checked>, Failure> {
+    ) -> Result<Vec<ValidatedItem>, Failure> {
         check_count(items.len())?;
         let items = items.into_iter().enumerate();
         let checked = items.map(|(index, body)| {
@@ -190,33 +190,30 @@ impl Limits {
                 ..failure
             })?;
             self.item(&body, index, author)?;
-            Ok(Checked { body, arguments })
+            Ok(ValidatedItem { body, arguments })
         });
         checked.collect()
     }
 
-    /// Items as they go to the ledger, whose parts were checked before.
+    /// Checks the final items before they are written; their parts were checked before.
     pub(crate) fn sizes(&self, items: &[ItemBody]) -> Result<(), Failure> {
         check_count(items.len())?;
         let mut items = items.iter().enumerate();
         items.try_for_each(|(index, item)| self.item(item, index, Author::Engine))
     }
 
-    /// What is beside the parts of an item, and the size of it all.
+    /// Checks the fields besides an item's parts, and its total size.
     fn item(&self, item: &ItemBody, index: usize, author: Author) -> Result<(), Failure> {
         if author == Author::Caller && item.item_id.as_ref().is_some_and(is_stream_key) {
-            let what = "keys of this form are given to items of recorded streams";
-            return Err(
-                invalid(format!("items[{index}].item_id: {what}")).with_hint(
-                    "take a key of your own; what a stream brings is recorded by …/stream",
-                ),
-            );
+            let what = "keys of this form are reserved for items of recorded streams";
+            return Err(invalid(format!("items[{index}].item_id: {what}"))
+                .with_hint("use another form of key; to record a stream, use …/stream"));
         }
-        let around = item.around();
-        for (name, json) in around.objects {
+        let annotations = item.annotations();
+        for (name, json) in annotations.objects {
             self.object(json.as_ref(), &format!("items[{index}].{name}"))?;
         }
-        for (name, label) in around.labels {
+        for (name, label) in annotations.labels {
             self.label(label.as_deref(), name)?;
         }
         self.size(item.bytes(), &format!("items[{index}]"))
@@ -237,7 +234,7 @@ impl Limits {
         }
     }
 
-    /// A JSON object of a bounded size, or nothing.
+    /// Checks that a value is a JSON object of bounded size, or absent.
     pub(crate) fn object(&self, json: Option<&RawJson>, field: &str) -> Result<(), Failure> {
         match json {
             Some(json) if !json.is_object() => {
@@ -248,20 +245,20 @@ impl Limits {
         }
     }
 
-    /// The metadata of a session or a turn, or an event's detail: an object of a bounded size, or nothing.
+    /// Checks the metadata of a session or a turn, or an event's detail: an object of bounded size, or absent.
     pub(crate) fn metadata(&self, json: Option<&RawJson>, field: &str) -> Result<(), Failure> {
         self.object(json, field)?;
         let bytes = json.map_or(0, |j| j.as_str().len());
         if bytes <= self.metadata_bytes {
             return Ok(());
         }
-        let most = self.metadata_bytes;
-        let detail = format!("{field} has {bytes} bytes, at most {most} are allowed");
+        let max = self.metadata_bytes;
+        let detail = format!("{field} has {bytes} bytes, at most {max} are allowed");
         Err(Failure::new(ErrorCode::LimitExceeded, detail)
-            .with_hint("lists show it with every row: put what is large into an item"))
+            .with_hint("lists show it with every row: store large data in an item"))
     }
 
-    /// A text of a bounded size, or nothing.
+    /// Checks that a text has a bounded size, or is absent.
     pub(crate) fn text(&self, text: Option<&JsonText>, field: &str) -> Result<(), Failure> {
         self.size(text.map_or(0, |t| t.as_token().len()), field)
     }
@@ -294,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_calls_are_found_where_they_stand() {
+    fn arguments_of_calls_are_found_in_place() {
         let parts = r#"[ {"type":"text","args":1},{"type":"tool_call","args" : {"a":"\u00e9"},"args":[2]},
             {"args":3,"type":"tool\u005fcall_partial"},{"type":"tool_result","args":4}]"#;
         let body = ItemBody::new(
@@ -310,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn types_and_names_are_spelled_as_they_are_read() {
+    fn types_and_names_must_be_spelled_without_escapes() {
         for parts in [
             r#"[{"type":"tool\u005fcall","name":"rm"}]"#,
             r#"[{"t\u0079pe":"tool_call","name":"rm"}]"#,

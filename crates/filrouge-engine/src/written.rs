@@ -1,19 +1,19 @@
-//! What a write did, and where it went.
+//! The result of a write, and its durability.
 
 use std::ops::Deref;
 
 use filrouge_store::Durability;
 
-/// What a write did. It can be read like the value itself.
+/// The result of a write. It dereferences to the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written<T> {
-    /// What was written, as it stands.
+    /// The written value, in its current state.
     pub value: T,
-    /// Whether an earlier write with the same key did it, and this one changed nothing.
+    /// Whether an earlier write with the same key wrote it, and this one changed nothing.
     pub replayed: bool,
-    /// Credentials and values of `runtime_context` that were masked.
+    /// The number of masked credentials and values of `runtime_context`.
     pub masked: u64,
-    /// Where it went.
+    /// The durability of the write.
     pub durability: Durability,
 }
 
@@ -36,7 +36,7 @@ impl<T> Written<T> {
         }
     }
 
-    /// The value alone.
+    /// The value without the rest.
     pub fn into_value(self) -> T {
         self.value
     }

@@ -1,4 +1,4 @@
-//! Who calls, and what that lets them do (DESIGN §8): API keys, tokens, roles, and this machine alone without keys.
+//! Authentication and permissions (DESIGN §8): API keys, tokens, roles; without keys, only this machine may call.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -21,9 +21,9 @@ pub(crate) use bearer::SESSION_TOKEN;
 pub use filrouge_engine::caller::{Needs, Permission, may};
 pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
 pub use principal::Principal;
-pub use session_token::{shown as shown_session_token, tell as tell_session_token};
+pub use session_token::{add_session_token, presented as presented_session_token};
 
-/// Lets a request pass once it is known who makes it.
+/// Authenticates a request, and passes it on with its principal.
 pub(crate) async fn authenticate(
     State(mounted): State<Mounted>,
     mut request: Request,

@@ -1,4 +1,4 @@
-//! Successful answers: JSON, and for writes how durable they are (P1).
+//! Successful responses: JSON, and for writes their durability (P1).
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
@@ -11,43 +11,43 @@ use serde::Serialize;
 
 use crate::problem::Problem;
 
-/// What a write has survived.
+/// The durability of a write: what it survives.
 pub const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
-/// How many credentials were masked in what was written (DESIGN §8).
+/// The number of credentials that were masked in a write (DESIGN §8).
 pub(crate) const MASKED: HeaderName = HeaderName::from_static("filrouge-masked");
-/// Where an answer comes from that the ledger could not confirm: `hot` (DESIGN §7).
+/// The source of a response that the ledger could not confirm: `hot` (DESIGN §7).
 pub(crate) const SOURCE: HeaderName = HeaderName::from_static("filrouge-source");
-/// The session's newest seq as such an answer knows it.
+/// The session's newest seq in a response with the header [`SOURCE`].
 pub(crate) const AS_OF_SEQ: HeaderName = HeaderName::from_static("filrouge-as-of-seq");
 
-/// What a list answers.
+/// The response of a list.
 #[derive(Serialize)]
 pub struct Page<T> {
     /// Its rows.
     pub data: Vec<T>,
-    /// Where the next page begins; none behind the last one.
+    /// The next page's cursor; `None` on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// What a route answers.
+/// The result of a route.
 pub type Answer = Result<Response<Body>, Problem>;
 
 /// 200 with a value.
 ///
 /// # Errors
-/// `internal` for what cannot be written.
+/// `internal` when the value cannot be serialized.
 pub fn json<T: Serialize>(value: &T) -> Answer {
     let text =
         serde_json::to_vec(value).map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     Ok(json_text(text))
 }
 
-/// No answer: somebody else is at work, and the caller wants none then.
+/// 204: another caller is at work, and the request asked for an empty response in that case.
 pub fn no_content() -> Response<Body> {
     StatusCode::NO_CONTENT.into_response()
 }
 
-/// 200 with JSON that is written already.
+/// 200 with JSON that is already serialized.
 pub fn json_text(text: Vec<u8>) -> Response<Body> {
     self::text("application/json", text)
 }
@@ -57,11 +57,11 @@ pub fn text(media_type: &'static str, body: impl Into<Body>) -> Response<Body> {
     ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
 }
 
-/// The answer of a write: where it went (P1), and how many credentials were masked in it, if there were any. 202 when it
-/// waits in the spool: nothing of it is in the ledger yet, and what the answer does not know is null.
+/// The response to a write, with its durability (P1), and the number of credentials that were masked in it, if any. 202
+/// when the write waits in the spool: the ledger has no part of it yet, and values that are still unknown are null.
 ///
 /// # Errors
-/// `internal` for what cannot be written.
+/// `internal` when the value cannot be serialized.
 pub fn written<T: Serialize>(written: &Written<T>) -> Answer {
     let mut response = json(&written.value)?;
     if written.durability == Durability::Spooled {
@@ -76,10 +76,10 @@ pub fn written<T: Serialize>(written: &Written<T>) -> Answer {
     Ok(response)
 }
 
-/// As [`written`], and 201 when something is new.
+/// Like [`written`], but 201 when something new was created.
 ///
 /// # Errors
-/// `internal` for what cannot be written.
+/// `internal` when the value cannot be serialized.
 pub fn created<T: Serialize>(new: bool, value: &Written<T>) -> Answer {
     let mut response = written(value)?;
     if new && response.status() == StatusCode::OK {
@@ -88,7 +88,7 @@ pub fn created<T: Serialize>(new: bool, value: &Written<T>) -> Answer {
     Ok(response)
 }
 
-/// 200 with a file of this name and media type, never kept and never taken for anything else.
+/// 200 with a file of this name and media type, which is never cached and never treated as another type.
 pub fn attachment(media_type: &'static str, name: &str, body: Body) -> Response<Body> {
     let named = format!("attachment; filename=\"{name}\"");
     let bounds = [
@@ -99,7 +99,7 @@ pub fn attachment(media_type: &'static str, name: &str, body: Body) -> Response<
     (bounds, [(header::CONTENT_DISPOSITION, named)], file).into_response()
 }
 
-/// The media types that `Accept` names, in lower case, in its order.
+/// The media types in `Accept`, in lower case, in their order.
 pub fn accepted(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let accepts = headers.get_all(header::ACCEPT).iter();
     let ranges = accepts
@@ -111,7 +111,7 @@ pub fn accepted(headers: &HeaderMap) -> impl Iterator<Item = String> {
     })
 }
 
-/// Says that an answer is the hot store's alone, and which state of the session it tells.
+/// Marks a response as coming from the hot store only, with the seq of the state that it shows.
 pub fn as_of(mut response: Response<Body>, seq: u64) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(SOURCE, HeaderValue::from_static("hot"));

@@ -1,4 +1,4 @@
-//! Pages of other origins (CORS): those that are configured may call every wire.
+//! Pages of other origins (CORS): configured origins may call every wire.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,14 +11,14 @@ use crate::access::SESSION_TOKEN;
 use crate::answer::{AS_OF_SEQ, DURABILITY, MASKED, SOURCE};
 use crate::request_id::FILROUGE_REQUEST_ID;
 
-/// How long a browser may keep the answer to a preflight request.
+/// How long a browser may cache the response to a preflight request.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// The origin of pages that may call: `https://app.example.org`, with a port unless it is the scheme's own.
+/// The origin of pages that may call: `https://app.example.org`, with a port unless it is the scheme's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedOrigin(pub(crate) HeaderValue);
 
-/// The text is no origin.
+/// The text is not an origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no origin such as https://app.example.org or http://localhost:5173")]
 pub struct NoOrigin(String);
@@ -30,7 +30,7 @@ impl FromStr for AllowedOrigin {
         let no_origin = || NoOrigin(text.to_owned());
         let url = reqwest::Url::parse(text).map_err(|_| no_origin())?;
         let is_page = matches!(url.scheme(), "http" | "https");
-        // Browsers send it in this form, and the comparison is of bytes.
+        // Browsers send this form, and the comparison is by bytes.
         if !is_page || url.origin().ascii_serialization() != text {
             return Err(no_origin());
         }
@@ -46,8 +46,8 @@ impl fmt::Display for AllowedOrigin {
     }
 }
 
-/// Answers preflight requests, and lets pages of `origins` read the answers. Credentials of the browser are not
-/// allowed: callers are known by `Authorization`.
+/// Answers preflight requests, and lets pages of `origins` read responses. Browser credentials are not allowed:
+/// callers authenticate with `Authorization`.
 pub(crate) fn layer(origins: &[AllowedOrigin]) -> CorsLayer {
     let origins = origins.iter().map(|origin| origin.0.clone());
     CorsLayer::new()

@@ -1,4 +1,4 @@
-//! Bodies, queries and path ids: what cannot be read is 400, what is read and not acceptable 422.
+//! Bodies, queries and path ids: malformed input is 400, well-formed but invalid input is 422.
 
 mod body;
 mod query;

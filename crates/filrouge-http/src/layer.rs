@@ -11,7 +11,7 @@ use crate::access::Authority;
 use crate::limits::{LimitSettings, Limits};
 use crate::metrics::Metrics;
 
-/// What the layer and the routes of every wire work with. A handle; all clones are one.
+/// The shared state of the layer and the routes of every wire. Clones are handles to the same state.
 #[derive(Clone)]
 pub struct HttpLayer(Arc<Parts>);
 
@@ -26,14 +26,14 @@ struct Parts {
 impl Deref for HttpLayer {
     type Target = Engine;
 
-    /// The services.
+    /// The engine, which provides the services.
     fn deref(&self) -> &Engine {
         &self.0.engine
     }
 }
 
 impl HttpLayer {
-    /// Over the engine, who is let in, and the bounds of what callers may take.
+    /// Builds the layer from the engine, the authentication, and the limits for callers.
     #[must_use]
     pub fn new(engine: Arc<Engine>, authority: Authority, limits: LimitSettings) -> Self {
         let metrics = Arc::new(Metrics::default());
@@ -52,26 +52,26 @@ impl HttpLayer {
         &self.0.engine
     }
 
-    /// Who is let in.
+    /// The authentication.
     #[must_use]
     pub fn authority(&self) -> &Authority {
         &self.0.authority
     }
 
-    /// The bounds of what callers may take.
+    /// The limits for callers.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.limits
     }
 
-    /// What is counted.
+    /// The metrics.
     #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
     }
 
-    /// Turns true when the server stops: streams end then, with a place to go on from. Whoever ignores it is
-    /// cut off 10 s later.
+    /// Becomes true when the server stops: streams then end, so that their clients can resume from their position. A
+    /// task that ignores it is cut off 10 s later.
     #[must_use]
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.0.stopping.subscribe()
@@ -79,19 +79,19 @@ impl HttpLayer {
 
     /// Waits until the server stops.
     pub async fn stopped(&self) {
-        // A sender that is gone means the same.
+        // A dropped sender also means that the server stops.
         let _ = self.stopping().wait_for(|stopping| *stopping).await;
     }
 
-    /// Stops the server: no new connection is accepted, and those that are open end after their request.
+    /// Stops the server: it accepts no new connection, and open ones end after their request.
     pub fn stop(&self) {
         self.0.stopping.send_replace(true);
     }
 
-    /// All metrics as OpenMetrics text, `more` after those of the layer.
+    /// All metrics as OpenMetrics text, those of `more` after the layer's.
     ///
     /// # Errors
-    /// When a metric cannot be written.
+    /// When a metric cannot be encoded.
     pub fn scrape(&self, more: &Registry) -> Result<String, std::fmt::Error> {
         let held = self.limits().body_bytes_in_flight();
         self.metrics()

@@ -1,7 +1,7 @@
-//! The HTTP layer: what all HTTP wires share. Authentication, rate and body limits, parsing of query and body, CORS,
+//! The HTTP layer that all HTTP wires share: authentication, rate and body limits, parsing of query and body, CORS,
 //! error responses, request ids, metrics of requests, and connections.
 //!
-//! A wire is routes over [`HttpLayer`]; [`mount`] puts all of this around them.
+//! A wire consists of routes over [`HttpLayer`]; [`mount`] wraps them in this layer.
 
 pub mod access;
 pub mod answer;

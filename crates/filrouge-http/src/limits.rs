@@ -1,5 +1,5 @@
-//! What one caller, one request and one connection may take (DESIGN §8): so that memory is bounded whatever
-//! is sent, and nobody takes the place of all others.
+//! Limits for one caller, one request and one connection (DESIGN §8): memory is bounded whatever is sent, and no caller
+//! can use all of it.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -19,46 +19,46 @@ pub use answers::LargeAnswer;
 pub use budget::{Budget, Reservation, SMALL_BODY};
 pub use rate::{RateSubject, Retry};
 
-/// How many requests per second, and how many at once after a rest.
+/// A request rate with a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Requests per second in the long run.
+    /// The long-term number of requests per second.
     pub per_second: NonZeroU32,
-    /// Requests at once after a rest.
+    /// The maximum number of requests at once after a pause.
     pub burst: NonZeroU32,
 }
 
-/// The bounds that are configured, section `[limits]`.
+/// The configured limits, section `[limits]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// Bytes of one request body, as sent and as decompressed.
+    /// The maximum size of a request body, compressed and decompressed.
     pub body_bytes: usize,
-    /// Bytes of all request bodies that are held at one time. One caller gets a quarter of them, or one body if
-    /// that is more; a sixteenth is kept for bodies of at most 1 MiB.
+    /// The maximum size of all request bodies held at one time. One caller gets a quarter of it, or one body if that
+    /// is more; a sixteenth is reserved for bodies of at most 1 MiB.
     pub bodies_in_flight_bytes: usize,
-    /// How long the head of a request may take from its first byte.
+    /// How long the head of a request may take, counted from its first byte.
     pub header_timeout: Duration,
-    /// How long the body of a request may take. It must come at 16 KiB/s, too, and is at
-    /// most 10 s behind.
+    /// How long the body of a request may take. It must also arrive at 16 KiB/s, and may fall behind by at most 10 s.
     pub body_timeout: Duration,
-    /// How long an answer may take to begin once the body may be there; streams go on as they like.
+    /// How long a response may take to begin, after the time for the body; streams may then continue without limit.
     pub answer_timeout: Duration,
-    /// How long a peer may leave an answer unread before its connection is given up. All of an answer whose length
-    /// is known must be taken within twice this and a second for each 64 KiB.
+    /// How long a peer may leave a response unread before its connection is dropped. A response of known length must
+    /// be read completely within twice this time plus a second per 64 KiB.
     pub write_stall: Duration,
-    /// Connections at one time; further ones are answered 503. More than one key's streams, so that no key takes all.
+    /// The maximum number of connections; further ones get 503. It exceeds the maximum of streams of one key, so that
+    /// no key can use all connections.
     pub connections: usize,
-    /// How long a provider's stream that is recorded may be silent.
+    /// How long a recorded provider stream may be silent.
     pub stream_idle: Duration,
-    /// Streams that one API key may hold open; all callers without a key count as one.
+    /// The number of streams that one API key may hold open; all callers without a key count as one.
     pub streams_per_key: usize,
-    /// Large answers (exports, contexts) that are built and sent at one time.
+    /// The number of large responses (exports, contexts) that are built and sent at one time.
     pub large_answers: usize,
-    /// Requests of one API key; `None` is no bound.
+    /// The rate of one API key; `None` means no limit.
     pub rate_per_key: Option<Rate>,
-    /// Requests of one identity.
+    /// The rate of one identity.
     pub rate_per_identity: Option<Rate>,
-    /// Requests of one caller to one session: strangers neither use up an owner's, nor see that it is used.
+    /// The rate of one caller to one session: strangers neither use up the owner's rate nor learn that it is used.
     pub rate_per_session: Option<Rate>,
 }
 
@@ -82,7 +82,7 @@ impl Default for LimitSettings {
     }
 }
 
-/// The bounds at work.
+/// Enforces the limits.
 pub struct Limits {
     settings: LimitSettings,
     bodies: Arc<Budget>,
@@ -98,55 +98,55 @@ impl Limits {
         Self {
             bodies: Budget::new(settings.bodies_in_flight_bytes, settings.body_bytes),
             rates: rate::Rates::new(&settings),
-            streams: Budget::of_each(settings.streams_per_key),
+            streams: Budget::per_caller(settings.streams_per_key),
             answers: Arc::new(Semaphore::new(answers)),
             settings,
             metrics,
         }
     }
 
-    /// What is configured.
+    /// The configured limits.
     #[must_use]
     pub fn settings(&self) -> &LimitSettings {
         &self.settings
     }
 
-    /// Room for one request's body, empty at first.
+    /// A reservation for one request's body, initially empty.
     pub fn body(&self) -> Reservation {
         self.bodies.reservation()
     }
 
-    /// Bytes of request bodies that are held now.
+    /// The size of all request bodies held now.
     #[must_use]
     pub fn body_bytes_in_flight(&self) -> usize {
         self.bodies.used()
     }
 
-    /// Whether requests are counted against rates at all.
+    /// Whether any rate is configured.
     pub fn counts(&self) -> bool {
         self.rates.any()
     }
 
-    /// Counts one request of the subject against its rates: first the key's, then the identity's, then the
-    /// session's. A request that one of them refuses has been counted by those before it.
+    /// Counts one request against the rates of its subject: first the key's, then the identity's, then the session's. A
+    /// request that one rate refuses was already counted by the earlier ones.
     ///
     /// # Errors
-    /// [`Retry`] with the time after which the same request is let through, if no other comes before.
+    /// [`Retry`] with the time after which the same request is accepted, unless another request arrives first.
     pub fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
         self.rates
             .check(subject)
             .inspect_err(|retry| self.metrics.rate_limited(retry.kind()))
     }
 
-    /// A place for one more stream of the key; given back when dropped.
+    /// A slot for one more stream of the key; released when dropped.
     ///
     /// # Errors
-    /// [`Retry`] when the key holds as many as it may.
+    /// [`Retry`] when the key already holds its maximum.
     pub fn stream(&self, key: Option<&str>) -> Result<StreamSlot, Retry> {
-        let taken = self.streams.reservation();
-        taken.is_for(key.unwrap_or_default(), false);
-        if !taken.grow(1) {
-            let what = "this key holds as many streams open as it may";
+        let reservation = self.streams.reservation();
+        reservation.set_caller(key.unwrap_or_default(), false);
+        if !reservation.grow(1) {
+            let what = "this key has reached its maximum number of open streams";
             let retry = Retry::new(what, "streams", Duration::from_secs(5));
             self.metrics.rate_limited(retry.kind());
             return Err(retry);
@@ -155,15 +155,15 @@ impl Limits {
         open.inc();
         Ok(StreamSlot {
             open,
-            _taken: taken,
+            _reservation: reservation,
         })
     }
 
-    /// Leave to build a large answer: waits for its turn, up to the answer timeout. It is given back when
-    /// dropped, or with [`LargeAnswer::hold_in`] once the answer was handed to the system.
+    /// A permit to build a large response: waits for its turn, at most half of the answer timeout. It is released when
+    /// dropped, or, with [`LargeAnswer::hold_in`], once the response was passed to the system.
     ///
     /// # Errors
-    /// `overloaded` when no turn came.
+    /// `overloaded` when no permit became free.
     pub async fn large_answer(&self) -> Result<LargeAnswer, Failure> {
         let turn = self.answers.clone().acquire_owned();
         match tokio::time::timeout(self.settings.answer_timeout / 2, turn).await {
@@ -175,17 +175,17 @@ impl Limits {
         }
     }
 
-    /// Forgets callers that have been silent long enough to be as good as new.
+    /// Forgets callers that have been silent long enough for their burst to be full.
     pub fn shrink(&self) {
         self.rates.shrink();
     }
 }
 
-/// The place of one open stream; free again when dropped.
+/// The slot of one open stream; released when dropped.
 #[derive(Debug)]
 pub struct StreamSlot {
     open: Gauge,
-    _taken: Reservation,
+    _reservation: Reservation,
 }
 
 impl Drop for StreamSlot {
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_holds_so_many_streams_and_no_more() {
+    fn a_key_holds_at_most_its_maximum_of_streams() {
         let metrics = Arc::new(Metrics::default());
         let settings = LimitSettings {
             streams_per_key: 2,
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(metrics.tail_readers.get(), 0);
         assert!(
             !limits.streams.knows_callers(),
-            "keys that are gone are forgotten"
+            "keys without open streams are forgotten"
         );
     }
 }

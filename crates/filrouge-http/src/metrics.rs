@@ -1,5 +1,5 @@
-//! What the HTTP layer counts (OpenMetrics): requests, connections, and everything that was refused or dropped (P9).
-//! No label holds anything that a caller chose.
+//! Metrics of the HTTP layer (OpenMetrics): requests, connections, and everything that was refused or dropped (P9). No
+//! label contains a value that a caller chose.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-/// Seconds up to which requests are counted together.
+/// The upper bounds of the histogram's buckets, in seconds.
 const BUCKETS: [f64; 13] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
@@ -21,7 +21,7 @@ const BUCKETS: [f64; 13] = [
 /// Names of labels with their values.
 type Labels = Vec<(&'static str, String)>;
 
-/// Counters and gauges of the layer, and the registry that other parts of a server put theirs into.
+/// Counters and gauges of the layer, and the registry in which other parts of the server register theirs.
 pub struct Metrics {
     registry: Mutex<Registry>,
     requests: Family<Labels, Counter>,
@@ -49,7 +49,7 @@ fn histogram() -> Histogram {
     Histogram::new(BUCKETS)
 }
 
-/// A metric at nought, with its name in the registry.
+/// Registers a metric with the value zero.
 fn put<M: Metric + Default + Clone>(r: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     r.register(name, help, metric.clone());
@@ -65,10 +65,9 @@ impl Default for Metrics {
         let name = "http_request_duration";
         r.register_with_unit(name, help, Unit::Seconds, durations.clone());
         let body_bytes = Gauge::default();
-        let help = "Request bodies that are held now";
+        let help = "Size of the request bodies in memory";
         r.register_with_unit("http_bodies", help, Unit::Bytes, body_bytes.clone());
-        let slow =
-            "Connections that were given up because the peer was too slow, by what it was slow in";
+        let slow = "Connections that were dropped because the peer was too slow, by phase";
         Self {
             requests: put(r, "http_requests", "Requests that were answered"),
             durations,
@@ -77,11 +76,7 @@ impl Default for Metrics {
                 "http_requests_in_flight",
                 "Requests whose answer has not begun",
             ),
-            panics: put(
-                r,
-                "http_panics",
-                "Requests that ended by a fault of the program",
-            ),
+            panics: put(r, "http_panics", "Requests that ended in a panic"),
             bodies_refused: put(
                 r,
                 "http_bodies_refused",
@@ -91,7 +86,7 @@ impl Default for Metrics {
             rate_limited: put(
                 r,
                 "rate_limited",
-                "Requests over a rate, by whose rate it was",
+                "Requests that exceeded a rate, by the rate's subject",
             ),
             connections: put(r, "connections", "Connections that are open"),
             connections_refused: put(
@@ -113,19 +108,19 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A metric of another part of the server, at nought; its name gets the prefix `filrouge_`, a counter's the ending
-    /// `_total`. Labels must come from the program, never from callers.
+    /// Registers a metric of another part of the server, with the value zero; its name gets the prefix `filrouge_`, a
+    /// counter's also the suffix `_total`. Labels must come from the program, never from callers.
     pub fn put<M: Metric + Default + Clone>(&self, name: &str, help: &str) -> M {
         put(&mut self.registry(), name, help)
     }
 
-    /// Counts a request until the answer begins.
+    /// Counts a request until its response begins.
     pub(crate) fn enter(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
     }
 
-    /// A request was answered.
+    /// Counts an answered request.
     pub(crate) fn answered(
         &self,
         method: &'static str,
@@ -165,16 +160,16 @@ impl Metrics {
         count(&self.connections_dropped, "reason", reason);
     }
 
-    /// A stream was ended by the server, for one of a fixed set of reasons.
+    /// Counts a stream that the server ended, for one of a fixed set of reasons.
     pub fn tail_dropped(&self, reason: &'static str) {
         count(&self.tail_drops, "reason", reason);
     }
 
-    /// The text of a scrape, `more` metrics after these: so many bytes of bodies are held, and so many requests had no
-    /// valid credentials.
+    /// The text of a scrape, with the metrics of `more` after these. `body_bytes`: the size of the bodies in memory;
+    /// `refused`: the number of requests without valid credentials.
     ///
     /// # Errors
-    /// When a metric cannot be written.
+    /// When a metric cannot be encoded.
     pub fn encode(
         &self,
         body_bytes: usize,
@@ -196,7 +191,7 @@ fn count(family: &Family<Labels, Counter>, label: &'static str, word: &str) {
     family.get_or_create(&vec![(label, word.to_owned())]).inc();
 }
 
-/// A request that is under way.
+/// A request in progress.
 pub(crate) struct InFlight(Gauge);
 
 impl Drop for InFlight {
@@ -210,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scrape_tells_what_was_counted() {
+    fn a_scrape_shows_what_was_counted() {
         let metrics = Metrics::default();
         let extra: Counter = metrics.put("deliveries", "Sent");
         extra.inc();

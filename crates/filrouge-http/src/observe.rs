@@ -1,7 +1,6 @@
-//! Around every request: its name, its span, its line in the log, its numbers, a bound on its time, and a
-//! wall that a panic does not pass.
+//! Wraps every request: its id, its span, its line in the log, its metrics, a time limit, and the handling of panics.
 //!
-//! Logs hold the route's template, never the path, the query, a header or a body.
+//! Logs contain the route's template, never the path, the query, a header or a body.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::problem::Problem;
 use crate::request_id::HttpRequestId;
 use crate::wire::Mounted;
 
-/// Methods are labels: those that nobody knows are one.
+/// The label of a method: all unknown methods share one.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -57,10 +56,10 @@ pub(crate) async fn request(
     );
     #[cfg(feature = "otel")]
     crate::telemetry::begin(&span, &request, method, &route);
-    // The bytes of the body are given back when what was made of them is gone, too.
+    // The reservation of the body is released once everything built from it is dropped, too.
     let body = Arc::new(http.limits().body());
     request.extensions_mut().insert(body.clone());
-    // A recorded stream takes as long as it flows, and has bounds of its own.
+    // A recorded stream lasts for as long as its provider sends, and has its own limits.
     let bounded = !mounted.is_unbounded(&route);
     let answering = answer(http, bounded, request, next);
     let mut response = answering.instrument(span.clone()).await;
@@ -85,7 +84,7 @@ async fn answer(http: &HttpLayer, bounded: bool, request: Request, next: Next) -
     };
     match answered {
         Ok(Ok(response)) => response,
-        // What it panicked with is reported nowhere: it may quote what was sent.
+        // The panic's message is not reported, because it may quote request data.
         Ok(Err(_)) => {
             http.metrics().panicked();
             Problem::new(ErrorCode::Internal, "the program is at fault").into_response()

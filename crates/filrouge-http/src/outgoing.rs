@@ -1,11 +1,11 @@
-//! The one place where HTTP clients and the addresses for them are made.
+//! Creates all HTTP clients and parses their addresses.
 
 use std::time::Duration;
 
-/// A client that gives up after `timeout`, follows no redirect (where to ask is for the configuration alone to say)
-/// and takes no proxy from the environment.
+/// A client with a timeout that follows no redirects (only the configuration may choose the target) and uses no proxy
+/// from the environment.
 pub fn client(timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
-    // One that is installed already serves as well.
+    // A provider that is already installed works as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())

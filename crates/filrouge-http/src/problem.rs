@@ -10,14 +10,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
-/// What went wrong (RFC 9457).
+/// A failure (RFC 9457).
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody<'a> {
     /// `urn:filrouge:error:` and the code.
     #[schema(format = "uri")]
     r#type: String,
-    /// What the code means.
+    /// The meaning of the code.
     title: &'static str,
     /// The HTTP status.
     #[schema(minimum = 400, maximum = 599)]
@@ -25,7 +25,7 @@ pub struct ProblemBody<'a> {
     /// The code by which programs classify failures.
     #[schema(schema_with = codes)]
     code: &'static str,
-    /// What happened.
+    /// The cause of this failure.
     detail: &'a str,
     /// What the caller can do.
     #[schema(required)]
@@ -34,19 +34,19 @@ pub struct ProblemBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     actual_seq: Option<u64>,
-    /// Where stored data is wrong, for integrity_error.
+    /// The session whose stored data is damaged, for integrity_error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     session_id: Option<&'a str>,
-    /// The first bad seq, for integrity_error.
+    /// The first damaged seq, for integrity_error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     seq: Option<u64>,
-    /// Who holds the session, for lease_timeout and lease_held.
+    /// The session's holder, for lease_timeout and lease_held.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     holder: Option<&'a str>,
-    /// Until when, for lease_timeout and lease_held.
+    /// The end of its lease, for lease_timeout and lease_held.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Timestamp)]
     expires_at: Option<Timestamp>,
@@ -61,7 +61,7 @@ fn codes() -> Object {
         .build()
 }
 
-/// A failure on its way to the caller, and in how many seconds it may come back, if more is known than that it may.
+/// A failure to report, and optionally the number of seconds after which a retry may succeed.
 #[derive(Debug)]
 pub struct Problem(pub Box<Failure>, Option<u32>);
 
@@ -72,27 +72,28 @@ impl From<Failure> for Problem {
 }
 
 impl Problem {
-    /// A failure with nothing but its code and what happened.
+    /// A failure with only a code and a detail.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self(Box::new(Failure::new(code, detail)), None)
     }
 
-    /// What the caller can do.
+    /// Adds a hint: what the caller can do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Tells the caller to wait for so many seconds.
+    /// Sets how many seconds the caller should wait.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         Self(self.0, Some(seconds))
     }
 }
 
-/// Detail and hint as callers read them. What ails the hot store is the operator's to know: the log and `/readyz` have it.
-pub fn told(failure: &Failure) -> (&str, Option<&str>) {
+/// Detail and hint for callers. The cause of a hot store failure is only for the operator, in the log and in
+/// `/readyz`.
+pub fn detail_and_hint(failure: &Failure) -> (&str, Option<&str>) {
     match failure.code {
         ErrorCode::HotUnavailable => (
             "the hot store does not answer",
@@ -102,7 +103,7 @@ pub fn told(failure: &Failure) -> (&str, Option<&str>) {
     }
 }
 
-/// In how many seconds a lease will have ended, rounded up; at least one. Whoever holds it may give it free before.
+/// The seconds until a lease expires, rounded up; at least one. Its holder may release it earlier.
 fn seconds_left(lease: &Lease) -> u32 {
     let until = lease.expires_at.map_or(0, |at| at.as_micros());
     let left = until.saturating_sub(SystemClock.now().as_micros());
@@ -114,17 +115,17 @@ fn seconds_left(lease: &Lease) -> u32 {
 #[derive(Clone)]
 pub(crate) struct Failed(pub(crate) Arc<Failure>);
 
-/// A failure as a protocol writes it: the media type, and the text.
+/// A failure as a protocol formats it: the media type, and the text.
 pub type FailureText = (&'static str, Vec<u8>);
 
-/// The failure as `application/problem+json`.
+/// Formats a failure as `application/problem+json`.
 pub(crate) fn written(failure: &Failure) -> FailureText {
     written_with(failure, failure.code.status())
 }
 
-/// As [`written`], with a status that the protocol itself has chosen.
+/// Like [`written`], with a status that the protocol has chosen.
 pub(crate) fn written_with(failure: &Failure, status: u16) -> FailureText {
-    let (detail, hint) = told(failure);
+    let (detail, hint) = detail_and_hint(failure);
     let held = failure.held.as_deref();
     let body = ProblemBody {
         r#type: format!("urn:filrouge:error:{}", failure.code),
@@ -144,7 +145,7 @@ pub(crate) fn written_with(failure: &Failure, status: u16) -> FailureText {
 }
 
 impl IntoResponse for Problem {
-    /// Status and headers; the layer around all wires writes the body, as the protocol of the path does.
+    /// Sets status and headers; the layer around all wires writes the body in the protocol of the path.
     fn into_response(self) -> Response<Body> {
         let failure = &self.0;
         if failure.code.status() >= 500 {

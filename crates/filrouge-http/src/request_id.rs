@@ -1,23 +1,23 @@
-//! The name of one HTTP request, told to the caller and in every log line about it.
+//! The id of one HTTP request; returned to the caller and included in every log line about it.
 //!
-//! It has nothing to do with the `request_id` of a turn.
+//! It is unrelated to the `request_id` of a turn.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use uuid::Uuid;
 
-/// The header that names the request in the answer.
+/// The response header with the request's id.
 pub(crate) const FILROUGE_REQUEST_ID: HeaderName = HeaderName::from_static("filrouge-request-id");
-/// The header that proxies use, taken and echoed.
+/// The header that proxies use; accepted and echoed.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest name that is taken from a caller, in bytes.
+/// The maximum length of an accepted id in bytes.
 const MAX: usize = 128;
 
-/// A name of 1 to 128 visible ASCII characters.
+/// An id of 1 to 128 visible ASCII characters.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpRequestId(HeaderValue);
 
 impl HttpRequestId {
-    /// The caller's, if it is sane; else a new one.
+    /// The caller's id if it is valid, otherwise a new one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut given = headers.get_all(&X_REQUEST_ID).iter();
         match (given.next(), given.next()) {
@@ -26,7 +26,7 @@ impl HttpRequestId {
         }
     }
 
-    /// A new one: 32 hexadecimal digits.
+    /// A new id: 32 hexadecimal digits.
     pub(crate) fn new() -> Self {
         let value = HeaderValue::try_from(Uuid::now_v7().simple().to_string());
         Self(value.unwrap_or(const { HeaderValue::from_static("none") }))
@@ -50,7 +50,7 @@ fn sane(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn of(values: &[&[u8]]) -> String {
+    fn accepted_or_new(values: &[&[u8]]) -> String {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
@@ -59,10 +59,10 @@ mod tests {
     }
 
     #[test]
-    fn sane_ones_are_taken_and_others_replaced() {
+    fn valid_ids_are_kept_and_others_replaced() {
         let long = "x".repeat(MAX);
         for good in ["a", "trace-1/2:3", &long] {
-            assert_eq!(of(&[good.as_bytes()]), good);
+            assert_eq!(accepted_or_new(&[good.as_bytes()]), good);
         }
         let longer = "x".repeat(MAX + 1);
         let bad: [&[&[u8]]; 6] = [
@@ -74,10 +74,10 @@ mod tests {
             &[b"a", b"b"],
         ];
         for values in bad {
-            let made = of(values);
-            assert_eq!(made.len(), 32, "{values:?}");
-            assert!(made.bytes().all(|b| b.is_ascii_hexdigit()));
+            let generated = accepted_or_new(values);
+            assert_eq!(generated.len(), 32, "{values:?}");
+            assert!(generated.bytes().all(|b| b.is_ascii_hexdigit()));
         }
-        assert_ne!(of(&[]), of(&[]));
+        assert_ne!(accepted_or_new(&[]), accepted_or_new(&[]));
     }
 }

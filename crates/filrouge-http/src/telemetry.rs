@@ -1,6 +1,6 @@
-//! Requests as OpenTelemetry sees them: part of the caller's trace, with the names of its conventions.
+//! Requests as OpenTelemetry spans: part of the caller's trace, with attribute names of its conventions.
 //!
-//! Whoever installs the subscriber decides where spans go; without a layer for them this does nothing.
+//! The subscriber decides where spans are sent; without a layer for them this has no effect.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Response};
@@ -10,7 +10,7 @@ use opentelemetry::trace::Status;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// Attribute names of the semantic conventions 1.37; those of GenAI are still in development there.
+/// Attribute names of the semantic conventions 1.37, in which those of GenAI are still in development.
 mod names {
     pub(super) const CONVERSATION_ID: &str = "gen_ai.conversation.id";
     pub(super) const METHOD: &str = "http.request.method";
@@ -18,7 +18,7 @@ mod names {
     pub(super) const STATUS: &str = "http.response.status_code";
 }
 
-/// The headers of a trace's context, and no others.
+/// Extracts only the headers of a trace context.
 struct Context<'a>(&'a HeaderMap);
 
 impl Extractor for Context<'_> {
@@ -31,16 +31,16 @@ impl Extractor for Context<'_> {
     }
 }
 
-/// The session's id as the path has it: what stands behind the route's first parameter.
+/// The session's id as it appears in the path: the segment at the route's first parameter.
 fn conversation<'a>(route: &str, path: &'a str) -> Option<&'a str> {
     let (before, _) = route.split_once("{session_id}")?;
     path.strip_prefix(before)?.split('/').next()
 }
 
-/// Continues the caller's trace, and names route and conversation.
+/// Continues the caller's trace, and sets route and conversation.
 pub(crate) fn begin(span: &Span, request: &Request, method: &'static str, route: &str) {
     let parent = get_text_map_propagator(|p| p.extract(&Context(request.headers())));
-    // Without a layer for spans there is nothing to continue.
+    // Without a layer for spans there is no trace to continue.
     let _ = span.set_parent(parent);
     span.set_attribute(names::METHOD, method);
     span.set_attribute(names::ROUTE, route.to_owned());
@@ -49,7 +49,7 @@ pub(crate) fn begin(span: &Span, request: &Request, method: &'static str, route:
     }
 }
 
-/// Tells how it ended.
+/// Records the outcome.
 pub(crate) fn end<B>(span: &Span, response: &Response<B>) {
     let status = response.status();
     span.set_attribute(names::STATUS, i64::from(status.as_u16()));

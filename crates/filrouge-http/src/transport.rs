@@ -1,4 +1,4 @@
-//! Connections: accepting a bounded number, giving up slow ones, stopping without dropping a request.
+//! Connections: accepts a limited number, drops slow ones, and stops without dropping a request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,39 +19,39 @@ mod own_answer;
 mod phase;
 mod socket;
 
-/// How long requests under way may take once the server is told to stop.
+/// How long requests in progress may take once the server is asked to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// How long nothing is accepted after the system refused, such as for want of descriptors.
-const REST: Duration = Duration::from_millis(100);
+/// How long to accept no connections after the system refused one, for example because it ran out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often callers that were silent are forgotten.
+/// How often the rate limits forget idle callers.
 const FORGET_EVERY: Duration = Duration::from_secs(10);
 
-/// What connections work with.
+/// The shared state of connections.
 struct Transport {
     router: Router,
     http: HttpLayer,
 }
 
-/// Why an address cannot be listened on.
+/// Why the server cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Without keys only this machine may be answered (DESIGN §8).
+    /// Without keys only this machine may call (DESIGN §8).
     #[error(
         "{0} is not a loopback address, and without API keys filrouge answers this machine only"
     )]
     NotLoopback(SocketAddr),
-    /// The system refuses.
+    /// The system refused the address.
     #[error("cannot listen on {address}: {source}")]
     Io {
         /// The address.
         address: SocketAddr,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Takes the address; one that is not this machine's alone only when every request needs credentials.
+/// Binds the address. An address that other machines can reach is refused unless every request needs credentials.
 ///
 /// # Errors
 /// [`ListenError`].
@@ -64,17 +64,17 @@ pub async fn bind(address: SocketAddr, authority: &Authority) -> Result<TcpListe
         .map_err(|source| ListenError::Io { address, source })
 }
 
-/// Serves what [`crate::mount`] made until the layer is stopped, and then until what is under way is answered, or 10 s
-/// have passed.
+/// Serves the router of [`crate::mount`] until the layer is stopped, and then until requests in progress are answered,
+/// or 10 s have passed.
 pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
     let total = http.limits().settings().connections.clamp(1, 1 << 24);
-    let places = Arc::new(Semaphore::new(total));
+    let slots = Arc::new(Semaphore::new(total));
     let transport = Arc::new(Transport { router, http });
     let accepting = async {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => admit(stream, &transport, &places),
-                Err(error) => rest(&error, transport.http.metrics()).await,
+                Ok((stream, _)) => admit(stream, &transport, &slots),
+                Err(error) => pause_after_error(&error, transport.http.metrics()).await,
             }
         }
     };
@@ -91,14 +91,14 @@ pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
     }
     drop(listener);
     let all = u32::try_from(total).unwrap_or(u32::MAX);
-    let late = tokio::time::timeout(STOP_WITHIN, places.acquire_many(all)).await;
+    let late = tokio::time::timeout(STOP_WITHIN, slots.acquire_many(all)).await;
     if late.is_err() {
         tracing::warn!("requests are still under way; they are cut off");
     }
 }
 
-fn admit(stream: TcpStream, transport: &Arc<Transport>, places: &Arc<Semaphore>) {
-    let Ok(place) = places.clone().try_acquire_owned() else {
+fn admit(stream: TcpStream, transport: &Arc<Transport>, slots: &Arc<Semaphore>) {
+    let Ok(slot) = slots.clone().try_acquire_owned() else {
         transport.http.metrics().connection_refused("full");
         own_answer::refuse(&stream);
         return;
@@ -109,12 +109,12 @@ fn admit(stream: TcpStream, transport: &Arc<Transport>, places: &Arc<Semaphore>)
     let transport = transport.clone();
     tokio::spawn(async move {
         connection::serve(stream, &transport).await;
-        drop(place);
+        drop(slot);
     });
 }
 
-/// A peer that was gone before it was accepted is its own affair; anything else does not get better at once.
-async fn rest(error: &io::Error, metrics: &Metrics) {
+/// Ignores a peer that disconnected before it was accepted. Any other error persists for a while, so this pauses.
+async fn pause_after_error(error: &io::Error, metrics: &Metrics) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(
         error.kind(),
@@ -124,5 +124,5 @@ async fn rest(error: &io::Error, metrics: &Metrics) {
     }
     metrics.connection_refused("system");
     tracing::warn!(%error, "no connection can be accepted");
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(ACCEPT_PAUSE).await;
 }

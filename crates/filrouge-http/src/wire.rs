@@ -1,4 +1,4 @@
-//! Wires: routes behind everything that this layer does.
+//! Wires: routes inside the HTTP layer.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use crate::layer::HttpLayer;
 use crate::problem::{Failed, FailureText, Problem, written};
 use crate::{access, cors, observe};
 
-/// What one protocol brings.
+/// The routes of one protocol.
 #[derive(Clone, Default)]
 pub struct Wire {
     /// Its routes, with their state.
     pub routes: Router,
-    /// Paths that anybody may ask, without credentials.
+    /// Paths that any caller may request, without credentials.
     pub public: &'static [&'static str],
-    /// Templates of routes whose requests take as long as they flow, and have bounds of their own.
+    /// Templates of routes whose requests have no time limit, but separate limits.
     pub unbounded: &'static [&'static str],
-    /// How failures are written below a path; `application/problem+json` without it.
+    /// The format of failures below a path; `application/problem+json` without it.
     pub failures: Option<Failures>,
 }
 
-/// The beginning of all paths of a wire, and how its protocol writes a failure.
+/// The prefix of a wire's paths, and how its protocol formats a failure.
 pub type Failures = (&'static str, fn(&Failure) -> FailureText);
 
-/// What the layers around all wires look at.
+/// The state of the layers around all wires.
 #[derive(Clone)]
 pub(crate) struct Mounted {
     pub(crate) http: HttpLayer,
@@ -53,8 +53,8 @@ impl Mounted {
     }
 }
 
-/// The routes of all wires behind authentication, limits and observation. `elsewhere` is the hint for a path that no
-/// wire knows.
+/// The routes of all wires inside authentication, limits and observation. `elsewhere` is the hint for a path that no
+/// wire serves.
 pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Router {
     let mounted = Mounted {
         http: http.clone(),
@@ -73,7 +73,7 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
         })
         .layer(from_fn_with_state(mounted.clone(), access::authenticate))
         .layer(from_fn_with_state(mounted.clone(), observe::request));
-    // Outside of the router, which names the methods of a route in `Allow`.
+    // This layer is outside the router, which lists the methods of a route in `Allow`.
     let router = Router::new()
         .fallback_service(router)
         .layer(from_fn_with_state(mounted, failures));
@@ -83,7 +83,7 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
     }
 }
 
-/// Writes failures as the wire of the path does, and names the methods of a route that was asked by another one.
+/// Formats failures for the wire of the path, and lists the methods of a route that was called with another one.
 async fn failures(State(mounted): State<Mounted>, request: Request, next: Next) -> Response<Body> {
     let shape = mounted.failures(request.uri().path());
     let mut response = next.run(request).await;

@@ -1,4 +1,4 @@
-//! Parameters of a call: what is unknown or of a wrong type is refused, with what is known.
+//! Parses the parameters of a call: unknown ones and wrong types are refused, and the error lists the known ones.
 
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::refusal::Refusal;
 
-/// Reads the parameters of `tool`, whose schema is `schema`.
+/// Parses the parameters of `tool`, whose schema is `schema`.
 ///
 /// # Errors
 /// [`Refusal`] `unknown_parameter` or `invalid_argument`.
@@ -28,32 +28,32 @@ pub(crate) fn read<T: DeserializeOwned>(
             hint(tool, unknown, &known),
         ));
     }
-    // A parameter that is null is one that was left out.
+    // A null parameter counts as left out.
     let given: JsonObject = given.into_iter().filter(|(_, v)| !v.is_null()).collect();
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
-        let place = error.path().to_string();
+        let path = error.path().to_string();
         let why = error.into_inner();
-        let message = match place.as_str() {
+        let message = match path.as_str() {
             "." | "" => why.to_string(),
-            place => format!("{place}: {why}"),
+            path => format!("{path}: {why}"),
         };
-        Refusal::invalid(message, expected(tool, schema, &place, &known))
+        Refusal::invalid(message, expected(tool, schema, &path, &known))
     })
 }
 
 fn hint(tool: &str, unknown: &str, known: &[&str]) -> String {
     let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
-    let meant = known.iter().find(|name| plain(name) == plain(unknown));
+    let similar = known.iter().find(|name| plain(name) == plain(unknown));
     let all = known.join(", ");
-    match meant {
-        Some(meant) => format!("did you mean {meant:?}? {tool} knows: {all}"),
+    match similar {
+        Some(similar) => format!("did you mean {similar:?}? {tool} knows: {all}"),
         None => format!("{tool} knows: {all}"),
     }
 }
 
-/// What the parameter is for, in the words of its description.
-fn expected(tool: &str, schema: &JsonObject, place: &str, known: &[&str]) -> String {
-    let name = place.split(['.', '[']).next().unwrap_or_default();
+/// The expected value of a parameter: its description.
+fn expected(tool: &str, schema: &JsonObject, path: &str, known: &[&str]) -> String {
+    let name = path.split(['.', '[']).next().unwrap_or_default();
     let described = schema
         .get("properties")
         .and_then(|all| all.get(name)?.get("description")?.as_str());

@@ -1,4 +1,4 @@
-//! What a call is answered from, and where that is done.
+//! A call's histories, and the threads on which calls run.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -13,35 +13,36 @@ use tokio::sync::Semaphore;
 
 use crate::refusal::Refusal;
 
-/// So many calls are answered at once; others wait. Each may hold a thread and what it reads.
+/// The maximum number of concurrent calls; others wait. Each may hold a thread and the data that it reads.
 const AT_ONCE: usize = 16;
 
-/// The histories that calls are answered from.
+/// The histories for a call.
 #[derive(Clone)]
 pub struct Corpus {
-    /// To list and to read them.
+    /// Lists and reads them.
     pub library: Library,
-    /// To search them: all that is in the library, and no more.
+    /// Searches them: exactly the sessions in the library.
     pub searcher: Searcher,
 }
 
-/// Where the histories of a call come from.
+/// The source of a call's histories.
 #[derive(Clone)]
 pub enum Histories {
-    /// The same for every call: one person's own.
+    /// The same for every call: one person's histories.
     All(Box<Corpus>),
     /// Those of the request's caller, [`OfCaller`](crate::OfCaller); a call without one is refused.
     OfCaller,
 }
 
-/// What is known of the session an agent calls from, if it runs on this machine.
+/// The known facts about the session from which an agent calls, if it runs on this machine.
 #[derive(Clone, Default)]
 pub struct Own {
     /// `FILROUGE_SESSION_ID`.
     pub session_id: Option<String>,
-    /// The folder it works in, canonical.
+    /// The agent's working folder, canonical.
     pub folder: Option<PathBuf>,
-    /// Tells which sessions are going on; without one a session is the caller's only while it calls.
+    /// Determines which sessions are active; without it, the caller's session is recognized only while a call of it
+    /// runs.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
@@ -52,20 +53,20 @@ pub(crate) struct Call<'a> {
     pub(crate) own: &'a Own,
     /// The tool's name.
     pub(crate) tool: &'static str,
-    /// Whether nobody waits for the answer any more.
+    /// Set when the caller has disconnected or cancelled.
     pub(crate) stopped: &'a Arc<AtomicBool>,
 }
 
 impl Call<'_> {
-    /// The moment that `7d` is counted from.
+    /// The time from which `7d` is counted.
     pub(crate) fn now(&self) -> Timestamp {
         let own = self.own.clock.as_ref();
         own.map_or_else(|| SystemClock.now(), |clock| clock.now())
     }
 
-    /// The session that is meant: the named one, or the caller's own.
+    /// The id of the named session, or of the caller's own.
     pub(crate) fn session(&self, named: Option<&str>) -> Result<String, Refusal> {
-        // One that is named is taken at its word: whether it is there tells whoever looks for it.
+        // A named session is not checked here: a later lookup reports an unknown one.
         if let Some(named) = named.filter(|id| !OWN.contains(id)) {
             return Ok(named.to_owned());
         }
@@ -87,39 +88,39 @@ impl Call<'_> {
     }
 }
 
-/// Words that mean the caller's own session.
+/// Names for the caller's own session.
 const OWN: [&str; 3] = ["", "own", "self"];
 
-/// Answers calls away from the threads that talk, so many at once.
+/// Runs calls on blocking threads, a limited number at once.
 #[derive(Clone)]
-pub(crate) struct Desk(Arc<Semaphore>);
+pub(crate) struct BlockingPool(Arc<Semaphore>);
 
-impl Desk {
+impl BlockingPool {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 
-    /// Does `work`, which blocks. When `gone` is done first, `work` is told to stop and nobody waits for it.
+    /// Runs `work`, which blocks. If `gone` completes first, `work` is asked to stop and no longer awaited.
     pub(crate) async fn answer<T: Send + 'static>(
         &self,
         gone: impl Future<Output = ()>,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let stopped = Arc::new(AtomicBool::new(false));
-        let told = stopped.clone();
-        let place = self.0.clone();
+        let stop_flag = stopped.clone();
+        let pool = self.0.clone();
         let done = async move {
-            let place = place.acquire_owned().await.map_err(|_| ended())?;
+            let permit = pool.acquire_owned().await.map_err(|_| ended())?;
             let work = move || {
-                let answer = work(&told);
-                drop(place);
+                let answer = work(&stop_flag);
+                drop(permit);
                 answer
             };
             tokio::task::spawn_blocking(work)
                 .await
                 .map_err(|_| ended())?
         };
-        // Also when this future itself is dropped.
+        // Stops the work also when this future is dropped.
         let _stop = StopOnDrop(stopped);
         tokio::select! {
             answer = done => answer,
@@ -140,6 +141,6 @@ fn ended() -> Refusal {
     Refusal::new(
         "internal",
         "the call ended without an answer",
-        "this is a fault of filrouge; its log says more",
+        "this is a bug of filrouge; its log says more",
     )
 }

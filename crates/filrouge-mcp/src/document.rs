@@ -1,9 +1,9 @@
-//! A page of a document that is written as a whole.
+//! Extracts a page from a document that is written as a stream.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Takes a document and keeps some of its characters.
+/// A writer that counts a document's characters and keeps some of them.
 pub(crate) struct Window<'a> {
     stopped: &'a AtomicBool,
     from: usize,
@@ -13,7 +13,7 @@ pub(crate) struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Keeps `chars` characters from the one at `from` on. It takes nothing more once `stopped` is set.
+    /// Keeps `chars` characters from position `from` on. Writes fail once `stopped` is set.
     pub(crate) const fn new(from: usize, chars: usize, stopped: &'a AtomicBool) -> Self {
         Self {
             stopped,
@@ -24,23 +24,23 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// What was kept.
+    /// The kept characters.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.kept).into_owned()
     }
 
-    /// How many characters the document has.
+    /// The number of characters written so far.
     pub(crate) const fn total(&self) -> usize {
         self.seen
     }
 
-    /// Where the page ends, unless that is the end of the document.
+    /// The position after the page; `None` when the page reaches the end of the document.
     pub(crate) fn next(&self) -> Option<usize> {
         (self.to < self.seen).then_some(self.to)
     }
 }
 
-/// A byte that does not begin a character of UTF-8.
+/// Whether a byte continues a UTF-8 character.
 const fn continues(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
@@ -48,12 +48,12 @@ const fn continues(byte: u8) -> bool {
 impl Write for Window<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.stopped.load(Ordering::Relaxed) {
-            // Not `Interrupted`, after which writers try again.
+            // Not `Interrupted`, which writers retry.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let (mut first, mut behind) = (None, bytes.len());
+        let (mut first, mut end) = (None, bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
-            // A character may come in two writes: what continues it belongs to the character counted last.
+            // A character may be split over two writes: its continuation bytes belong to the character counted last.
             if !continues(*byte) {
                 self.seen += 1;
             }
@@ -61,11 +61,11 @@ impl Write for Window<'_> {
             if inside && first.is_none() {
                 first = Some(at);
             }
-            if !inside && first.is_some() && behind == bytes.len() {
-                behind = at;
+            if !inside && first.is_some() && end == bytes.len() {
+                end = at;
             }
         }
-        if let Some(kept) = first.and_then(|first| bytes.get(first..behind)) {
+        if let Some(kept) = first.and_then(|first| bytes.get(first..end)) {
             self.kept.extend_from_slice(kept);
         }
         Ok(bytes.len())
@@ -81,30 +81,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_put_together_are_the_document() {
-        let going_on = AtomicBool::new(false);
+    fn concatenated_pages_equal_the_document() {
+        let never_stopped = AtomicBool::new(false);
         let document = "añ漢字🙂\nb".repeat(7);
         for (chars, chunk) in [(1, 1), (2, 3), (5, 4), (1000, 2), (49, 1000)] {
-            let (mut whole, mut from) = (String::new(), 0);
+            let (mut joined, mut from) = (String::new(), 0);
             loop {
-                let mut window = Window::new(from, chars, &going_on);
+                let mut window = Window::new(from, chars, &never_stopped);
                 for bytes in document.as_bytes().chunks(chunk) {
                     window.write_all(bytes).unwrap();
                 }
                 let page = window.text();
                 assert!(page.chars().count() <= chars);
-                whole.push_str(&page);
+                joined.push_str(&page);
                 assert_eq!(window.total(), document.chars().count());
                 match window.next() {
                     Some(next) => from = next,
                     None => break,
                 }
             }
-            assert_eq!(whole, document, "{chars} {chunk}");
+            assert_eq!(joined, document, "{chars} {chunk}");
         }
     }
     #[test]
-    fn a_document_that_nobody_waits_for_is_not_written_on() {
+    fn a_stopped_window_refuses_writes() {
         let stopped = AtomicBool::new(false);
         let mut window = Window::new(0, 10, &stopped);
         window.write_all(b"so").unwrap();

@@ -1,5 +1,5 @@
-//! What is no message, or none that can be answered: told in the protocol's own words before the SDK sees it, which would
-//! leave it out, or name another fault.
+//! Refuses input that is not a valid message with the protocol's error codes. The SDK, which reads the input
+//! afterwards, would drop it or report a different error.
 
 use rmcp::model::{
     CallToolRequestParams, CompleteRequestParams, ErrorData, GetPromptRequestParams,
@@ -8,7 +8,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A fault, and the request it answers where that can be told.
+/// An error, and the id of its request if that is known.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) id: Option<RequestId>,
@@ -16,7 +16,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Nothing can be told of the message.
+    /// The input could not be parsed.
     pub(crate) fn unread(why: impl Into<String>) -> Self {
         Self {
             id: None,
@@ -32,27 +32,27 @@ impl Fault {
     }
 }
 
-/// What is wrong with a message, as far as its form tells.
+/// Checks the form of a message.
 ///
 /// # Errors
-/// [`Fault`]: -32700 for what is no JSON, -32600 for what is no request, -32602 for parameters of a wrong form.
-pub(crate) fn look(bytes: &[u8]) -> Result<(), Fault> {
+/// [`Fault`]: -32700 for invalid JSON, -32600 for an invalid request, -32602 for parameters of a wrong form.
+pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
     let text = std::str::from_utf8(bytes);
     let text = text.map_err(|_| Fault::unread("the message is not UTF-8"))?;
-    // The standard lets readers leave out a byte order mark.
+    // RFC 8259 lets parsers ignore a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let message: Value = serde_json::from_str(text)
         .map_err(|why| Fault::unread(format!("the message is no JSON: {why}")))?;
     let Value::Object(message) = message else {
         let why = if message.is_array() {
-            "several messages in one are not answered: send each by itself"
+            "a batch of messages is not answered: send each message separately"
         } else {
             "a message is a JSON object"
         };
         return Err(Fault::invalid(why));
     };
     let Some(method) = message.get("method").and_then(Value::as_str) else {
-        // A response, or nothing the SDK would take for a message.
+        // A response, or an object that the SDK does not accept as a message.
         return Ok(());
     };
     let Some(id) = message.get("id") else {
@@ -67,10 +67,10 @@ pub(crate) fn look(bytes: &[u8]) -> Result<(), Fault> {
     };
     let params = message.get("params").unwrap_or(&Value::Null);
     let why = match method {
-        "tools/call" => wrong::<CallToolRequestParams>(params),
-        "prompts/get" => wrong::<GetPromptRequestParams>(params),
-        "resources/read" => wrong::<ReadResourceRequestParams>(params),
-        "completion/complete" => wrong::<CompleteRequestParams>(params),
+        "tools/call" => parameter_error::<CallToolRequestParams>(params),
+        "prompts/get" => parameter_error::<GetPromptRequestParams>(params),
+        "resources/read" => parameter_error::<ReadResourceRequestParams>(params),
+        "completion/complete" => parameter_error::<CompleteRequestParams>(params),
         _ => None,
     };
     match why {
@@ -82,12 +82,12 @@ pub(crate) fn look(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Why parameters are none of `T`.
-fn wrong<T: DeserializeOwned>(params: &Value) -> Option<String> {
+/// Why parameters cannot be parsed as `T`.
+fn parameter_error<T: DeserializeOwned>(params: &Value) -> Option<String> {
     let why = serde_path_to_error::deserialize::<_, T>(params).err()?;
-    let place = why.path().to_string();
-    let place = if place == "." { "params" } else { &place };
-    Some(format!("{place}: {}", why.inner()))
+    let path = why.path().to_string();
+    let path = if path == "." { "params" } else { &path };
+    Some(format!("{path}: {}", why.inner()))
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn fault(message: &str) -> (Option<RequestId>, i32) {
-        let fault = look(message.as_bytes()).unwrap_err();
+        let fault = check_form(message.as_bytes()).unwrap_err();
         (fault.id, fault.error.code.0)
     }
 
@@ -104,7 +104,7 @@ mod tests {
         for no_json in ["hello", "{", "{\"jsonrpc\":\"2.0\"", "\"\\ud800\"", "{} {}"] {
             assert_eq!(fault(no_json), (None, -32700), "{no_json}");
         }
-        assert_eq!(look(b"\"\xff\"").unwrap_err().error.code.0, -32700);
+        assert_eq!(check_form(b"\"\xff\"").unwrap_err().error.code.0, -32700);
         for no_request in [
             "[]",
             "[1,2]",
@@ -131,13 +131,13 @@ mod tests {
             );
         }
         let unnamed =
-            look(br#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":[]}}"#);
+            check_form(br#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":[]}}"#);
         let why = unnamed.unwrap_err().error.message;
         assert!(why.contains("arguments"), "{why}");
     }
 
     #[test]
-    fn what_is_well_formed_passes() {
+    fn well_formed_messages_pass() {
         for message in [
             "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}",
             r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
@@ -145,7 +145,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":null,"_meta":{"x":1}}}"#,
         ] {
-            assert_eq!(look(message.as_bytes()), Ok(()), "{message}");
+            assert_eq!(check_form(message.as_bytes()), Ok(()), "{message}");
         }
     }
 }

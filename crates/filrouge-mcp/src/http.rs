@@ -1,4 +1,4 @@
-//! Streamable HTTP: one request, one answer, nothing kept in between.
+//! Streamable HTTP: one request, one response, no state in between.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -16,26 +16,26 @@ use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 
 use crate::call::Corpus;
-use crate::faults::{Fault, look};
+use crate::faults::{Fault, check_form};
 use crate::server::McpServer;
 
 mod names;
 
-/// A request's own histories, which the layer that knows its caller puts into the request's extensions.
+/// A request's own histories, which the layer that knows its caller adds to the request's extensions.
 #[derive(Clone)]
 pub struct OfCaller(pub Corpus);
 
-/// Names of this machine, always answered to.
+/// Names of this machine, always accepted.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// At most so many bytes of a request's body.
+/// The maximum size of a request's body in bytes.
 const BODY_BYTES: usize = 1024 * 1024;
 
-/// Answers the requests to one path. Clones are the same service.
+/// Answers the requests to one path. Clones share the service.
 #[derive(Clone)]
 pub struct HttpService {
     service: StreamableHttpService<McpServer, NeverSessionManager>,
-    /// Names that are answered to.
+    /// The accepted host names.
     hosts: Arc<[String]>,
 }
 
@@ -46,18 +46,18 @@ impl fmt::Debug for HttpService {
 }
 
 impl HttpService {
-    /// Answers requests from `server`. `hosts` are names in `Host` and `Origin` that are answered to besides those of this
-    /// machine: `example.org` for any port, or `example.org:8080`. Others get 403, so that no page in a browser reaches the
-    /// server by a rebound name.
+    /// Answers requests from `server`. `hosts` are names that are accepted in `Host` and `Origin` besides those of
+    /// this machine: `example.org` for any port, or `example.org:8080`. Other names get 403, so that no page in a
+    /// browser reaches the server through DNS rebinding.
     #[must_use]
     pub fn new(server: McpServer, hosts: Vec<String>) -> Self {
         let own = LOOPBACK.into_iter().map(str::to_owned);
         let hosts = own.chain(hosts).collect();
-        // No sessions: whoever sends a request is known from that request alone.
+        // No sessions: each request carries its caller's identity.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
-            // `names` has checked both.
+            // `names` checks both.
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(BODY_BYTES);
@@ -76,9 +76,10 @@ impl HttpService {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
         B::Data: Send,
     {
-        // The SDK would log what a stranger has sent as a warning; it looks again at what passes here.
+        // Checked here because the SDK would log a stranger's input as a warning; the SDK checks what passes a second
+        // time.
         if !names::are_known(request.uri(), request.headers(), &self.hosts) {
-            tracing::debug!("a request for another host, or of a page of one, was refused");
+            tracing::debug!("a request with a foreign Host or Origin was refused");
             let text = "Forbidden: Host or Origin is not one of this server's names";
             return plain(StatusCode::FORBIDDEN, text.to_owned());
         }
@@ -92,8 +93,8 @@ impl HttpService {
             Ok(body) => body,
             Err(refused) => return refused,
         };
-        if let Err(fault) = look(&body) {
-            return told(fault);
+        if let Err(fault) = check_form(&body) {
+            return fault_reply(fault);
         }
         let request = Request::from_parts(parts, Full::new(body));
         self.service.handle(request).await
@@ -108,8 +109,8 @@ fn plain(status: StatusCode, text: String) -> Reply {
     reply
 }
 
-/// A fault as a message of the protocol: 400 where it answers no request that could be read, as HTTP has it.
-fn told(fault: Fault) -> Reply {
+/// A fault as a protocol message: 400 if the request's id is unknown, as HTTP requires.
+fn fault_reply(fault: Fault) -> Reply {
     let status = match fault.id {
         None => StatusCode::BAD_REQUEST,
         Some(_) => StatusCode::OK,
@@ -122,7 +123,7 @@ fn told(fault: Fault) -> Reply {
     reply
 }
 
-/// Reads a body.
+/// Reads a body of limited size.
 async fn read<B>(body: B) -> Result<Bytes, Reply>
 where
     B: Body,
@@ -147,7 +148,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 
-/// Answers are JSON alone: whoever takes JSON need not take a stream as well, which the protocol asks for.
+/// Responses are always JSON: a client that accepts JSON need not also accept a stream, although the protocol requires
+/// it.
 fn accept_json(headers: &mut HeaderMap) {
     let mut given = headers.get_all(header::ACCEPT).iter().peekable();
     let kinds = |given: &HeaderValue| {

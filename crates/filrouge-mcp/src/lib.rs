@@ -1,13 +1,13 @@
 //! Conversation histories over the Model Context Protocol: tools, resources and a prompt (DESIGN §12, MCP).
 //!
-//! What is asked of histories is in [`filrouge_sources::library`]; here are its words for agents: parameters, typed
-//! answers with a text to read, errors that say what to do. [`serve_stdio`] talks over standard input and output,
-//! [`HttpService`] over streamable HTTP. Both speak every generation of the protocol up to 2026-07-28; the one before,
+//! [`filrouge_sources::library`] implements the queries; this crate adds the interface for agents: parameters, typed
+//! answers with a readable text, errors that say what to do. [`serve_stdio`] uses standard input and output,
+//! [`HttpService`] streamable HTTP. Both support every version of the protocol up to 2026-07-28; the previous one,
 //! 2025-11-25, and older ones begin with `initialize`.
 //!
-//! Nothing is kept from one call to the next: a call holds all it needs, and each caller is answered from the
-//! [`Library`](filrouge_sources::Library) that came with its own request. All types of the protocol's SDK stay inside.
-//! Recorded text is data: every answer says first where it comes from, and in texts to read each line of it is quoted.
+//! No state is kept between calls: a call carries all it needs, and is answered from the
+//! [`Library`](filrouge_sources::Library) of its own request. The types of the protocol's SDK are private. Recorded
+//! text is data: every answer first states its origin, and readable texts quote each recorded line.
 
 mod arguments;
 mod call;

@@ -1,18 +1,18 @@
-//! Why a tool has no answer: a code, what is wrong, and what to do, for the model that called it to mend.
+//! A tool's error for the calling model: a code, the cause, and how to correct the call.
 
 use std::io::ErrorKind;
 
 use filrouge_sources::{LibraryError, library::export::ExportError};
 use serde::Serialize;
 
-/// What a tool says instead of an answer.
+/// The error of a tool.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Refusal {
-    /// A stable word.
+    /// A stable code.
     pub(crate) code: &'static str,
-    /// What is wrong.
+    /// The cause.
     pub(crate) message: String,
-    /// What to do.
+    /// How to correct the call.
     pub(crate) hint: String,
 }
 
@@ -33,7 +33,7 @@ impl Refusal {
         Self::new("invalid_argument", message, hint)
     }
 
-    /// As the model reads it: one JSON object.
+    /// The text for the model: one JSON object.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_else(|_| self.message.clone())
     }
@@ -50,7 +50,7 @@ impl From<ExportError> for Refusal {
         match error {
             ExportError::Library(error) => error.into(),
             ExportError::Io(error) if error.kind() == ErrorKind::BrokenPipe => {
-                LibraryError::GivenUp.into()
+                LibraryError::Cancelled.into()
             }
             ExportError::Io(error) => {
                 Self::new("internal", error.to_string(), "the fault is not yours")

@@ -1,4 +1,4 @@
-//! Sessions as resources: `session://{id}`, read as Markdown within a budget.
+//! Sessions as resources: `session://{id}`, read as Markdown up to a maximum length.
 
 use filrouge_sources::library::export::Form;
 use filrouge_sources::library::history::MAX_CHARS;
@@ -17,28 +17,28 @@ pub(crate) const ID: &str = "id";
 /// The template.
 pub(crate) const TEMPLATE: &str = "session://{id}";
 const MARKDOWN: &str = "text/markdown";
-/// At most so many ids complete a beginning, as the protocol says.
+/// The maximum number of completions that the protocol allows.
 const COMPLETIONS: usize = 100;
 
-/// What RFC 3986 reserves, and what cannot stand in an address.
+/// The characters to encode: all but the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// The address of a session.
+/// The URI of a session.
 fn address(id: &str) -> String {
     format!("{SCHEME}{}", utf8_percent_encode(id, RESERVED))
 }
 
-/// The session of an address.
+/// The session's id in a URI.
 fn id_of(address: &str) -> Option<String> {
-    let spelled = address.strip_prefix(SCHEME)?;
-    let id = percent_decode_str(spelled).decode_utf8().ok()?;
-    // The decoder lets percent signs pass that spell nothing.
-    let is_whole = spelled.len() - id.len() == 2 * spelled.matches('%').count();
-    (is_whole && !id.is_empty()).then(|| id.into_owned())
+    let encoded = address.strip_prefix(SCHEME)?;
+    let id = percent_decode_str(encoded).decode_utf8().ok()?;
+    // The decoder also accepts percent signs that encode nothing; each valid one shortens the text by two.
+    let is_valid = encoded.len() - id.len() == 2 * encoded.matches('%').count();
+    (is_valid && !id.is_empty()).then(|| id.into_owned())
 }
 
 /// The template.
@@ -46,16 +46,16 @@ pub(crate) fn template() -> ResourceTemplate {
     ResourceTemplate::new(TEMPLATE, "session")
         .with_title("A recorded session")
         .with_description(
-            "What was said in a session, as Markdown; a long one is cut and says how to go on",
+            "The messages of a session, as Markdown; a long one is cut and says how to continue",
         )
         .with_mime_type(MARKDOWN)
 }
 
-/// One page of sessions, the last changed first.
+/// A page of sessions, last changed first.
 ///
 /// # Errors
-/// [`Refusal`] for a cursor that is none.
-pub(crate) fn some(
+/// [`Refusal`] for an invalid cursor.
+pub(crate) fn page_of_sessions(
     call: &Call<'_>,
     cursor: Option<String>,
 ) -> Result<ListResourcesResult, Refusal> {
@@ -89,7 +89,7 @@ fn resource(row: &Row) -> Resource {
 /// Reads a session.
 ///
 /// # Errors
-/// [`Refusal`]: `session_not_found` for an address of none.
+/// [`Refusal`]: `session_not_found` for a URI of no session.
 pub(crate) fn read(call: &Call<'_>, address: &str) -> Result<ResourceContents, Refusal> {
     let Some(id) = id_of(address) else {
         let message = format!("{address:?} is not the address of a session");
@@ -100,24 +100,24 @@ pub(crate) fn read(call: &Call<'_>, address: &str) -> Result<ResourceContents, R
     if let Some(cursor) = &page.next_cursor {
         let (id, cursor, total) = (quoted(&id), quoted(cursor), page.total_chars);
         text.push_str(&format!(
-            "\n\nCut behind character {MAX_CHARS} of {total}; go on with the tool export_session, sessionID {id}, cursor {cursor}.\n"
+            "\n\nCut after character {MAX_CHARS} of {total}; continue with the tool export_session, sessionID {id}, cursor {cursor}.\n"
         ));
     }
     Ok(ResourceContents::text(text, address).with_mime_type(MARKDOWN))
 }
 
-/// Ids that begin like `start`, the last changed first, and how many there are.
+/// Ids that begin with `start`, last changed first, and their total number.
 pub(crate) fn completions(call: &Call<'_>, start: &str) -> (Vec<String>, usize) {
     let catalog = call.library.catalog();
     let headers = catalog.entries.iter().map(|entry| &entry.header);
-    let mut found: Vec<_> = headers
+    let mut matching: Vec<_> = headers
         .filter(|header| header.id.starts_with(start))
         .collect();
-    found.sort_unstable_by(|a, b| (b.updated, &a.id).cmp(&(a.updated, &b.id)));
-    let ids = found.iter().take(COMPLETIONS);
+    matching.sort_unstable_by(|a, b| (b.updated, &a.id).cmp(&(a.updated, &b.id)));
+    let ids = matching.iter().take(COMPLETIONS);
     (
         ids.map(|header| header.id.to_string()).collect(),
-        found.len(),
+        matching.len(),
     )
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_id_has_an_address() {
+    fn any_id_is_restored_from_its_uri() {
         for id in ["ses_1", "a b/c%:ü", "../..", "会話"] {
             let address = address(id);
             assert!(address.is_ascii(), "{address}");

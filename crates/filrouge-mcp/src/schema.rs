@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, transform::transform_subschemas};
 use serde_json::Value;
 
-/// The schema of parameters, in one piece: absent parameters are left out, so that no type is "or null".
+/// The schema of parameters, without references: absent parameters are left out, so no type is "or null".
 pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -23,14 +23,14 @@ pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
     Arc::new(object)
 }
 
-/// The schema of an answer as it is written: what may be left out is not required.
+/// The schema of a serialized answer: members that may be left out are not required.
 pub(crate) fn of_answer<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     portable(&mut schema);
     let mut object = object(schema);
-    // Clients ask for it by name.
+    // Clients require this member.
     object.insert("type".to_owned(), "object".into());
     Arc::new(object)
 }
@@ -42,7 +42,8 @@ fn object(schema: Schema) -> JsonObject {
     }
 }
 
-/// Each type alone: not every client knows a list of types, or the names of this language's numbers.
+/// Replaces type lists by single types and drops formats: not every client supports type lists, or Rust's number
+/// formats.
 fn portable(schema: &mut Schema) {
     transform_subschemas(&mut portable, schema);
     let Some(object) = schema.as_object_mut() else {

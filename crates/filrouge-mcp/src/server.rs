@@ -1,4 +1,4 @@
-//! The server: the protocol's requests answered from libraries.
+//! The server: answers the protocol's requests from libraries.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,35 +16,35 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 
-use crate::call::{Call, Corpus, Desk, Histories, Own};
+use crate::call::{BlockingPool, Call, Corpus, Histories, Own};
 use crate::http::OfCaller;
 use crate::refusal::Refusal;
 use crate::tools::Answered;
 use crate::{prompts, resources, tools};
 
-/// When to use what, for the agent.
+/// Usage instructions for the agent.
 const INSTRUCTIONS: &str = include_str!("instructions.md");
 
-/// Answers agents' questions about histories. Cheap to clone; keeps nothing between calls.
+/// Answers agents' queries about histories. Cheap to clone; keeps no state between calls.
 #[derive(Clone)]
 pub struct McpServer {
     histories: Histories,
     own: Arc<Own>,
-    desk: Desk,
+    pool: BlockingPool,
 }
 
 impl McpServer {
-    /// A server over `histories`; `own` is what is known of the session it is called from.
+    /// A server over `histories`; `own` describes the session from which it is called.
     #[must_use]
     pub fn new(histories: Histories, own: Own) -> Self {
         Self {
             histories,
             own: Arc::new(own),
-            desk: Desk::new(),
+            pool: BlockingPool::new(),
         }
     }
 
-    /// The histories this call is answered from.
+    /// The histories for this call.
     fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<Corpus, Refusal> {
         match &self.histories {
             Histories::All(corpus) => Ok(Corpus::clone(corpus)),
@@ -62,7 +62,7 @@ impl McpServer {
         }
     }
 
-    /// Does `work` where it may block, unless the call is cancelled first.
+    /// Runs `work` on a blocking thread, unless the call is cancelled first.
     async fn call<T: Send + 'static>(
         &self,
         context: RequestContext<RoleServer>,
@@ -72,8 +72,8 @@ impl McpServer {
         let Corpus { library, searcher } = self.corpus(&context)?;
         let own = self.own.clone();
         let work = move |stopped: &Arc<AtomicBool>| {
-            // Sources are listed once for a call, however often it asks which sessions there are.
-            let library = library.once(Some(stopped.clone()));
+            // One call lists each source only once, however often it needs the list.
+            let library = library.for_one_query(Some(stopped.clone()));
             let call = Call {
                 library: &library,
                 searcher: &searcher,
@@ -83,11 +83,11 @@ impl McpServer {
             };
             work(&call)
         };
-        self.desk.answer(context.ct.cancelled(), work).await
+        self.pool.answer(context.ct.cancelled(), work).await
     }
 }
 
-/// A refusal where the protocol has no room for one that the model reads.
+/// A refusal as a protocol error, where the protocol has no result for the model.
 fn fault(refusal: Refusal) -> ErrorData {
     let data = serde_json::to_value(&refusal).ok();
     match refusal.code {
@@ -107,7 +107,7 @@ fn answered(answer: Answered) -> CallToolResult {
     result
 }
 
-/// Lists of one page know no cursor.
+/// Refuses a cursor for lists of a single page.
 fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),
@@ -131,7 +131,8 @@ impl ServerHandler for McpServer {
             .with_instructions(INSTRUCTIONS)
     }
 
-    /// Logs are the process's own, on stderr: none are sent, whatever the level, and the capability is not told of.
+    /// Logs go to the process's stderr: none are sent to the client, whatever the level, and the capability is not
+    /// announced.
     #[expect(deprecated, reason = "older generations ask for it")]
     async fn set_level(
         &self,
@@ -205,8 +206,8 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        let some = move |call: &Call<'_>| resources::some(call, cursor);
-        self.call(context, "resources", some).await.map_err(fault)
+        let page = move |call: &Call<'_>| resources::page_of_sessions(call, cursor);
+        self.call(context, "resources", page).await.map_err(fault)
     }
 
     async fn list_resource_templates(
@@ -234,9 +235,9 @@ impl ServerHandler for McpServer {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let of_session = matches!(&request.r#ref, Reference::Resource(reference)
+        let completes_session = matches!(&request.r#ref, Reference::Resource(reference)
             if reference.uri == resources::TEMPLATE && request.argument.name == resources::ID);
-        if !of_session {
+        if !completes_session {
             return Ok(CompleteResult::default());
         }
         let start = request.argument.value;

@@ -1,5 +1,5 @@
-//! Standard input and output: a line is a message; logs go elsewhere. The end of the input ends the server, and so does an
-//! output that nobody reads any more. A line that is no message is answered with an error.
+//! Standard input and output: one message per line; logs go elsewhere. The server ends at the end of its input, or
+//! when its output has no reader. An invalid line is answered with an error.
 
 use std::future::Future;
 use std::io;
@@ -18,24 +18,24 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, Empty};
 use tokio::sync::Notify;
 use tokio_util::codec::Decoder;
 
-use crate::faults::{Fault, look};
+use crate::faults::{Fault, check_form};
 use crate::server::McpServer;
 
-/// At most so many bytes of one message.
+/// The maximum size of a message in bytes.
 const LINE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Why a conversation ended before its input did.
+/// Why a connection ended before its input did.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
-    /// The client cannot be talked with.
-    #[error("the client cannot be talked with: {0}")]
+    /// The client violates the protocol.
+    #[error("the client violates the protocol: {0}")]
     Refused(String),
     /// A task of the server panicked.
     #[error("the server failed: {0}")]
     Failed(#[from] tokio::task::JoinError),
 }
 
-/// Talks over this process's standard input and output until the input ends, and answers what was asked before.
+/// Serves this process's standard input and output until the input ends, and answers all earlier requests.
 ///
 /// # Errors
 /// [`StdioError`].
@@ -44,7 +44,7 @@ pub async fn serve_stdio(server: McpServer) -> Result<(), StdioError> {
     serve(server, input, output).await
 }
 
-/// Talks over `input` and `output` as [`serve_stdio`] does.
+/// Serves `input` and `output` like [`serve_stdio`].
 ///
 /// # Errors
 /// [`StdioError`].
@@ -53,14 +53,14 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let transport = Patient {
+    let transport = CheckedLines {
         input: BufReader::new(input),
         line: BytesMut::new(),
         too_long: false,
         ended: false,
         codec: JsonRpcMessageCodec::new(),
         output: AsyncRwTransport::new_server(tokio::io::empty(), output),
-        telling: None,
+        answering: None,
         gone: Arc::default(),
         begun: false,
     };
@@ -69,7 +69,7 @@ where
             running.waiting().await?;
             Ok(())
         }
-        // Nobody has said anything.
+        // The input ended before the first request.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             Ok(())
         }
@@ -77,28 +77,28 @@ where
     }
 }
 
-/// Checks each line before the SDK reads it: what the SDK would drop silently is answered. Lets pass what comes
-/// before the first request only if it is one: the SDK ends the conversation for anything else.
-struct Patient<R, W: AsyncWrite> {
+/// Checks each line before the SDK reads it: lines that the SDK would drop silently get an error. Before the first
+/// request it passes on requests only, because the SDK ends the connection for anything else.
+struct CheckedLines<R, W: AsyncWrite> {
     input: BufReader<R>,
-    /// The line that is being read.
+    /// The line being read.
     line: BytesMut,
-    /// What of it was too long; its end is waited for.
+    /// Whether the line is too long; the rest of it is skipped.
     too_long: bool,
     ended: bool,
     codec: JsonRpcMessageCodec<RxJsonRpcMessage<RoleServer>>,
     output: AsyncRwTransport<RoleServer, Empty, W>,
-    /// The answer to a line that was no message while it is written.
-    telling: Option<Telling>,
-    /// Told when the output has gone.
+    /// The error for an invalid line, while it is being written.
+    answering: Option<Answering>,
+    /// Notified when the output is closed.
     gone: Arc<Notify>,
     begun: bool,
 }
 
-/// Ends with whether it was written.
-type Telling = Pin<Box<dyn Future<Output = bool> + Send>>;
+/// Completes with whether the error was written.
+type Answering = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Whether a request begins the conversation: the handshake of older generations, or any request of those that have none.
+/// Whether a request begins the connection: the handshake of older versions, or any request of versions without one.
 fn begins(message: &ClientJsonRpcMessage) -> bool {
     let ClientJsonRpcMessage::Request(request) = message else {
         return false;
@@ -114,18 +114,18 @@ fn begins(message: &ClientJsonRpcMessage) -> bool {
     }
 }
 
-impl<R, W> Patient<R, W>
+impl<R, W> CheckedLines<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    fn tell(&mut self, fault: Fault) {
+    fn answer_fault(&mut self, fault: Fault) {
         let answer = TxJsonRpcMessage::<RoleServer>::error(fault.error, fault.id);
-        let told = self.output.send(answer);
-        self.telling = Some(Box::pin(async move { told.await.is_ok() }));
+        let sending = self.output.send(answer);
+        self.answering = Some(Box::pin(async move { sending.await.is_ok() }));
     }
 
-    /// The next line that is not blank; the end of the input ends a line, too. It may be dropped and called again.
+    /// The next line that is not blank; the end of the input also ends a line. Cancel-safe.
     async fn line(&mut self) -> Option<Result<BytesMut, Fault>> {
         while !self.ended {
             let read = self.input.fill_buf().await.ok()?;
@@ -147,14 +147,14 @@ where
                 return Some(Err(Fault::unread(why)));
             }
             if !line.trim_ascii().is_empty() {
-                return Some(look(&line).map(|()| line));
+                return Some(check_form(&line).map(|()| line));
             }
         }
         None
     }
 }
 
-impl<R, W> Transport<RoleServer> for Patient<R, W>
+impl<R, W> Transport<RoleServer> for CheckedLines<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -175,13 +175,13 @@ where
         }
     }
 
-    /// May be dropped and begun anew: what it was about to do is kept.
+    /// Cancel-safe: pending work is kept.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            if let Some(telling) = &mut self.telling {
-                let told = telling.await;
-                self.telling = None;
-                if !told {
+            if let Some(answering) = &mut self.answering {
+                let written = answering.await;
+                self.answering = None;
+                if !written {
                     return None;
                 }
             }
@@ -194,17 +194,17 @@ where
             let mut line = match line {
                 Ok(line) => line,
                 Err(fault) => {
-                    self.tell(fault);
+                    self.answer_fault(fault);
                     continue;
                 }
             };
             line.extend_from_slice(b"\n");
             let message = match self.codec.decode(&mut line) {
                 Ok(Some(message)) => message,
-                // Notifications that the SDK does not know are no faults.
+                // Notifications that the SDK does not know are not errors.
                 Ok(None) => continue,
                 Err(_) => {
-                    self.tell(Fault::invalid("Invalid request"));
+                    self.answer_fault(Fault::invalid("Invalid request"));
                     continue;
                 }
             };

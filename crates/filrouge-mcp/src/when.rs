@@ -1,4 +1,4 @@
-//! Moments in parameters: epoch milliseconds, ISO 8601, or how long ago (DESIGN §12, MCP).
+//! Times in parameters: epoch milliseconds, ISO 8601, or how long ago (DESIGN §12, MCP).
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A moment, or a whole day in UTC.
+/// A time, or a full day in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct When(Moment);
@@ -18,7 +18,7 @@ impl When {
         self.0.start(now).as_millis()
     }
 
-    /// The millisecond behind it: a day as an end includes that day.
+    /// The first millisecond after it: an end date includes that day.
     pub(crate) fn until(self, now: Timestamp) -> i64 {
         let end = self.0.end(now).as_millis();
         match self.0 {
@@ -28,10 +28,10 @@ impl When {
     }
 }
 
-/// A whole number, however it is written.
-pub(crate) fn whole(given: &Value) -> Option<i64> {
+/// An integer, however it is written.
+pub(crate) fn integer(given: &Value) -> Option<i64> {
     given.as_i64().or_else(|| {
-        // Beyond this a float is no whole number any more.
+        // Beyond this a float is no longer an exact integer.
         let float = given
             .as_f64()
             .filter(|f| f.fract() == 0.0 && f.abs() <= 9e15);
@@ -47,9 +47,9 @@ impl TryFrom<Value> for When {
         let moment = match &given {
             Value::String(text) => text.parse::<Moment>(),
             Value::Number(number) => {
-                let no_whole =
+                let no_integer =
                     || format!("{number} is no whole number in range; {}", Moment::FORMS);
-                Moment::from_millis(whole(&given).ok_or_else(no_whole)?)
+                Moment::from_millis(integer(&given).ok_or_else(no_integer)?)
             }
             _ => {
                 let known = "epoch milliseconds, an ISO 8601 date or time, or how long ago";
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_and_days() {
+    fn times_and_days_are_parsed() {
         let noon = 1_766_923_200_000;
         for json in [
             "1766923200000",
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_says_what_is() {
+    fn an_invalid_time_is_refused_with_the_known_forms() {
         for json in [
             "\"28 décembre\"",
             "\"\"",

@@ -3,64 +3,64 @@
 use filrouge_types::{Channel, Item, Part, Role};
 use serde_json::{Value, json};
 
-/// Where an OpenAI item stands: the seq of the recorded item, and its place among those made of it.
-type Place = (u64, usize);
+/// The position of an OpenAI item: the seq of the recorded item, and its index among the items derived from it.
+type Position = (u64, usize);
 
-/// The id of an OpenAI item: `item_SEQ` for the first one made of a recorded item, `item_SEQ_N` for those behind it.
-fn id((seq, n): Place) -> String {
+/// The id of an OpenAI item: `item_SEQ` for the first one derived from a recorded item, `item_SEQ_N` for later ones.
+fn id((seq, n): Position) -> String {
     match n {
         0 => format!("item_{seq}"),
         _ => format!("item_{seq}_{n}"),
     }
 }
 
-/// The place that an id names; none for what is no id.
-pub(crate) fn place(text: &str) -> Option<Place> {
+/// The position that an id names; `None` for a malformed id.
+pub(crate) fn position(text: &str) -> Option<Position> {
     let numbers = text.strip_prefix("item_")?;
     let (seq, n) = numbers.split_once('_').unwrap_or((numbers, "0"));
-    let place = (seq.parse().ok()?, n.parse().ok()?);
-    (place.0 > 0 && id(place) == text).then_some(place)
+    let position = (seq.parse().ok()?, n.parse().ok()?);
+    (position.0 > 0 && id(position) == text).then_some(position)
 }
 
-/// The OpenAI items of recorded ones, those at the places that `wanted` names.
-pub(crate) fn shown(items: &[Item], wanted: impl Fn(Place) -> bool) -> Vec<Value> {
+/// The OpenAI items derived from recorded ones, restricted to the positions that `wanted` accepts.
+pub(crate) fn shown(items: &[Item], wanted: impl Fn(Position) -> bool) -> Vec<Value> {
     let mut all = Vec::new();
     for item in items {
-        for (n, mut made) in made_of(item).into_iter().enumerate() {
-            made["id"] = id((item.seq, n)).into();
+        for (n, mut derived) in derive_items(item).into_iter().enumerate() {
+            derived["id"] = id((item.seq, n)).into();
             if wanted((item.seq, n)) {
-                all.push(made);
+                all.push(derived);
             }
         }
     }
     all
 }
 
-/// At least one: a call, a result or a thought is an item of its own, and other parts that stand together are one
-/// message. A redacted item is a message without content.
-fn made_of(item: &Item) -> Vec<Value> {
-    let mut made: Vec<Value> = Vec::new();
+/// Derives at least one OpenAI item: a call, a result or a reasoning part is a separate item, and other adjacent parts
+/// form one message. A redacted item becomes a message without content.
+fn derive_items(item: &Item) -> Vec<Value> {
+    let mut derived: Vec<Value> = Vec::new();
     for part in Part::all(&item.body.parts) {
-        let mut one = of_part(item, &part);
-        match (made.last_mut().and_then(content), content(&mut one)) {
+        let mut one = item_of_part(item, &part);
+        match (derived.last_mut().and_then(content), content(&mut one)) {
             (Some(open), Some(more)) => open.append(more),
-            _ => made.push(one),
+            _ => derived.push(one),
         }
     }
-    if made.is_empty() {
-        made.push(message(item.body.role, Vec::new()));
+    if derived.is_empty() {
+        derived.push(message(item.body.role, Vec::new()));
     }
-    made
+    derived
 }
 
-/// What a message holds.
+/// The content of a message.
 fn content(item: &mut Value) -> Option<&mut Vec<Value>> {
     item.get_mut("content")?.as_array_mut()
 }
 
-fn of_part(item: &Item, part: &Part<'_>) -> Value {
+fn item_of_part(item: &Item, part: &Part<'_>) -> Value {
     let member = |name| part.text(name).unwrap_or_default();
-    let text = part.text("text").unwrap_or_else(|| part.says());
+    let text = part.text("text").unwrap_or_else(|| part.display_text());
     match (member("type").as_str(), item.body.role) {
         ("tool_call", _) => {
             let json = part.value("args").map(|args| args.as_str().to_owned());
@@ -72,14 +72,14 @@ fn of_part(item: &Item, part: &Part<'_>) -> Value {
             let failed = part.flag("ok") == Some(false);
             let status = if failed { "incomplete" } else { "completed" };
             json!({ "type": "function_call_output", "call_id": member("call_id"),
-                "output": part.says(), "status": status })
+                "output": part.display_text(), "status": status })
         }
         (kind, _) if kind == "reasoning" || item.body.channel == Channel::Thought => {
             json!({ "type": "reasoning", "summary": [{ "type": "summary_text", "text": text }] })
         }
         (_, role @ Role::Assistant) => {
-            let said = json!({ "type": "output_text", "text": text, "annotations": [] });
-            message(role, vec![said])
+            let output = json!({ "type": "output_text", "text": text, "annotations": [] });
+            message(role, vec![output])
         }
         (_, role) => message(role, vec![json!({ "type": "input_text", "text": text })]),
     }

@@ -1,6 +1,6 @@
 //! A wire for clients of OpenAI's Conversations API: sessions are conversations, and can be read, not written.
 //!
-//! Keys, owners, limits and rates are those of the native routes; only shapes and failures differ.
+//! Keys, owners, limits and rates are those of the native routes; only formats and failures differ.
 
 mod items;
 
@@ -13,14 +13,14 @@ use axum::routing::get;
 use filrouge_http::access::may;
 use filrouge_http::answer::json as answer;
 use filrouge_http::extract::InSession;
-use filrouge_http::problem::{FailureText, Problem, told};
+use filrouge_http::problem::{FailureText, Problem, detail_and_hint};
 use filrouge_http::{HttpLayer, Wire};
 use filrouge_types::{ErrorCode, Failure, RawJson};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::items::{place, shown};
+use crate::items::{position, shown};
 
 const CONVERSATION: &str = "/openai/v1/conversations/{session_id}";
 const ITEMS: &str = "/openai/v1/conversations/{session_id}/items";
@@ -38,9 +38,9 @@ pub fn wire(http: HttpLayer) -> Wire {
     }
 }
 
-/// A failure as OpenAI's clients read it.
+/// Formats a failure for OpenAI's clients.
 fn failure(failure: &Failure) -> FailureText {
-    let (detail, hint) = told(failure);
+    let (detail, hint) = detail_and_hint(failure);
     let message = hint.map_or_else(|| detail.to_owned(), |hint| format!("{detail}; {hint}"));
     let code = failure.code;
     let kind = match code.status() {
@@ -52,7 +52,8 @@ fn failure(failure: &Failure) -> FailureText {
     ("application/json", text.into())
 }
 
-/// Gives a session as a conversation. OpenAI's metadata are strings: a value of another type is given as its JSON.
+/// Returns a session as a conversation. OpenAI's metadata are strings: a value of another type is returned as its
+/// JSON.
 async fn show(
     State(http): State<HttpLayer>,
     at: InSession<may::Read>,
@@ -70,7 +71,7 @@ async fn show(
     answer(&conversation)
 }
 
-/// A string, or the JSON of what is none.
+/// A string, or the JSON of another value.
 fn text(json: &RawJson) -> String {
     serde_json::from_str(json.as_str()).unwrap_or_else(|_| json.as_str().to_owned())
 }
@@ -91,7 +92,7 @@ struct ListQuery {
     order: Option<Order>,
 }
 
-/// Lists the items of a conversation: 20 unless asked, at most 100, newest first unless asked.
+/// Lists the items of a conversation: by default 20, newest first; at most 100.
 async fn list(
     State(http): State<HttpLayer>,
     at: InSession<may::Read, ListQuery>,
@@ -101,21 +102,21 @@ async fn list(
     if !(1..=100).contains(&limit) {
         return Err(invalid("limit: no whole number from 1 to 100"));
     }
-    let after = at.query.after.as_deref().map(place);
+    let after = at.query.after.as_deref().map(position);
     if after == Some(None) {
         return Err(invalid("after: no id of an item in a list"));
     }
     let after = after.flatten();
     let (caller, session) = (&at.caller, &at.session);
     let turns = &http.turns;
-    // The recorded item of `after` may have made others, so that it is read again.
+    // Further items may derive from the recorded item of `after`, so it is read again.
     let mut rows = limit + 1;
     let (mut data, more) = if at.query.order == Some(Order::Asc) {
         let after = after.unwrap_or_default();
         let mut from = after.0.saturating_sub(1);
         loop {
             let (items, next) = turns.items(caller, session, from, rows as usize).await?;
-            let data = shown(&items, |place| place > after);
+            let data = shown(&items, |position| position > after);
             if !data.is_empty() || next.is_none() {
                 break (data, next.is_some());
             }
@@ -125,12 +126,13 @@ async fn list(
         let newest = http.sessions.get(caller, session).await?.last_seq;
         let before = after.unwrap_or((u64::MAX, 0));
         let top = newest.min(before.0 - u64::from(before.1 == 0));
-        // Seqs are dense: the rows up to `top` begin at a known one. A page that ends earlier for its size is halved.
+        // Seqs are dense, so the rows up to `top` begin at a known one. If the byte limit ends the page before `top`,
+        // halve the page.
         loop {
             let from = top.saturating_sub(rows);
             let (items, _) = turns.items(caller, session, from, rows as usize).await?;
             if rows == 1 || items.last().is_none_or(|item| item.seq >= top) {
-                let mut data = shown(&items, |place| place.0 <= top && place < before);
+                let mut data = shown(&items, |position| position.0 <= top && position < before);
                 data.reverse();
                 let first = items.first().map_or(0, |item| item.seq);
                 break (data, first > 1 && first == from + 1);

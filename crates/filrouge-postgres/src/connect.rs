@@ -1,4 +1,4 @@
-//! Making connections: to the server itself, or to a pooler before it, which of the two is found out.
+//! Connects to the server itself or to a pooler in front of it, and detects which of the two it is.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,29 +20,29 @@ use crate::session::{Session, Sql};
 use crate::target::{self, Target};
 use crate::tls;
 
-/// The oldest server that is accepted.
+/// The oldest supported server version.
 const SERVER_MIN: i32 = 140_000;
 
-/// Makes connections to one store.
+/// Opens connections to one store.
 pub(crate) struct Connector {
     target: Target,
-    /// Which of its servers took writes last: the first that is tried.
+    /// Index of the server that last accepted writes; it is tried first.
     last: AtomicUsize,
-    /// What connections set for themselves; behind a pooler, each transaction does.
+    /// The server's time limit for waiting for a lock: set once per connection or, behind a pooler, in each transaction.
     lock_timeout: Duration,
-    /// How long the server waits for one that has begun a transaction and says nothing.
+    /// How long the server keeps an open transaction that is idle.
     idle_timeout: Duration,
-    asked: Arc<AtomicU64>,
+    statements_sent: Arc<AtomicU64>,
 }
 
-/// A process that was stopped in the middle of a write must not hold the others up.
+/// A process that was suspended in the middle of a write must not block the other writers.
 const IDLE_WRITING: Duration = Duration::from_secs(5);
-/// Who reads holds nobody up, but for vacuum, and may have much to do with what it has read.
+/// An idle reader holds back only vacuum, and its caller may still be processing rows.
 const IDLE_READING: Duration = Duration::from_secs(600);
 
-/// Statements are planned once, when tables may still be empty: what is looked up by a key is looked up by its index
-/// for ever, and a plan is made for all values. To read a whole table, or all that a session has of it, looks cheap
-/// then, also for a join or beside another index.
+/// Statements are planned once, for all parameter values, and tables may still be empty then. These settings force
+/// index lookups: on empty tables the planner prefers scans of an entire table or of all rows of a session, also
+/// inside joins and combined with another index, and would keep such a plan forever.
 const PLANS: &str =
     "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
@@ -54,29 +54,29 @@ impl Connector {
             last: AtomicUsize::new(0),
             lock_timeout,
             idle_timeout: IDLE_WRITING,
-            asked: Arc::default(),
+            statements_sent: Arc::default(),
         }
     }
 
-    /// The same for connections that read.
+    /// The same connector with the settings for reads.
     pub(crate) fn reading(&self) -> Self {
         Self {
             target: self.target.clone(),
             last: AtomicUsize::new(self.last.load(Ordering::Relaxed)),
             lock_timeout: self.lock_timeout,
             idle_timeout: IDLE_READING,
-            asked: self.asked.clone(),
+            statements_sent: self.statements_sent.clone(),
         }
     }
 
-    /// How many statements were asked over its connections.
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    /// The number of statements sent over its connections.
+    pub(crate) fn statements_sent(&self) -> u64 {
+        self.statements_sent.load(Ordering::Relaxed)
     }
 
-    /// Settings of a session, or with `LOCAL` of a transaction. What answers say of commits is so whatever a role or
-    /// a database has set. Names are looked up and told alike whatever the role or the database sets, such as a role that is called as the
-    /// schema is.
+    /// The settings of a session, or with `LOCAL` of a transaction. They override what the role or the database has
+    /// set: commits are as durable as answers state, and names are resolved and printed the same everywhere, even if a
+    /// role has the same name as the schema.
     fn settings(&self, local: &str) -> String {
         format!(
             "SET {local} search_path = pg_catalog; SET {local} idle_in_transaction_session_timeout = {}; SET {local} lock_timeout = {};
@@ -87,28 +87,29 @@ impl Connector {
         )
     }
 
-    /// Connects, and has `statements` planned where that can be.
-    pub(crate) async fn connect(&self, statements: &[&'static Sql]) -> Result<Linked, Failure> {
+    /// Connects, and prepares `statements` unless the connection is pooled.
+    pub(crate) async fn connect(&self, statements: &[&'static Sql]) -> Result<Connection, Failure> {
         let (client, _) = self.open().await?;
-        in_time(self.link(client, statements)).await
+        with_timeout(self.set_up(client, statements)).await
     }
 
-    /// As [`Self::connect`], and is told of commits: each one's number; `None` behind a pooler, where nobody tells.
+    /// Like [`Self::connect`], but also receives the number of each commit; `None` behind a pooler, which delivers no
+    /// notifications.
     pub(crate) async fn listen(
         &self,
         statements: &[&'static Sql],
-    ) -> Result<(Linked, Option<mpsc::UnboundedReceiver<u64>>), Failure> {
-        let (client, words) = self.open().await?;
-        let linked = in_time(self.link(client, statements)).await?;
-        if linked.pooled {
-            return Ok((linked, None));
+    ) -> Result<(Connection, Option<mpsc::UnboundedReceiver<u64>>), Failure> {
+        let (client, commit_numbers) = self.open().await?;
+        let connection = with_timeout(self.set_up(client, statements)).await?;
+        if connection.pooled {
+            return Ok((connection, None));
         }
-        let listen = linked.session.run("LISTEN filrouge");
-        in_time(async { listen.await.map_err(|e| failure(&e)) }).await?;
-        Ok((linked, Some(words)))
+        let listen = connection.session.run("LISTEN filrouge");
+        with_timeout(async { listen.await.map_err(|e| failure(&e)) }).await?;
+        Ok((connection, Some(commit_numbers)))
     }
 
-    /// A connection to the first server that takes writes, and the words of its commits.
+    /// Connects to the first server that accepts writes; also returns the channel of commit notifications.
     async fn open(&self) -> Result<Opened, Failure> {
         let servers = &self.target.servers;
         let first = self.last.load(Ordering::Relaxed);
@@ -122,11 +123,11 @@ impl Connector {
                 Err(failure) => failures.push((target::name(&servers[n]), failure)),
             }
         }
-        Err(together(failures))
+        Err(combined(failures))
     }
 
-    /// Tries each address of `server`, each for as long as its `connect_timeout` says, answers included: a server that
-    /// hangs takes connections and says nothing.
+    /// Tries each address of `server`. `connect_timeout` applies to each, including the server's first answers: a
+    /// hanging server accepts connections but does not answer.
     async fn reach(&self, server: &Config) -> Result<Opened, Failure> {
         let limit = server.get_connect_timeout().copied();
         let limit = limit.unwrap_or(target::CONNECT_TIMEOUT);
@@ -155,13 +156,14 @@ impl Connector {
         if target::is_remote(config) && !encrypted.load(Ordering::Relaxed) {
             self.target.tls.warn(&target::name(config));
         }
-        let (sender, words) = mpsc::unbounded_channel();
+        let (sender, commit_numbers) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
                 match message {
-                    Ok(AsyncMessage::Notification(told)) => {
-                        // What no filrouge has said counts as news; on most connections nobody listens.
-                        let _ = sender.send(told.payload().parse().unwrap_or(u64::MAX));
+                    Ok(AsyncMessage::Notification(notification)) => {
+                        // A payload that filrouge did not send still wakes the watch; most connections have no
+                        // listener.
+                        let _ = sender.send(notification.payload().parse().unwrap_or(u64::MAX));
                     }
                     Ok(_) => {}
                     Err(error) => {
@@ -171,12 +173,16 @@ impl Connector {
                 }
             }
         });
-        Ok((check(client).await?, words))
+        Ok((check(client).await?, commit_numbers))
     }
 
-    async fn link(&self, client: Client, statements: &[&'static Sql]) -> Result<Linked, Failure> {
+    async fn set_up(
+        &self,
+        client: Client,
+        statements: &[&'static Sql],
+    ) -> Result<Connection, Failure> {
         let pooled = is_pooled(&client).await?;
-        let mut session = Session::new(client, self.asked.clone());
+        let mut session = Session::new(client, self.statements_sent.clone());
         let local = if pooled {
             format!("; {}", self.settings("LOCAL"))
         } else {
@@ -185,7 +191,7 @@ impl Connector {
             session.prepare(statements).await.map_err(|e| failure(&e))?;
             String::new()
         };
-        Ok(Linked {
+        Ok(Connection {
             session,
             pooled,
             local,
@@ -193,13 +199,13 @@ impl Connector {
     }
 }
 
-/// A server may hang right behind its first answers, or a pooler have no connection for us.
-async fn in_time<T>(linking: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let linked = tokio::time::timeout(target::CONNECT_TIMEOUT, linking).await;
-    linked.unwrap_or_else(|_| Err(unavailable("PostgreSQL does not answer")))
+/// Limits the setup: a server may hang right after its first answers, and a pooler may have no free server connection.
+async fn with_timeout<T>(setup: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let result = tokio::time::timeout(target::CONNECT_TIMEOUT, setup).await;
+    result.unwrap_or_else(|_| Err(unavailable("PostgreSQL does not answer")))
 }
 
-/// Refuses servers that are too old or take no writes.
+/// Refuses servers that are too old, use another encoding than UTF-8, or do not accept writes.
 async fn check(client: Client) -> Result<Client, Failure> {
     let row = client
         .query_typed_one(
@@ -217,18 +223,18 @@ async fn check(client: Client) -> Result<Client, Failure> {
     if encoding != "UTF8" {
         let what = format!("the database's encoding is {encoding}");
         return Err(Failure::new(ErrorCode::Invalid, what)
-            .with_hint("make the database with ENCODING 'UTF8' TEMPLATE template0"));
+            .with_hint("create the database with ENCODING 'UTF8' TEMPLATE template0"));
     }
     if standby {
         return Err(
-            unavailable("PostgreSQL: the server is a standby and takes no writes")
+            unavailable("PostgreSQL: the server is a standby and accepts no writes")
                 .with_hint("name the primary in --store"),
         );
     }
     Ok(client)
 }
 
-/// `server` once for each of its addresses; a socket has none.
+/// One configuration for each address of `server`; a socket has a single one.
 async fn addresses(server: &Config) -> Result<Vec<Config>, Failure> {
     let Some(Host::Tcp(host)) = server.get_hosts().first() else {
         return Ok(vec![server.clone()]);
@@ -246,8 +252,9 @@ async fn addresses(server: &Config) -> Result<Vec<Config>, Failure> {
     Ok(configs.collect())
 }
 
-/// What to say when no server would do. One that may come back is waited for, whatever the others are.
-fn together(mut failures: Vec<(String, Failure)>) -> Failure {
+/// The failure when no server was usable. If any of them may recover, the code is `store_unavailable`, so that callers
+/// retry.
+fn combined(mut failures: Vec<(String, Failure)>) -> Failure {
     if failures.len() == 1
         && let Some((_, only)) = failures.pop()
     {
@@ -283,7 +290,7 @@ fn cannot_connect(error: &tokio_postgres::Error, config: &Config, encrypted: boo
             None => failure.with_hint("check --store, and whether the server runs"),
         };
     }
-    // Whatever else keeps a connection from being made has no code; what is missing tells.
+    // The other reasons for a failed connection have no code, so the absence of one identifies them.
     let hint = if config.get_ssl_mode() == SslMode::Require && !encrypted {
         "set ssl = on in the server's postgresql.conf, or a weaker sslmode"
     } else if config.get_password().is_none() {
@@ -294,33 +301,32 @@ fn cannot_connect(error: &tokio_postgres::Error, config: &Config, encrypted: boo
     unavailable(failure.detail).with_hint(hint)
 }
 
-/// A connection that was made, and a word for each commit it is told of.
+/// A new connection, and the numbers of the commits that it is notified of.
 type Opened = (Client, mpsc::UnboundedReceiver<u64>);
 
-/// A connection, and how transactions begin on it.
-pub(crate) struct Linked {
+/// A connection, and the settings that its transactions begin with.
+pub(crate) struct Connection {
     pub(crate) session: Session,
-    /// Whether a pooler is in between: each transaction may be another connection of the server's.
+    /// Whether a pooler is in between: each transaction may run on another server connection.
     pub(crate) pooled: bool,
-    /// What each transaction sets for itself, behind its `BEGIN`.
+    /// The settings of each transaction, sent after its `BEGIN`.
     pub(crate) local: String,
 }
 
-/// Whether something is between us and the server: then the key for cancelling that we were given is not of the process
-/// that answers.
+/// Whether a pooler is in between: then the process named in our cancel key is not the one that answers.
 async fn is_pooled(client: &Client) -> Result<bool, Failure> {
     let row = client.query_typed_one("SELECT pg_backend_pid()", &[]).await;
     let answering: i32 = row.map_err(|e| failure(&e))?.get(0);
-    Ok(told_pid(client).await != Some(answering))
+    Ok(reported_pid(client).await != Some(answering))
 }
 
-/// The process that we were told to be connected to: it stands in a request for cancelling, which is written to nobody.
-async fn told_pid(client: &Client) -> Option<i32> {
+/// The process id in the cancel key, read from a cancel request that is never sent to the server.
+async fn reported_pid(client: &Client) -> Option<i32> {
     let (ours, mut theirs) = tokio::io::duplex(64);
     let token = client.cancel_token();
     let cancel = token.cancel_query_raw(ours, Through);
     let read = async {
-        // Length, code, process, secret. A request for TLS, which may go before, is of length and code alone.
+        // The request is: length, code, process, secret. A TLS request may precede it, which is only length and code.
         let length = theirs.read_i32().await.ok()?;
         let _code = theirs.read_i32().await.ok()?;
         if length == 8 {
@@ -333,7 +339,7 @@ async fn told_pid(client: &Client) -> Option<i32> {
     pid
 }
 
-/// TLS that is none.
+/// A TLS connector that passes the stream through unencrypted.
 struct Through;
 
 impl TlsConnect<DuplexStream> for Through {

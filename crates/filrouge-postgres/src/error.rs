@@ -1,10 +1,10 @@
-//! PostgreSQL's SQLSTATEs in our own vocabulary; the only place that knows them.
+//! Maps PostgreSQL's SQLSTATEs to failures; the only module that knows them.
 
 use filrouge_types::{ErrorCode, Failure};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// Translates an error by its SQLSTATE; one without a SQLSTATE is the connection's or a value's.
+/// Translates an error by its SQLSTATE; an error without one comes from the connection or from decoding a value.
 pub(crate) fn failure(error: &Error) -> Failure {
     let Some(db) = error.as_db_error() else {
         if error.is_closed() || is_io(error) {
@@ -13,7 +13,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
                 format!("PostgreSQL: {}", chain(error)),
             );
         }
-        // What is left are values of another type or shape than filrouge writes.
+        // The remaining errors are values of an unexpected type.
         return Failure::new(
             ErrorCode::IntegrityError,
             format!("PostgreSQL: {}", chain(error)),
@@ -30,8 +30,8 @@ pub(crate) fn failure(error: &Error) -> Failure {
     }
 }
 
-/// As [`failure`]; `hint` says what gives the right that is missing, when one is.
-pub(crate) fn failure_unless_allowed(error: &Error, hint: &str) -> Failure {
+/// Like [`failure`], but with the hint `hint` if a privilege is missing.
+pub(crate) fn failure_with_privilege_hint(error: &Error, hint: &str) -> Failure {
     let failure = failure(error);
     match error.code() {
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => failure.with_hint(hint),
@@ -46,7 +46,7 @@ fn code(state: &SqlState) -> ErrorCode {
     if *state == SqlState::READ_ONLY_SQL_TRANSACTION {
         return ErrorCode::StoreReadOnly;
     }
-    // Tables and columns are as the migrations made them, unless somebody else has changed them.
+    // The migrations created the tables and columns, so these errors mean that something else changed them.
     let changed = [
         SqlState::DATA_CORRUPTED,
         SqlState::INDEX_CORRUPTED,
@@ -83,7 +83,7 @@ fn hint(state: &SqlState) -> Option<&'static str> {
         "28" => Some(
             "check the user and the password (--store, FILROUGE_STORE_PASSWORD or PGPASSWORD), and the server's pg_hba.conf",
         ),
-        "3D" => Some("make the database first, for example with createdb"),
+        "3D" => Some("create the database first, for example with createdb"),
         _ => None,
     }
 }
@@ -92,11 +92,12 @@ fn class(state: &SqlState) -> &str {
     state.code().get(..2).unwrap_or_default()
 }
 
-/// Whether nothing more can come of this connection: what it was asked last may have been done or not.
+/// Whether the connection is unusable. Its last statement may or may not have been executed.
 pub(crate) fn is_lost(error: &Error) -> bool {
     match error.code() {
         Some(state) => {
-            // A shutdown ends connections with an error of its own; 25P03: idle for too long in a transaction.
+            // A server that shuts down ends connections with a class 57 error; 25P03: idle for too long in a
+            // transaction.
             matches!(class(state), "08" | "57") && *state != SqlState::QUERY_CANCELED
                 || *state == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
                 || is_standby(error)
@@ -105,21 +106,21 @@ pub(crate) fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// Whether the server takes no writes any more, such as a primary that has become a standby: what was asked of it was
-/// not done for certain, but may be of the server that has taken its place.
+/// Whether the server no longer accepts writes, such as a primary that has become a standby. It certainly did not
+/// execute the statement, but the server that replaced it may have the commit.
 pub(crate) fn is_standby(error: &Error) -> bool {
     error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
-/// Whether a lock was waited for in vain.
+/// Whether waiting for a lock timed out.
 pub(crate) fn is_locked(error: &Error) -> bool {
     error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Whether another try can do: another transaction was in the way.
-pub(crate) fn is_passing(error: &Error) -> bool {
+/// Whether a retry can succeed: another transaction conflicted.
+pub(crate) fn is_transient(error: &Error) -> bool {
     error.as_db_error().is_some_and(|db| {
-        // Two commits of one number: this one had lost its lock meanwhile.
+        // Two commits with one number: this transaction lost its lock in the meantime.
         let overtaken =
             *db.code() == SqlState::UNIQUE_VIOLATION && db.table() == Some("commit_log");
         class(db.code()) == "40" || overtaken
@@ -149,7 +150,7 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// A stored row that cannot be read.
+/// The failure for a stored row that cannot be decoded.
 pub(crate) fn malformed(what: &str) -> Failure {
     Failure::new(
         ErrorCode::IntegrityError,
@@ -157,7 +158,7 @@ pub(crate) fn malformed(what: &str) -> Failure {
     )
 }
 
-/// The store does not answer.
+/// The failure for a store that does not answer.
 pub(crate) fn unavailable(what: impl Into<String>) -> Failure {
     Failure::new(ErrorCode::StoreUnavailable, what)
 }

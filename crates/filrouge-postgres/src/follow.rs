@@ -1,4 +1,4 @@
-//! The watch for what other servers commit: told by the database over a connection of its own, or looked for.
+//! Watches for commits of other servers: through notifications on a dedicated connection, or by polling.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::clock::DatabaseClock;
-use crate::connect::{Connector, Linked};
+use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
 use crate::guard::Guard;
 use crate::rows::{self, NEWEST_LOG, Rows, column};
@@ -18,32 +18,33 @@ use crate::session::{Driver, Sql, within};
 use crate::transact::first_answer;
 use crate::vacuum::{Erasure, Vacuum};
 
-/// How often commits are looked for while somebody waits for them and nobody tells.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How often they are looked for otherwise: for the anchor, and in case that a word was lost.
-const REST: Duration = Duration::from_secs(1);
-/// How long after a word more are waited for, so that many commits are looked at together.
+/// The polling interval while a caller waits for commits and no notifications arrive.
+const POLL_EVERY: Duration = Duration::from_millis(50);
+/// The polling interval otherwise: keeps the anchor current, and covers lost notifications.
+const IDLE_EVERY: Duration = Duration::from_secs(1);
+/// How long to wait for more notifications after the first, so that many commits are examined together.
 const SETTLE: Duration = Duration::from_millis(2);
-/// Between two tries to reach the server.
+/// The delay between attempts to reach the server.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
-/// Between two tries to be told while commits are looked for over another way.
+/// The delay between attempts to listen while the watch polls.
 const LISTEN_EVERY: Duration = Duration::from_secs(3);
-/// After commits the sessions are compared with the log at most this often…
+/// After commits: the minimum interval between two comparisons of the sessions with the log.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
-/// …and for at most this part of the time; also without commits, as nobody tells of other changes…
+/// Comparisons take at most one part in this many of the time.
 const COMPARE_SHARE: u32 = 50;
-/// …but then not as often.
+/// Without commits: the interval between two comparisons, because changes made outside filrouge are not announced.
 const COMPARE_AT_REST: Duration = Duration::from_secs(30);
 
-/// How long being told is waited for where there is another way to look.
-const FIRST: Duration = Duration::from_secs(1);
+/// How long to wait for notifications where polling is possible.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the watch works with.
+/// The configuration of the watch.
 pub(crate) struct Follow {
     pub(crate) driver: Driver,
-    /// To the server itself where there is a pooler before it; only then is anybody told.
+    /// Connects to the server itself, even if there is a pooler: notifications arrive only there.
     pub(crate) connector: Arc<Connector>,
-    /// The pooler then: commits are looked for over it while the server itself cannot be reached.
+    /// Connects to the pooler, if there is one: commits are polled for through it while the server itself is
+    /// unreachable.
     pub(crate) fallback: Option<Arc<Connector>>,
     pub(crate) guard: Weak<Guard>,
     pub(crate) erasure: Arc<Erasure>,
@@ -51,7 +52,7 @@ pub(crate) struct Follow {
     pub(crate) answer_timeout: Duration,
 }
 
-/// When the sessions were compared, and at which commit.
+/// The last comparison of sessions with the log.
 struct Compared {
     at: Instant,
     every: Duration,
@@ -60,19 +61,19 @@ struct Compared {
     broken: bool,
 }
 
-/// What the watch knows over all of its connections.
-struct Seen {
+/// The state of the watch, kept across connections.
+struct WatchState {
     compared: Compared,
     vacuum: Vacuum,
 }
 
-/// A connection, and the words that it is told.
-type Listening = (Linked, Option<mpsc::UnboundedReceiver<u64>>);
+/// A connection, and its commit notifications.
+type Listening = (Connection, Option<mpsc::UnboundedReceiver<u64>>);
 
 impl Follow {
-    /// Watches as long as the ledger is there.
+    /// Watches until the ledger is dropped.
     pub(crate) fn run(self) {
-        let mut seen = Seen {
+        let mut state = WatchState {
             compared: Compared {
                 at: Instant::now(),
                 every: COMPARE_EVERY,
@@ -81,27 +82,27 @@ impl Follow {
             },
             vacuum: Vacuum::new(self.erasure.clone()),
         };
-        let mut told = false;
+        let mut warned = false;
         while self.guard.strong_count() > 0 {
-            if let Err(error) = self.follow(&mut seen) {
-                if !told {
-                    tracing::warn!(%error, "the watch for other servers' commits was interrupted; it is tried again");
+            if let Err(error) = self.follow(&mut state) {
+                if !warned {
+                    tracing::warn!(%error, "the watch for other servers' commits was interrupted; it will be retried");
                 }
-                told = true;
+                warned = true;
             } else {
-                told = false;
+                warned = false;
             }
             std::thread::sleep(RETRY_EVERY);
         }
     }
 
-    /// Watches over one connection, or over another one until the first can be had.
-    fn follow(&self, seen: &mut Seen) -> Result<(), Failure> {
+    /// Watches over one connection; if it cannot be opened, over the fallback until it can.
+    fn follow(&self, state: &mut WatchState) -> Result<(), Failure> {
         let listen = listen(&self.connector);
         let listening = match &self.fallback {
             None => self.driver.wait(listen),
             Some(_) => {
-                let listen = async { tokio::time::timeout(FIRST, listen).await };
+                let listen = async { tokio::time::timeout(LISTEN_TIMEOUT, listen).await };
                 let listening = self.driver.wait(listen);
                 listening.unwrap_or_else(|_| Err(unavailable("PostgreSQL does not answer")))
             }
@@ -110,80 +111,85 @@ impl Follow {
             (Ok(listening), _) => listening,
             (Err(failure), None) => return Err(failure),
             (Err(failure), Some(fallback)) => {
-                let linked = self.driver.wait(fallback.connect(&STATEMENTS))?;
-                self.says(Some(&failure));
-                let again = Again::new(&self.connector);
-                match self.watch((linked, None), fallback, Some(again), seen)? {
+                let connection = self.driver.wait(fallback.connect(&STATEMENTS))?;
+                self.report_notifications(Some(&failure));
+                let relisten = Relisten::new(&self.connector);
+                match self.watch((connection, None), fallback, Some(relisten), state)? {
                     Some(listening) => listening,
                     None => return Ok(()),
                 }
             }
         };
-        let nobody = unavailable("the direct URL leads to a pooler too");
-        let told = self.fallback.is_none() || listening.1.is_some();
-        self.says((!told).then_some(&nobody));
-        self.watch(listening, &self.connector, None, seen).map(drop)
+        let pooled = unavailable("the direct URL leads to a pooler too");
+        let notified = self.fallback.is_none() || listening.1.is_some();
+        self.report_notifications((!notified).then_some(&pooled));
+        self.watch(listening, &self.connector, None, state)
+            .map(drop)
     }
 
-    fn says(&self, why: Option<&Failure>) {
+    /// Records whether notifications arrive: `None` if they do, else the failure.
+    fn report_notifications(&self, why: Option<&Failure>) {
         if let Some(guard) = self.guard.upgrade() {
-            guard.follows(why);
+            guard.note_notifications(why);
         }
     }
 
-    /// Watches over one connection, until it is lost or the ledger is gone, or what was tried `again` can be had.
+    /// Watches over one connection. Ends when it is lost, when the ledger is dropped, or when `relisten` has connected.
     fn watch(
         &self,
-        (mut linked, mut words): Listening,
+        (mut connection, mut notifications): Listening,
         connector: &Arc<Connector>,
-        mut again: Option<Again>,
-        seen: &mut Seen,
+        mut relisten: Option<Relisten>,
+        state: &mut WatchState,
     ) -> Result<Option<Listening>, Failure> {
-        linked.session.bound(self.answer_timeout);
-        let mut asked: Option<Instant> = None;
-        let mut due = false;
+        connection.session.set_answer_timeout(self.answer_timeout);
+        let mut state_read_at: Option<Instant> = None;
+        let mut vacuum_due = false;
         loop {
             let Some(guard) = self.guard.upgrade() else {
                 return Ok(None);
             };
-            self.look(&linked, &guard, &mut seen.compared)?;
-            if asked.is_none_or(|asked| asked.elapsed() >= REST) {
-                due = self.ask(&linked, &guard)?;
-                asked = Some(Instant::now());
+            self.follow_commits(&connection, &guard, &mut state.compared)?;
+            if state_read_at.is_none_or(|at| at.elapsed() >= IDLE_EVERY) {
+                vacuum_due = self.read_store_state(&connection, &guard)?;
+                state_read_at = Some(Instant::now());
             }
-            seen.vacuum.look(connector, due);
-            let waited_for = guard.commits().receiver_count() > 0;
+            state.vacuum.run_if_due(connector, vacuum_due);
+            let has_waiters = guard.commits().receiver_count() > 0;
             drop(guard);
-            let pause = match (&words, waited_for) {
-                (None, true) => LOOK_EVERY,
-                _ => REST,
+            let pause = match (&notifications, has_waiters) {
+                (None, true) => POLL_EVERY,
+                _ => IDLE_EVERY,
             };
-            let told = words.as_mut().filter(|_| waited_for);
-            // Whoever is told and whoever has waited does the same.
+            let awaited = notifications.as_mut().filter(|_| has_waiters);
+            // A notification and a timeout lead to the same work.
             let woken = self.driver.wait(async {
                 tokio::select! {
                     () = self.erasure.wake.notified() => true,
-                    _ = tokio::time::timeout(pause, self.news(told)) => false,
+                    _ = tokio::time::timeout(pause, self.next_commit(awaited)) => false,
                 }
             });
             if woken {
-                asked = None;
+                state_read_at = None;
             }
-            if linked.session.client().is_closed() {
+            if connection.session.client().is_closed() {
                 return Err(unavailable("the connection was lost"));
             }
-            let again = again.as_mut().map(|again| again.look());
-            if let Some(Some(listening)) = again.map(|look| self.driver.wait(look)) {
+            let attempt = relisten.as_mut().map(|relisten| relisten.poll());
+            if let Some(Some(listening)) = attempt.map(|attempt| self.driver.wait(attempt)) {
                 return Ok(Some(listening));
             }
         }
     }
 
-    /// Asks for what stands beside the log: the schema; whether something was erased that is not vacuumed yet.
-    fn ask(&self, linked: &Linked, guard: &Guard) -> Result<bool, Failure> {
+    /// Reads the state outside the log: the schema, and whether erased contents still have to be vacuumed. Returns the
+    /// latter.
+    fn read_store_state(&self, connection: &Connection, guard: &Guard) -> Result<bool, Failure> {
         let pending = self.erasure.pending();
-        let asked = linked.session.answered(linked.session.query(&BESIDE, &[]));
-        let rows = self.driver.wait(asked)?;
+        let answer = connection
+            .session
+            .answered(connection.session.query(&STORE_STATE, &[]));
+        let rows = self.driver.wait(answer)?;
         let Some(row) = rows.first() else {
             return Ok(false);
         };
@@ -197,54 +203,60 @@ impl Follow {
         Ok(due)
     }
 
-    /// Waits for the word of a commit that this process does not know yet, and for those that come right behind it.
-    async fn news(&self, told: Option<&mut mpsc::UnboundedReceiver<u64>>) {
-        let Some(told) = told else {
+    /// Waits for a notification of a commit that this process does not know yet, and briefly for further ones.
+    async fn next_commit(&self, notifications: Option<&mut mpsc::UnboundedReceiver<u64>>) {
+        let Some(notifications) = notifications else {
             return std::future::pending().await;
         };
-        while let Some(commit_no) = told.recv().await {
-            let known = self.guard.upgrade().map(|g| g.position().commit_no);
-            if known.is_none_or(|known| commit_no > known) {
+        while let Some(commit_no) = notifications.recv().await {
+            let verified = self.guard.upgrade().map(|g| g.position().commit_no);
+            if verified.is_none_or(|verified| commit_no > verified) {
                 tokio::time::sleep(SETTLE).await;
                 return;
             }
         }
-        // The connection is gone; the next question over it says so.
+        // The connection is closed; the next query over it fails.
     }
 
-    fn look(&self, linked: &Linked, guard: &Guard, compared: &mut Compared) -> Result<(), Failure> {
+    fn follow_commits(
+        &self,
+        connection: &Connection,
+        guard: &Guard,
+        compared: &mut Compared,
+    ) -> Result<(), Failure> {
         let rows = Rows {
-            session: &linked.session,
+            session: &connection.session,
             driver: &self.driver,
-            seen: rows::Seen::default(),
+            read_ahead: rows::ReadAhead::default(),
         };
         if let Some(clock) = &self.clock {
             compare_clocks(&rows, clock)?;
         }
-        let known = guard.newest();
+        let verified = guard.newest();
         let begin = format!(
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
-            linked.local
+            connection.local
         );
         let run = |sql: &str| {
-            let patience = first_answer(self.answer_timeout);
-            self.driver.wait(within(patience, linked.session.run(sql)))
+            let timeout = first_answer(self.answer_timeout);
+            self.driver
+                .wait(within(timeout, connection.session.run(sql)))
         };
         run(&begin)?;
-        let looked = look_at(&rows, guard, compared, known);
+        let result = examine(&rows, guard, compared, verified);
         run("ROLLBACK")?;
-        looked
+        result
     }
 }
 
-/// Tries again to be told.
-struct Again {
+/// Retries listening in the background.
+struct Relisten {
     connector: Arc<Connector>,
     next: Instant,
     trying: Option<JoinHandle<Result<Listening, Failure>>>,
 }
 
-impl Again {
+impl Relisten {
     fn new(connector: &Arc<Connector>) -> Self {
         Self {
             connector: connector.clone(),
@@ -253,8 +265,8 @@ impl Again {
         }
     }
 
-    /// What has come of it. It goes on beside whatever else is waited for.
-    async fn look(&mut self) -> Option<Listening> {
+    /// Returns the connection once an attempt has succeeded, and starts the next attempt when it is due.
+    async fn poll(&mut self) -> Option<Listening> {
         if let Some(tried) = self.trying.take_if(|trying| trying.is_finished()) {
             self.next = Instant::now() + LISTEN_EVERY;
             if let Ok(Ok(listening)) = tried.await {
@@ -273,15 +285,16 @@ async fn listen(connector: &Connector) -> Result<Listening, Failure> {
     connector.listen(&STATEMENTS).await
 }
 
-fn look_at(
+/// Verifies new commits, and compares the sessions with the log when that is due.
+fn examine(
     rows: &Rows<'_>,
     guard: &Guard,
     compared: &mut Compared,
-    known: Option<LogRow>,
+    verified: Option<LogRow>,
 ) -> Result<(), Failure> {
     match rows.newest_log() {
-        Ok(found) => guard.follow(rows, known, found.as_ref(), Vec::new())?,
-        // The comparison names it.
+        Ok(newest) => guard.follow(rows, verified, newest.as_ref(), Vec::new())?,
+        // The comparison of the sessions with the log reports the fault.
         Err(failure) if failure.code == ErrorCode::IntegrityError => compared.broken = true,
         Err(failure) => return Err(failure),
     }
@@ -300,20 +313,20 @@ fn look_at(
     Ok(())
 }
 
-/// Asks the server for its time.
+/// Reads the server's time into `clock`.
 pub(crate) fn compare_clocks(rows: &Rows<'_>, clock: &DatabaseClock) -> Result<(), Failure> {
-    let asked = std::time::Instant::now();
+    let sent_at = std::time::Instant::now();
     if let Some(row) = rows.one(&NOW, &[])? {
-        clock.hear(asked, Timestamp::from_micros(column(&row, 0)?));
+        clock.update(sent_at, Timestamp::from_micros(column(&row, 0)?));
     }
     Ok(())
 }
 
-/// What is asked again and again.
-static STATEMENTS: [&Sql; 3] = [&NEWEST_LOG, &NOW, &BESIDE];
+/// The statements that the watch repeats.
+static STATEMENTS: [&Sql; 3] = [&NEWEST_LOG, &NOW, &STORE_STATE];
 
-/// The schema, and whether contents were erased that are not vacuumed yet.
-static BESIDE: Sql = Sql::new(
+/// The schema, and whether erased contents still have to be vacuumed.
+static STORE_STATE: Sql = Sql::new(
     "SELECT (SELECT value FROM filrouge.store WHERE name = 'schema'),
             EXISTS (SELECT FROM filrouge.store WHERE name = 'erasing')",
     &[],

@@ -1,12 +1,13 @@
-//! What this process knows the store to be: its newest commit, and what is not what was written (DESIGN §9).
+//! The state of the store as this process knows it: its newest verified commit, and the sessions that fail verification (DESIGN
+//! §9).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use filrouge_store::record::Check;
+use filrouge_store::record::MacCheck;
 use filrouge_store::rows::{LogRow, View};
-use filrouge_store::verify::{Suspects, find_suspects};
+use filrouge_store::verify::{HeadComparison, Suspects};
 use filrouge_store::{Keyring, Position};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
@@ -14,31 +15,32 @@ use tokio::sync::watch;
 use crate::migrate::{self, SCHEMA_VERSION};
 use crate::vacuum::Erasure;
 
-/// Commits followed in one go.
+/// The number of commits read at once while following.
 const COMMITS: usize = 1024;
 
 pub(crate) struct Guard {
     keyring: Arc<Keyring>,
-    /// Without keys there is nothing to compare with: who reads so has been told.
-    check: Check,
-    /// The newest commit known to be genuine.
+    /// Whether records are verified; without keys they cannot be, and the operator who chose that was warned.
+    check: MacCheck,
+    /// The newest verified commit.
     newest: Mutex<Option<LogRow>>,
-    /// The newest of them that is not known to hold nothing but drafts.
-    witnessed: Mutex<Position>,
+    /// The newest verified commit that may hold more than drafts.
+    anchor_position: Mutex<Position>,
     suspects: RwLock<Arc<Suspects>>,
-    /// Why no write is taken now.
+    comparison: Mutex<HeadComparison>,
+    /// The reason why writes are refused at the moment.
     refused: Mutex<Option<String>>,
-    /// Tells of the newest commit's number as it grows.
+    /// Publishes the newest commit's number as it grows.
     commits: watch::Sender<u64>,
-    /// Why nothing may be written by this program any more: the schema became newer.
+    /// The reason why this program may no longer write: the store has a newer schema.
     outdated: Mutex<Option<Failure>>,
-    /// Whether commits of other servers are looked for where they should be told of.
-    untold: AtomicBool,
+    /// Whether the watch polls although notifications should arrive.
+    polling: AtomicBool,
     erasure: Arc<Erasure>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each lock guards values that are replaced whole.
+    // Each lock guards values that are replaced in one step, so a poisoned lock still holds a valid one.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -54,27 +56,29 @@ fn number(row: Option<&LogRow>) -> u64 {
 }
 
 impl Guard {
-    pub(crate) fn new(keyring: Arc<Keyring>, check: Check) -> Self {
+    pub(crate) fn new(keyring: Arc<Keyring>, check: MacCheck) -> Self {
         Self {
             keyring,
             check,
             newest: Mutex::default(),
-            witnessed: Mutex::new(position(None)),
+            anchor_position: Mutex::new(position(None)),
             suspects: RwLock::default(),
+            comparison: Mutex::default(),
             refused: Mutex::default(),
             commits: watch::Sender::new(0),
             outdated: Mutex::default(),
-            untold: AtomicBool::default(),
+            polling: AtomicBool::default(),
             erasure: Arc::default(),
         }
     }
 
-    /// Takes the store for what it is now: what does not agree with its log is refused from the first read on.
+    /// Accepts the store's current state as the starting point: what disagrees with its log is refused from the first
+    /// read on.
     pub(crate) fn begin(&self, view: &impl View) -> Result<(), Failure> {
         self.compare(view)?;
         match view.newest_log() {
             Ok(newest) => self.advance(newest),
-            // The comparison has refused the whole store for it.
+            // The comparison has already marked the entire store as suspect.
             Err(failure) if failure.code == ErrorCode::IntegrityError => {}
             Err(failure) => return Err(failure),
         }
@@ -88,7 +92,7 @@ impl Guard {
             .clone()
     }
 
-    /// Takes note of what is not what was written; never forgets.
+    /// Adds suspects: data that differs from what was written. They are never removed.
     pub(crate) fn suspect(&self, more: Suspects) {
         if !more.is_empty() {
             tracing::error!(suspects = %more, "the store was changed outside filrouge");
@@ -100,36 +104,36 @@ impl Guard {
         }
     }
 
-    /// Why no write is taken now, if none is.
+    /// The reason why writes are refused at the moment; `None` if they are not.
     pub(crate) fn refused(&self) -> Option<String> {
         locked(&self.refused).clone()
     }
 
-    /// Notes whether the newest write could be done, and if not why.
-    pub(crate) fn refuse(&self, why: Option<&Failure>) {
+    /// Records the outcome of the newest write: `None` for success, else the failure.
+    pub(crate) fn note_write(&self, why: Option<&Failure>) {
         let mut refused = locked(&self.refused);
         match why {
             Some(failure) if refused.is_none() => {
-                tracing::error!(%failure, "PostgreSQL takes no writes; they are tried again as they come");
+                tracing::error!(%failure, "PostgreSQL accepts no writes; each new write is attempted");
             }
-            None if refused.is_some() => tracing::info!("PostgreSQL takes writes again"),
+            None if refused.is_some() => tracing::info!("PostgreSQL accepts writes again"),
             _ => {}
         }
         *refused = why.map(|failure| failure.detail.clone());
     }
 
-    /// Why this program may not write to the store, if its schema became newer.
+    /// The reason why this program may not write to the store, if its schema became newer.
     pub(crate) fn outdated(&self) -> Option<Failure> {
         locked(&self.outdated).clone()
     }
 
-    /// Notes the schema that the store has now.
+    /// Records the store's current schema version.
     pub(crate) fn note_schema(&self, schema: Option<&str>) {
         let newer = schema
             .and_then(|s| s.parse().ok())
             .filter(|s| *s > SCHEMA_VERSION);
         let failure = newer.map(|version| {
-            let newer = migrate::newer(version);
+            let newer = migrate::newer(version, SCHEMA_VERSION);
             let failure = Failure::new(ErrorCode::StoreReadOnly, newer.detail);
             match newer.hint {
                 Some(hint) => failure.with_hint(hint),
@@ -139,7 +143,7 @@ impl Guard {
         let mut outdated = locked(&self.outdated);
         match &failure {
             Some(failure) if outdated.is_none() => {
-                tracing::error!(%failure, "the store became a newer filrouge's: nothing is written any more");
+                tracing::error!(%failure, "a newer filrouge migrated the store: this one no longer writes to it");
             }
             None if outdated.is_some() => tracing::info!("the store's schema is known again"),
             _ => {}
@@ -147,18 +151,18 @@ impl Guard {
         *outdated = failure;
     }
 
-    /// Notes whether commits of other servers are told of, and if not why.
-    pub(crate) fn follows(&self, why: Option<&Failure>) {
-        match (why, self.untold.swap(why.is_some(), Ordering::AcqRel)) {
+    /// Records whether notifications of other servers' commits arrive: `None` if they do, else the failure.
+    pub(crate) fn note_notifications(&self, why: Option<&Failure>) {
+        match (why, self.polling.swap(why.is_some(), Ordering::AcqRel)) {
             (Some(failure), false) => {
-                tracing::warn!(%failure, "nobody tells of other servers' commits; they are looked for over the store's URL");
+                tracing::warn!(%failure, "no notifications of other servers' commits arrive; they are polled for over the store's URL");
             }
-            (None, true) => tracing::info!("other servers' commits are told of again"),
+            (None, true) => tracing::info!("notifications of other servers' commits arrive again"),
             _ => {}
         }
     }
 
-    /// What this process has erased.
+    /// The erasures of this process.
     pub(crate) const fn erasure(&self) -> &Arc<Erasure> {
         &self.erasure
     }
@@ -168,15 +172,15 @@ impl Guard {
         if number(row.as_ref()) > number(newest.as_ref()) {
             let next = number(row.as_ref()) == number(newest.as_ref()) + 1;
             if !(next && row.as_ref().is_some_and(LogRow::is_drafts)) {
-                *locked(&self.witnessed) = position(row.as_ref());
+                *locked(&self.anchor_position) = position(row.as_ref());
             }
             self.commits.send_replace(number(row.as_ref()));
             *newest = row;
         }
     }
 
-    pub(crate) fn witnessed(&self) -> Position {
-        *locked(&self.witnessed)
+    pub(crate) fn anchor_position(&self) -> Position {
+        *locked(&self.anchor_position)
     }
 
     pub(crate) const fn commits(&self) -> &watch::Sender<u64> {
@@ -192,46 +196,52 @@ impl Guard {
         locked(&self.newest).clone()
     }
 
-    /// Compares `found`, the newest commit of a sight that was taken after `known` was known, with it; whether there
-    /// are commits in between that nobody has looked at.
-    pub(crate) fn is_behind(&self, known: Option<&LogRow>, found: Option<&LogRow>) -> bool {
-        if self.check == Check::Unverified {
+    /// Compares `newest`, the newest commit of a snapshot, with `verified`, the newest verified one before the snapshot
+    /// began. Returns whether there are unverified commits in between.
+    pub(crate) fn compare_newest(
+        &self,
+        verified: Option<&LogRow>,
+        newest: Option<&LogRow>,
+    ) -> bool {
+        if self.check == MacCheck::Unverified {
             return false;
         }
-        let (before, after) = (number(known), number(found));
+        let (before, after) = (number(verified), number(newest));
         if after < before {
             let what = format!("commits {} to {before} were removed", after + 1);
             self.suspect(Suspects::everything(what));
-        } else if after == before && known != found {
+        } else if after == before && verified != newest {
             self.suspect(Suspects::everything(format!("commit {after} was changed")));
         }
         after > before
     }
 
-    /// Looks at the commits of `view` behind `known`, which was known before the sight was taken: each has to follow
-    /// from the one before. Those in `near` are at hand, and not asked for when they begin where `known` ends.
+    /// Verifies the commits of `view` after `verified`, the newest verified one before the snapshot began, up to
+    /// `newest`: each must continue the chain of its predecessor. Uses the commits in `fetched` instead of a query if
+    /// they directly follow `verified`.
     pub(crate) fn follow(
         &self,
         view: &impl View,
-        known: Option<LogRow>,
-        found: Option<&LogRow>,
-        near: Vec<LogRow>,
+        verified: Option<LogRow>,
+        newest: Option<&LogRow>,
+        fetched: Vec<LogRow>,
     ) -> Result<(), Failure> {
-        if !self.is_behind(known.as_ref(), found) {
+        if !self.compare_newest(verified.as_ref(), newest) {
             return Ok(());
         }
-        let mut previous = known;
+        let mut previous = verified;
         let next = number(previous.as_ref()) + 1;
-        let mut near: Vec<LogRow> = near.into_iter().filter(|r| r.commit_no >= next).collect();
-        near.sort_unstable_by_key(|row| row.commit_no);
-        if near.first().is_some_and(|row| row.commit_no != next) {
-            near.clear();
+        let fetched = fetched.into_iter().filter(|r| r.commit_no >= next);
+        let mut fetched: Vec<LogRow> = fetched.collect();
+        fetched.sort_unstable_by_key(|row| row.commit_no);
+        if fetched.first().is_some_and(|row| row.commit_no != next) {
+            fetched.clear();
         }
-        while number(previous.as_ref()) < number(found) {
-            let rows = if near.is_empty() {
+        while number(previous.as_ref()) < number(newest) {
+            let rows = if fetched.is_empty() {
                 view.log(number(previous.as_ref()), COMMITS)
             } else {
-                Ok(std::mem::take(&mut near))
+                Ok(std::mem::take(&mut fetched))
             };
             let rows = match rows {
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {
@@ -257,11 +267,12 @@ impl Guard {
         Ok(())
     }
 
-    /// Compares all sessions with the commit log; gives how long that took.
+    /// Compares all sessions with the commit log; returns how long it took.
     pub(crate) fn compare(&self, view: &impl View) -> Result<std::time::Duration, Failure> {
         let begun = Instant::now();
-        if self.check == Check::Keyed {
-            self.suspect(find_suspects(view, &self.keyring)?);
+        if self.check == MacCheck::Keyed {
+            let found = locked(&self.comparison).compare(view, &self.keyring)?;
+            self.suspect(found);
         }
         Ok(begun.elapsed())
     }

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
-use filrouge_store::ledger::Inspect;
+use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::random_id;
 use filrouge_store::verify::Suspects;
 use filrouge_store::{
-    About, Backend, Command, Durability, Health, Keyring, Ledger, Load, Position, Stored,
+    Backend, Command, CommittedWrite, Durability, Health, Keyring, Ledger, Position, QuerySubject,
+    StoreLoad,
 };
 use filrouge_types::{Clock, ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,17 +22,17 @@ use crate::guard::Guard;
 use crate::migrate;
 use crate::options::Options;
 use crate::readers::Readers;
-use crate::rows::{Asked, Rows, Seen};
+use crate::rows::{ReadAhead, Rows, SessionLookup};
 use crate::session::Driver;
 use crate::target::Target;
 use crate::transact::first_answer;
 use crate::writer::{Request, Writer, statements};
 
-/// Most writes waiting for the writer; more wait in their callers.
+/// The maximum number of writes queued for the writer; further callers wait for room in the queue.
 const QUEUE_MAX: usize = 1024;
 
-/// Connections for the server's own questions.
-const APART: u32 = 1;
+/// Connections reserved for the server's own reads.
+const RESERVED: u32 = 1;
 
 /// A durable ledger in one PostgreSQL database; several servers may have it open at once.
 pub struct PostgresLedger {
@@ -39,7 +40,7 @@ pub struct PostgresLedger {
     keyring: Arc<Keyring>,
     connector: Arc<Connector>,
     readers: Arc<Readers>,
-    apart: Arc<Readers>,
+    reserved: Arc<Readers>,
     requests: Mutex<Option<mpsc::Sender<Request>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     store_id: String,
@@ -49,17 +50,17 @@ pub struct PostgresLedger {
     version: String,
 }
 
-/// What opening found out.
-struct Found {
+/// Facts about the store, determined while it was opened.
+struct StoreFacts {
     store_id: String,
     durability: Durability,
     version: String,
 }
 
 impl PostgresLedger {
-    /// Opens the store, making or migrating its schema as needed, and compares its heads with its commit log.
+    /// Opens the store, creating or migrating its schema as needed, and compares its heads with its commit log.
     ///
-    /// It blocks until that is done.
+    /// Blocks until that is done.
     ///
     /// # Errors
     /// `invalid` for another program's schema, a newer one or a server that is too old; `key_missing` when the store is
@@ -79,11 +80,11 @@ impl PostgresLedger {
             let (connector, guard, clock) = (connector.clone(), guard.clone(), clock.clone());
             let (options, database) = (options.clone(), database.clone());
             move || {
-                let made = open_writer(&options, connector, guard, clock, database.as_ref());
-                match made {
-                    Ok((writer, found)) => {
-                        // Whoever opens waits for it.
-                        let _ = opened.send(Ok(found));
+                let result = open_writer(&options, connector, guard, clock, database.as_ref());
+                match result {
+                    Ok((writer, facts)) => {
+                        // Cannot fail: the opening thread waits for the answer.
+                        let _ = opened.send(Ok(facts));
                         writer.run(receiver);
                     }
                     Err(failure) => drop(opened.send(Err(failure))),
@@ -91,37 +92,34 @@ impl PostgresLedger {
             }
         };
         let thread = spawn("filrouge-writer", work)?;
-        let found = wait.recv().map_err(|_| {
-            Failure::new(
-                ErrorCode::Internal,
-                "opening the store failed within the program",
-            )
-        })??;
+        let facts = wait
+            .recv()
+            .map_err(|_| Failure::new(ErrorCode::Internal, "opening the store panicked"))??;
         follow(&options, &guard, database)?;
         let reading = Arc::new(connector.reading());
-        let readers = |most| {
+        let readers = |max_queries| {
             let (guard, keyring) = (guard.clone(), options.keyring.clone());
             let connector = reading.clone();
-            let (check, patience) = (options.check, first_answer(options.answer_timeout));
-            Readers::new(connector, most, guard, keyring, check, patience).map(Arc::new)
+            let (check, timeout) = (options.check, first_answer(options.answer_timeout));
+            Readers::new(connector, max_queries, guard, keyring, check, timeout).map(Arc::new)
         };
         Ok(Self {
             readers: readers(options.readers)?,
-            apart: readers(APART)?,
+            reserved: readers(RESERVED)?,
             guard,
             keyring: options.keyring,
             connector,
             requests: Mutex::new(Some(sender)),
             writer: Mutex::new(Some(thread)),
-            store_id: found.store_id,
+            store_id: facts.store_id,
             name: random_id(options.entropy.as_ref())?,
             clock,
-            durability: found.durability,
-            version: format!("PostgreSQL {}", found.version),
+            durability: facts.durability,
+            version: format!("PostgreSQL {}", facts.version),
         })
     }
 
-    /// The store's clock: the database server's, unless another one was given.
+    /// The store's clock: the database server's, unless the options contain another one.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
@@ -150,62 +148,64 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
-        .map_err(|e| unavailable(format!("no thread {name}: {e}")))
+        .map_err(|e| unavailable(format!("cannot start the thread {name}: {e}")))
 }
 
-/// Connects, migrates, looks at the store, and makes its writer.
+/// Connects, migrates, examines the store, and builds its writer.
 fn open_writer(
     options: &Options,
     connector: Arc<Connector>,
     guard: Arc<Guard>,
     clock: Arc<dyn Clock>,
     database: Option<&Arc<DatabaseClock>>,
-) -> Result<(Writer, Found), Failure> {
-    let driver = Driver::own()?;
-    let mut linked = driver.wait(connector.connect(&[]))?;
-    let client = linked.session.client();
+) -> Result<(Writer, StoreFacts), Failure> {
+    let driver = Driver::on_current_thread()?;
+    let mut connection = driver.wait(connector.connect(&[]))?;
+    let client = connection.session.client();
     let store_id = driver.wait(migrate::migrate(client, options))?;
     driver.wait(migrate::refuse_unfinished(client))?;
     let (durability, version) = driver.wait(server(client))?;
     let rows = Rows {
-        session: &linked.session,
+        session: &connection.session,
         driver: &driver,
-        seen: Seen::default(),
+        read_ahead: ReadAhead::default(),
     };
     if let Some(database) = database {
         crate::follow::compare_clocks(&rows, database)?;
     }
     let run = |sql: &str| {
-        let ran = driver.wait(linked.session.run(sql));
+        let ran = driver.wait(connection.session.run(sql));
         ran.map_err(|e| failure(&e))
     };
     run(&format!(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
-        linked.local
+        connection.local
     ))?;
     guard.begin(&rows)?;
     run("ROLLBACK")?;
-    if !linked.pooled {
-        let prepared = driver.wait(linked.session.prepare(&statements()));
+    if !connection.pooled {
+        let prepared = driver.wait(connection.session.prepare(&statements()));
         prepared.map_err(|e| failure(&e))?;
     }
-    linked.session.bound(options.answer_timeout);
+    connection
+        .session
+        .set_answer_timeout(options.answer_timeout);
     let writer = Writer {
         driver,
         connector,
-        linked: Some(linked),
+        connection: Some(connection),
         guard,
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
         clock,
-        told_the_time: database.is_some(),
-        lock: lock_of(&store_id),
+        uses_database_time: database.is_some(),
+        lock: writer_lock_key(&store_id),
         answer_timeout: options.answer_timeout,
         settle_timeout: options.settle_timeout,
     };
     Ok((
         writer,
-        Found {
+        StoreFacts {
             store_id,
             durability,
             version,
@@ -213,7 +213,7 @@ fn open_writer(
     ))
 }
 
-/// What the server's settings make of a commit, and its version.
+/// The durability of a commit under the server's settings, and the server's version.
 async fn server(client: &tokio_postgres::Client) -> Result<(Durability, String), Failure> {
     let sql = "SELECT current_setting('fsync')::bool, current_setting('server_version')";
     let row = client.query_typed_one(sql, &[]).await;
@@ -225,15 +225,15 @@ async fn server(client: &tokio_postgres::Client) -> Result<(Durability, String),
     Ok((durability, row.get(1)))
 }
 
-/// The advisory lock of a store's writers.
-pub(crate) fn lock_of(store_id: &str) -> i64 {
+/// The key of the advisory lock that makes a transaction the only writer of a store.
+pub(crate) fn writer_lock_key(store_id: &str) -> i64 {
     let hash = filrouge_store::chain::fingerprint(&[b"writers", store_id.as_bytes()]);
     let mut half = [0; 8];
     half.copy_from_slice(&hash[..8]);
     i64::from_be_bytes(half)
 }
 
-/// Looks for commits of other servers as long as the ledger is there.
+/// Starts the thread that watches for commits of other servers until the ledger is dropped.
 fn follow(
     options: &Options,
     guard: &Arc<Guard>,
@@ -246,7 +246,7 @@ fn follow(
         None => (server, None),
     };
     let follow = Follow {
-        driver: Driver::own()?,
+        driver: Driver::on_current_thread()?,
         connector,
         fallback,
         guard: Arc::downgrade(guard),
@@ -263,7 +263,7 @@ fn closed() -> Failure {
 
 #[async_trait]
 impl Ledger for PostgresLedger {
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let (reply, answer) = oneshot::channel();
         let sender = self.sender().ok_or_else(closed)?;
         sender
@@ -273,21 +273,21 @@ impl Ledger for PostgresLedger {
         drop(sender);
         let outcome = answer.await.map_err(|_| {
             unavailable("the writer stopped before it answered")
-                .with_hint("retry with the same key: what was written is found again")
+                .with_hint("retry with the same key: a committed write is not repeated")
         })??;
-        Ok(Stored {
+        Ok(CommittedWrite {
             outcome,
             durability: self.durability,
         })
     }
 
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
         match about {
-            About::Store => self.readers.inspect(None, question).await,
-            About::Apart => self.apart.inspect(None, question).await,
-            About::Session(scope, session) => {
-                let about = Asked::by(&scope.tenant, session, Some(scope));
-                self.readers.inspect(Some(about), question).await
+            QuerySubject::Store => self.readers.inspect(None, query).await,
+            QuerySubject::ServerData => self.reserved.inspect(None, query).await,
+            QuerySubject::Session(scope, session) => {
+                let about = SessionLookup::by(&scope.tenant, session, Some(scope));
+                self.readers.inspect(Some(about), query).await
             }
         }
     }
@@ -308,16 +308,16 @@ impl Ledger for PostgresLedger {
         self.guard.position()
     }
 
-    fn witnessed(&self) -> Position {
-        self.guard.witnessed()
+    fn anchor_position(&self) -> Position {
+        self.guard.anchor_position()
     }
 
     fn writer(&self) -> String {
         self.name.clone()
     }
 
-    /// What other machines run is not known here.
-    fn is_gone(&self, _: &str) -> bool {
+    /// This process cannot know what runs on other machines.
+    fn has_exited(&self, _: &str) -> bool {
         false
     }
 
@@ -338,10 +338,10 @@ impl Ledger for PostgresLedger {
         }
     }
 
-    fn load(&self) -> Load {
+    fn load(&self) -> StoreLoad {
         let queued = self.sender().map_or(0, |s| QUEUE_MAX - s.capacity());
-        Load {
-            statements: self.connector.asked(),
+        StoreLoad {
+            statements: self.connector.statements_sent(),
             queued_writes: queued as u64,
         }
     }
@@ -352,7 +352,7 @@ impl Ledger for PostgresLedger {
 
     async fn close(&self) {
         self.readers.close().await;
-        self.apart.close().await;
+        self.reserved.close().await;
         if let Some(thread) = self.stop() {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(joined, Ok(Ok(()))) {

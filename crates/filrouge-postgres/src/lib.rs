@@ -1,12 +1,12 @@
 //! The PostgreSQL ledger: several servers on one database, each with one writer that commits in groups, readers that
-//! each see one snapshot, and a watch for what the others commit (DESIGN §3, §4; docs/postgresql.md).
+//! each see one snapshot, and a watch for commits of the others (DESIGN §3, §4; docs/postgresql.md).
 
 mod clock;
 mod connect;
+mod copy_target;
 mod error;
 mod follow;
 mod guard;
-mod intake;
 mod ledger;
 mod migrate;
 mod options;
@@ -25,7 +25,7 @@ mod vacuum;
 mod writer;
 
 pub use clock::DatabaseClock;
-pub use intake::PostgresIntake;
+pub use copy_target::PostgresCopyTarget;
 pub use ledger::PostgresLedger;
 pub use migrate::SCHEMA_VERSION;
 pub use options::Options;

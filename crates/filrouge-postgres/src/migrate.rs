@@ -1,37 +1,42 @@
-//! Schema migrations: all of them in one transaction under a lock, so that of several servers that start at once one
-//! does them, and a kill leaves the old schema or the new.
+//! Schema migrations. All pending ones run in one transaction under a lock: if several servers start at once, one of
+//! them migrates, and a kill leaves either the old schema or the new one.
 
 use filrouge_store::copy::unfinished;
-use filrouge_store::record::Check;
+use filrouge_store::record::MacCheck;
+use filrouge_store::schema::format_1;
 use filrouge_types::{ErrorCode, Failure};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use crate::error::{failure, failure_unless_allowed, unavailable};
+use crate::error::{failure, failure_with_privilege_hint, unavailable};
 use crate::options::Options;
 
 mod keys;
+#[cfg(test)]
+mod tests;
 
-/// One file each; never edited once released. Each sets the row `schema` of the table `store` to its number.
-pub(crate) const MIGRATIONS: &[(&str, &str)] = &[
-    ("journal", include_str!("migrations/0001_journal.sql")),
-    ("leases", include_str!("migrations/0002_leases.sql")),
-    ("search", include_str!("migrations/0003_search.sql")),
-];
+/// The name and the statements of a migration.
+type Step = (&'static str, &'static str);
+
+/// One file per migration; never edited after a release. Each sets the row `schema` of the table `store` to its number.
+pub(crate) const MIGRATIONS: &[Step] = &[("ledger", include_str!("migrations/0001_ledger.sql"))];
 
 /// The schema this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
+/// The format of the store, as the row `format` of the table `store` names it. Stores of format 1 have no such row.
+const FORMAT: &str = "2";
+
 /// The advisory lock of migrations; "filrouge" in ASCII.
 const LOCK: i64 = 0x6669_6c72_6f75_6765;
 
-/// What the table `store` says.
+/// The store's name and schema version, from the table `store`.
 struct Identity {
     store_id: String,
     version: usize,
 }
 
-/// The schema of another program, or one of filrouge's that was changed by hand.
+/// The failure for a schema of another program, or one of filrouge's that was changed by hand.
 fn foreign() -> Failure {
     Failure::new(
         ErrorCode::Invalid,
@@ -40,16 +45,16 @@ fn foreign() -> Failure {
     .with_hint("choose another database for the store")
 }
 
-/// What stands in the database.
-enum Found {
-    /// Nothing of filrouge's; whether there is a schema for it, empty.
+/// The contents of a database, as far as filrouge is concerned.
+enum Contents {
+    /// No tables of filrouge; `schema` says whether an empty schema of that name exists.
     Nothing { schema: bool },
     /// A store.
     Store(Identity),
 }
 
-async fn identity(client: &Client) -> Result<Found, Failure> {
-    let there = client
+async fn contents(client: &Client) -> Result<Contents, Failure> {
+    let row = client
         .query_typed_one(
             "SELECT to_regnamespace('filrouge') IS NOT NULL,
                     has_schema_privilege(to_regnamespace('filrouge')::oid, 'USAGE') IS FALSE,
@@ -60,19 +65,17 @@ async fn identity(client: &Client) -> Result<Found, Failure> {
         )
         .await
         .map_err(|e| failure(&e))?;
-    match (there.get(2), there.get(3)) {
+    match (row.get(2), row.get(3)) {
         (false, _) => {
-            return Ok(Found::Nothing {
-                schema: there.get(0),
-            });
+            return Ok(Contents::Nothing { schema: row.get(0) });
         }
         (true, false) => return Err(foreign()),
-        (true, true) if there.get(1) => return Err(no_usage()),
+        (true, true) if row.get(1) => return Err(no_usage()),
         (true, true) => {}
     }
-    let sql = "SELECT name::text, value::text FROM filrouge.store WHERE name::text IN ('schema', 'store_id')";
+    let sql = "SELECT name::text, value::text FROM filrouge.store WHERE name::text IN ('schema', 'store_id', 'format')";
     let rows = client.query_typed(sql, &[]).await.map_err(|e| {
-        // Columns of other names or types.
+        // The columns have other names or types.
         match failure(&e) {
             failure if failure.code == ErrorCode::IntegrityError => foreign(),
             failure => failure,
@@ -83,20 +86,23 @@ async fn identity(client: &Client) -> Result<Found, Failure> {
             .find(|row| row.get::<_, &str>(0) == name)?
             .get(1)
     };
-    // The first schema is 1.
+    // The first schema version is 1.
     let version = value("schema")
         .and_then(|v| v.parse().ok())
         .filter(|v| *v > 0);
-    match (version, value("store_id")) {
-        (Some(version), Some(store_id)) => Ok(Found::Store(Identity { store_id, version })),
+    match (version, value("store_id"), value("format")) {
+        (Some(version), Some(store_id), Some(format)) if format == FORMAT => {
+            Ok(Contents::Store(Identity { store_id, version }))
+        }
+        (Some(_), Some(_), None) => Err(format_1()),
         _ => Err(foreign()),
     }
 }
 
-pub(crate) fn newer(version: usize) -> Failure {
+pub(crate) fn newer(version: usize, known: usize) -> Failure {
     Failure::new(
         ErrorCode::Invalid,
-        format!("the store has schema {version}, this filrouge knows {SCHEMA_VERSION}"),
+        format!("the store has schema {version}, this filrouge knows {known}"),
     )
     .with_hint("use the newer filrouge that wrote it")
 }
@@ -111,36 +117,38 @@ fn no_store() -> Failure {
         .with_hint("name the database of the store in --store; `filrouge serve` makes a new one")
 }
 
-/// The version of the schema that is there; 0 where there is none.
+/// The store's schema version; 0 if there is no store.
 pub(crate) async fn version(client: &Client) -> Result<usize, Failure> {
-    Ok(known(client).await?.map_or(0, |store| store.version))
+    Ok(identity(client).await?.map_or(0, |store| store.version))
 }
 
-/// The name of the store that is there.
+/// The store's name, if there is a store.
 pub(crate) async fn store_id(client: &Client) -> Result<Option<String>, Failure> {
-    Ok(known(client).await?.map(|store| store.store_id))
+    Ok(identity(client).await?.map(|store| store.store_id))
 }
 
-/// The store that is there, unless it is a newer filrouge's.
-async fn known(client: &Client) -> Result<Option<Identity>, Failure> {
-    match identity(client).await? {
-        Found::Store(found) if found.version > SCHEMA_VERSION => Err(newer(found.version)),
-        Found::Store(found) => Ok(Some(found)),
-        Found::Nothing { .. } => Ok(None),
+/// The store, if there is one; an error if its schema is newer than this program.
+async fn identity(client: &Client) -> Result<Option<Identity>, Failure> {
+    match contents(client).await? {
+        Contents::Store(found) if found.version > SCHEMA_VERSION => {
+            Err(newer(found.version, SCHEMA_VERSION))
+        }
+        Contents::Store(found) => Ok(Some(found)),
+        Contents::Nothing { .. } => Ok(None),
     }
 }
 
-/// Whether a store is there that belongs to a keyring: one that its migrations' statements have made, and that nobody
-/// has opened yet, does not.
+/// Whether there is a store that belongs to a keyring. A store created by running the migrations' statements belongs to
+/// none until a filrouge opens it.
 pub(crate) async fn has_keys(client: &Client) -> Result<bool, Failure> {
-    if known(client).await?.is_none() {
+    if identity(client).await?.is_none() {
         return Ok(false);
     }
-    Ok(keys::are_noted(client).await? || is_written(client).await?)
+    Ok(keys::are_recorded(client).await? || has_data(client).await?)
 }
 
-/// Whether a store that is there holds anything.
-pub(crate) async fn is_written(client: &Client) -> Result<bool, Failure> {
+/// Whether the existing store contains any data.
+pub(crate) async fn has_data(client: &Client) -> Result<bool, Failure> {
     let sql = "SELECT EXISTS (SELECT FROM filrouge.session) OR EXISTS (SELECT FROM filrouge.head)
          OR EXISTS (SELECT FROM filrouge.turn) OR EXISTS (SELECT FROM filrouge.record)
          OR EXISTS (SELECT FROM filrouge.commit_log) OR EXISTS (SELECT FROM filrouge.note)";
@@ -148,34 +156,39 @@ pub(crate) async fn is_written(client: &Client) -> Result<bool, Failure> {
     Ok(row.map_err(|e| failure(&e))?.get(0))
 }
 
-/// A row of the table `store`.
-pub(crate) async fn stored(client: &Client, name: &str) -> Result<Option<String>, Failure> {
+/// The value of a row of the table `store`.
+pub(crate) async fn store_value(client: &Client, name: &str) -> Result<Option<String>, Failure> {
     let sql = "SELECT value FROM filrouge.store WHERE name = $1";
     let row = client.query_typed_opt(sql, &[(&name, Type::TEXT)]).await;
     Ok(row.map_err(|e| failure(&e))?.map(|row| row.get(0)))
 }
 
-/// Refuses a store that is a copy under way.
+/// Refuses a store that is the target of an unfinished copy.
 pub(crate) async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
-    match stored(client, "copying").await? {
+    match store_value(client, "copying").await? {
         Some(_) => Err(unfinished("the store in this database")),
         None => Ok(()),
     }
 }
 
-/// Brings the schema up to date, makes sure that the store is written with the keys of `options`, and gives its name.
+/// Brings the schema up to date, verifies that the store is written with the keys of `options`, and returns its name.
 ///
 /// # Errors
 /// `invalid` when the schema is another program's or a newer filrouge's; `key_missing` when the store is written with
 /// other keys; the store's failures.
 pub(crate) async fn migrate(client: &Client, options: &Options) -> Result<String, Failure> {
-    let store_id = match identity(client).await? {
-        Found::Store(found) if found.version > SCHEMA_VERSION => return Err(newer(found.version)),
-        Found::Store(found) if found.version == SCHEMA_VERSION => found.store_id,
-        Found::Nothing { .. } if !options.make => return Err(no_store()),
-        _ => alone(client, apply(client, options)).await?,
+    migrate_by(client, options, MIGRATIONS).await
+}
+
+async fn migrate_by(client: &Client, options: &Options, steps: &[Step]) -> Result<String, Failure> {
+    let known = steps.len();
+    let store_id = match contents(client).await? {
+        Contents::Store(found) if found.version > known => return Err(newer(found.version, known)),
+        Contents::Store(found) if found.version == known => found.store_id,
+        Contents::Nothing { .. } if !options.make => return Err(no_store()),
+        _ => in_locked_transaction(client, apply(client, options, steps)).await?,
     };
-    if options.check == Check::Keyed {
+    if options.check == MacCheck::Keyed {
         keys::check(client, &options.keyring, &store_id).await?;
     }
     Ok(store_id)
@@ -185,8 +198,8 @@ async fn run(client: &Client, sql: &str) -> Result<(), Failure> {
     client.batch_execute(sql).await.map_err(|e| failure(&e))
 }
 
-/// Does `work` in one transaction, while nobody else migrates.
-async fn alone<T>(
+/// Runs `work` in one transaction, under the lock of migrations.
+async fn in_locked_transaction<T>(
     client: &Client,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
@@ -204,31 +217,32 @@ async fn alone<T>(
     }
 }
 
-/// Does what is missing, and gives the store's name.
-async fn apply(client: &Client, options: &Options) -> Result<String, Failure> {
-    // Another server may have done it while the lock was waited for.
-    let (done, right) = match identity(client).await? {
-        Found::Store(found) if found.version > SCHEMA_VERSION => return Err(newer(found.version)),
-        Found::Store(found) => (
+/// Runs the pending migrations, and returns the store's name.
+async fn apply(client: &Client, options: &Options, steps: &[Step]) -> Result<String, Failure> {
+    let known = steps.len();
+    // Another server may have migrated while this one waited for the lock.
+    let (applied, privilege_hint) = match contents(client).await? {
+        Contents::Store(found) if found.version > known => return Err(newer(found.version, known)),
+        Contents::Store(found) => (
             found.version,
             "run `filrouge migrate up` with the role that owns the schema filrouge",
         ),
-        Found::Nothing { schema: true } => (
+        Contents::Nothing { schema: true } => (
             0,
             "GRANT USAGE, CREATE ON SCHEMA filrouge to the role, or run `filrouge migrate up` with its owner",
         ),
-        Found::Nothing { schema: false } => (
+        Contents::Nothing { schema: false } => (
             0,
             "GRANT CREATE ON DATABASE to the role, or run `filrouge migrate up` with one that has it",
         ),
     };
-    let sql: String = MIGRATIONS[done..].iter().map(|(_, sql)| *sql).collect();
+    let sql: String = steps[applied..].iter().map(|(_, sql)| *sql).collect();
     let ran = client.batch_execute(&sql).await;
-    ran.map_err(|e| failure_unless_allowed(&e, right))?;
-    let Found::Store(Identity { store_id, .. }) = identity(client).await? else {
+    ran.map_err(|e| failure_with_privilege_hint(&e, privilege_hint))?;
+    let Contents::Store(Identity { store_id, .. }) = contents(client).await? else {
         return Err(foreign());
     };
-    if done == 0 {
+    if applied == 0 {
         keys::write(client, &options.keyring, &store_id).await?;
     }
     Ok(store_id)

@@ -1,51 +1,52 @@
-//! What a ledger is opened with.
+//! The options that a ledger is opened with.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_store::record::Check;
+use filrouge_store::record::MacCheck;
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, Failure};
 
 use crate::target::Target;
 
-/// What a ledger is opened with.
+/// The options that a ledger is opened with.
 #[derive(Clone)]
 pub struct Options {
-    /// Where the server is, or a pooler before it.
+    /// The server, or a pooler in front of it.
     pub(crate) server: Target,
-    /// Where the server itself is, when [`Self::server`] is a pooler: for being told of commits.
+    /// The server itself, if [`Self::server`] is a pooler: for notifications of commits.
     pub(crate) direct: Option<Target>,
-    /// For URLs that have none.
+    /// The password for URLs that have none.
     password: Option<String>,
     /// The keys.
     pub keyring: Arc<Keyring>,
-    /// Where salts and names come from.
+    /// The source of salts and names.
     pub entropy: Arc<dyn Entropy>,
-    /// The store's clock; without one it is the database server's.
+    /// The store's clock; by default the database server's.
     pub clock: Option<Arc<dyn Clock>>,
-    /// How many reads run at once.
+    /// The maximum number of concurrent reads.
     pub readers: u32,
-    /// How long another server's commit is waited for.
+    /// How long a write waits for another server's commit.
     pub lock_timeout: Duration,
-    /// How long an answer of the server is waited for before the connection is given up.
+    /// How long to wait for an answer of the server before the connection is given up.
     pub answer_timeout: Duration,
-    /// How long a write goes on trying when the connection is lost under it.
+    /// How long a write is retried after its connection was lost.
     pub settle_timeout: Duration,
     /// Whether MACs are checked on read.
-    pub check: Check,
-    /// Whether a store is made where there is none.
+    pub check: MacCheck,
+    /// Whether to create a store if there is none.
     pub make: bool,
 }
 
 impl Options {
-    /// The usual settings for the server at `url`, of the form `postgres://user@host/database` (docs/postgresql.md lists
-    /// its parameters). Of several hosts, the first that takes writes is used. Certificates that it names are read here.
+    /// The usual settings for the server at `url`, of the form `postgres://user@host/database` (docs/postgresql.md
+    /// lists its parameters). Of several hosts, the first that accepts writes is used. Reads the certificates that the
+    /// URL names.
     ///
     /// # Errors
-    /// `invalid` when `url` is none, has a parameter that is unknown, or names a certificate that cannot be read. No error
-    /// holds the URL, which may hold a password.
+    /// `invalid` when `url` is malformed, has an unknown parameter, or names a certificate that cannot be read. No
+    /// error contains the URL, because it may hold a password.
     pub fn new(
         url: &str,
         keyring: Arc<Keyring>,
@@ -62,13 +63,13 @@ impl Options {
             lock_timeout: Duration::from_secs(10),
             answer_timeout: Duration::from_secs(30),
             settle_timeout: Duration::from_secs(8),
-            check: Check::Keyed,
+            check: MacCheck::Keyed,
             make: true,
         })
     }
 
-    /// Names the server itself where the store's URL is a pooler's, so that commits of other servers are told of at
-    /// once.
+    /// Names the server itself if the store's URL is a pooler's, so that this process is notified of other servers'
+    /// commits at once.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -81,7 +82,8 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets the password for the URLs that have none, the one of [`Self::with_direct`] too, whichever is called first.
+    /// Sets the password for URLs without one, including that of [`Self::with_direct`], in whichever order they are
+    /// called.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Self {
         self.server.set_password(password);
@@ -93,7 +95,7 @@ impl Options {
     }
 }
 
-/// Without passwords and keys.
+/// Omits passwords and keys.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
@@ -114,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    fn of(url: &str) -> Options {
+    fn options_for(url: &str) -> Options {
         let keyring = Arc::new(Keyring::single([5; 32]));
         Options::new(url, keyring, Arc::new(OsEntropy)).unwrap()
     }
@@ -125,10 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn the_password_reaches_both_urls_in_either_order() {
+    fn the_password_applies_to_both_urls_in_either_order() {
         let (store, direct) = ("postgres://a@pool/d", "postgres://a@one,two/d");
-        let before = of(store).with_password("geheim").with_direct(direct);
-        let after = of(store).with_direct(direct).unwrap();
+        let before = options_for(store)
+            .with_password("geheim")
+            .with_direct(direct);
+        let after = options_for(store).with_direct(direct).unwrap();
         for options in [before.unwrap(), after.with_password("geheim")] {
             assert_eq!(passwords(&options.server), [Some(&b"geheim"[..])]);
             let direct = options.direct.as_ref().unwrap();
@@ -138,8 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn a_password_of_its_own_stays() {
-        let options = of("postgres://a@pool/d").with_password("geheim");
+    fn a_password_in_the_url_is_kept() {
+        let options = options_for("postgres://a@pool/d").with_password("geheim");
         let options = options.with_direct("postgres://a:eigen@one/d").unwrap();
         let direct = options.direct.as_ref().unwrap();
         assert_eq!(passwords(direct), [Some(&b"eigen"[..])]);

@@ -1,4 +1,4 @@
-//! Connections of one kind that are kept for whoever asks next.
+//! Connection pools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,44 +7,48 @@ use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Pool, RecycleError, RecycleResult};
 use filrouge_types::{ErrorCode, Failure};
 
-use crate::connect::{Connector, Linked};
+use crate::connect::{Connection, Connector};
 use crate::session::Sql;
 
-/// Makes connections for a pool.
-pub(crate) struct Lines {
+/// Opens connections for a pool.
+pub(crate) struct PooledConnector {
     pub(crate) connector: Arc<Connector>,
-    /// What is planned on each of them.
+    /// The statements prepared on each connection.
     pub(crate) statements: &'static [&'static Sql],
-    /// How long each answer is waited for; `None`: as whoever asks says.
-    pub(crate) patience: Option<Duration>,
+    /// The timeout of each answer; `None` if the caller sets it.
+    pub(crate) answer_timeout: Option<Duration>,
 }
 
-impl Manager for Lines {
-    type Type = Linked;
+impl Manager for PooledConnector {
+    type Type = Connection;
     type Error = Failure;
 
-    async fn create(&self) -> Result<Linked, Failure> {
-        let mut linked = self.connector.connect(self.statements).await?;
-        if let Some(patience) = self.patience {
-            linked.session.bound(patience);
+    async fn create(&self) -> Result<Connection, Failure> {
+        let mut connection = self.connector.connect(self.statements).await?;
+        if let Some(timeout) = self.answer_timeout {
+            connection.session.set_answer_timeout(timeout);
         }
-        Ok(linked)
+        Ok(connection)
     }
 
-    async fn recycle(&self, linked: &mut Linked, _: &Metrics) -> RecycleResult<Failure> {
-        match linked.session.client().is_closed() {
+    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Failure> {
+        match connection.session.client().is_closed() {
             true => Err(RecycleError::message("closed")),
             false => Ok(()),
         }
     }
 }
 
-impl Lines {
-    /// A pool of at most so many, of which one is waited for so long.
-    pub(crate) fn pool(self, most: usize, patience: Duration) -> Result<Pool<Self>, Failure> {
+impl PooledConnector {
+    /// A pool of at most `max_size` connections; a caller waits at most `wait_timeout` for one.
+    pub(crate) fn pool(
+        self,
+        max_size: usize,
+        wait_timeout: Duration,
+    ) -> Result<Pool<Self>, Failure> {
         let pool = Pool::builder(self)
-            .max_size(most)
-            .wait_timeout(Some(patience))
+            .max_size(max_size)
+            .wait_timeout(Some(wait_timeout))
             .runtime(Runtime::Tokio1)
             .build();
         pool.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))

@@ -1,13 +1,13 @@
-//! Connections that read: each question sees one snapshot.
+//! The connections for reads: each query sees one snapshot.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{Object, Pool, PoolError};
 use filrouge_store::Keyring;
-use filrouge_store::ledger::Inspect;
-use filrouge_store::read::Sight;
-use filrouge_store::record::Check;
+use filrouge_store::ledger::SnapshotQuery;
+use filrouge_store::read::VerifiedSnapshot;
+use filrouge_store::record::MacCheck;
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
@@ -17,122 +17,131 @@ use tokio_postgres::Row;
 use crate::connect::Connector;
 use crate::error::unavailable;
 use crate::guard::Guard;
-use crate::pool::Lines;
-use crate::rows::{Asked, BY_NAME, Rows, Seen, column, read_log};
+use crate::pool::PooledConnector;
+use crate::rows::{BY_NAME, ReadAhead, Rows, SessionLookup, column, read_log};
 use crate::session::{Driver, Session, Sql, within};
 
-/// What a snapshot is begun with: whether a standby answers, and the newest commit.
-static SIGHT: Sql = Sql::new(
+/// The first query of a snapshot: whether the server is a standby, and the newest commit.
+static SNAPSHOT_START: Sql = Sql::new(
     "SELECT pg_is_in_recovery(), l.commit_no, l.data FROM (SELECT) one LEFT JOIN LATERAL
          (SELECT commit_no, data FROM filrouge.commit_log ORDER BY commit_no DESC LIMIT 1) l ON true",
     &[],
 );
 
-type Reader = Object<Lines>;
+type Reader = Object<PooledConnector>;
 
-/// A pool of connections that read.
+/// A pool of connections for reads.
 pub(crate) struct Readers {
-    pool: Pool<Lines>,
-    /// One for each question that is being put, until its transaction has ended.
-    at_work: Arc<Semaphore>,
-    most: u32,
+    pool: Pool<PooledConnector>,
+    /// A permit for each running query, held until its transaction has ended.
+    active_queries: Arc<Semaphore>,
+    max_queries: u32,
     guard: Arc<Guard>,
     keyring: Arc<Keyring>,
-    check: Check,
-    /// How long the beginning and the end of a transaction may take.
-    patience: Duration,
+    check: MacCheck,
+    /// The time limit for beginning and for ending a transaction.
+    transaction_timeout: Duration,
 }
 
-/// How long closing waits for questions that are being put.
-const LAST: Duration = Duration::from_secs(5);
+/// How long closing waits for running queries.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a question is begun anew over another connection: one that was lost is not the questioner's fault.
+/// How many times a query is started, each time over another connection: the pool may hand out a lost one.
 const TRIES: usize = 3;
 
 impl Readers {
     pub(crate) fn new(
         connector: Arc<Connector>,
-        most: u32,
+        max_queries: u32,
         guard: Arc<Guard>,
         keyring: Arc<Keyring>,
-        check: Check,
-        patience: Duration,
+        check: MacCheck,
+        transaction_timeout: Duration,
     ) -> Result<Self, Failure> {
-        let most = most.max(1);
-        static PLANNED: [&Sql; 2] = [&SIGHT, &BY_NAME];
-        let lines = Lines {
+        let max_queries = max_queries.max(1);
+        static PLANNED: [&Sql; 2] = [&SNAPSHOT_START, &BY_NAME];
+        let connector = PooledConnector {
             connector,
             statements: &PLANNED,
-            patience: None,
+            answer_timeout: None,
         };
-        let pool = lines.pool(most as usize, patience)?;
+        let pool = connector.pool(max_queries as usize, transaction_timeout)?;
         Ok(Self {
             pool,
-            at_work: Arc::new(Semaphore::new(most as usize)),
-            most,
+            active_queries: Arc::new(Semaphore::new(max_queries as usize)),
+            max_queries,
             guard,
             keyring,
             check,
-            patience,
+            transaction_timeout,
         })
     }
 
-    /// Takes no more questions, and waits a while for those under way: they need the runtime that the caller may end.
+    /// Accepts no more queries, and waits up to [`CLOSE_TIMEOUT`] for the running ones: they need the runtime, which the
+    /// caller may shut down.
     pub(crate) async fn close(&self) {
         self.pool.close();
-        let ended = tokio::time::timeout(LAST, self.at_work.acquire_many(self.most));
+        let ended = tokio::time::timeout(
+            CLOSE_TIMEOUT,
+            self.active_queries.acquire_many(self.max_queries),
+        );
         if !matches!(ended.await, Ok(Ok(_))) {
             tracing::warn!("the store is closed while it is still being read");
         }
     }
 
-    /// Puts a question to one snapshot; `about` a session, that one is read as the snapshot is taken. Who stops waiting for
-    /// the answer stops nothing else: the question runs to its end, and its connection is used again only once its
-    /// transaction has ended.
+    /// Runs a query in one snapshot; if `lookup` names a session, reads it together with the snapshot. If the caller
+    /// stops waiting, the query still runs to its end, and its connection is reused only after its transaction has
+    /// ended.
     pub(crate) async fn inspect(
         self: &Arc<Self>,
-        about: Option<Asked>,
-        question: Inspect,
+        lookup: Option<SessionLookup>,
+        query: SnapshotQuery,
     ) -> Result<(), Failure> {
-        // Apart, so that a connection that is being made is there for the next one when this caller has gone: those who
-        // wait for less than that takes would have a connection begun for each of them, and none ever ready.
+        // In a task, so that a connection under construction reaches the pool even if this caller is gone: otherwise
+        // each caller that waits for less than the connection takes would start a new one, and none would ever be
+        // ready.
         let pool = self.pool.clone();
-        let got = tokio::spawn(async move { pool.get().await }).await;
-        let got = got.map_err(|_| Failure::new(ErrorCode::Internal, "connecting failed"))?;
-        let reader = got.map_err(no_reader)?;
-        let at_work = self.at_work.clone().acquire_owned().await;
-        let at_work = at_work.map_err(|_| no_reader(PoolError::Closed))?;
+        let reader = tokio::spawn(async move { pool.get().await }).await;
+        let reader = reader.map_err(|_| Failure::new(ErrorCode::Internal, "connecting failed"))?;
+        let reader = reader.map_err(no_reader)?;
+        let permit = self.active_queries.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| no_reader(PoolError::Closed))?;
         let (answered, answer) = oneshot::channel();
         let (readers, handle) = (self.clone(), Handle::current());
         tokio::task::spawn_blocking(move || {
             let driver = Driver::Handle(handle);
             let mut lent = Lent(Some(reader));
-            let put = readers.put(&mut lent, &driver, about, question);
-            // The answer need not wait for the end of the transaction; without a questioner there is nobody to tell.
-            let _ = answered.send(put);
-            lent.give_back(&driver, readers.patience);
-            drop(at_work);
+            let result = readers.run_query(&mut lent, &driver, lookup, query);
+            // The answer need not wait for the end of the transaction. Sending fails only if the caller is gone.
+            let _ = answered.send(result);
+            lent.give_back(&driver, readers.transaction_timeout);
+            drop(permit);
         });
-        let put = answer.await;
-        put.map_err(|_| Failure::new(ErrorCode::Internal, "a read failed within the program"))?
+        let result = answer.await;
+        result.map_err(|_| Failure::new(ErrorCode::Internal, "a read panicked"))?
     }
 
-    fn put(
+    fn run_query(
         &self,
         lent: &mut Lent,
         driver: &Driver,
-        about: Option<Asked>,
-        question: Inspect,
+        lookup: Option<SessionLookup>,
+        query: SnapshotQuery,
     ) -> Result<(), Failure> {
         let (mut tried, begun) = (1, Instant::now());
-        let (known, found, session) = loop {
-            let known = self.guard.newest();
-            match lent.begin(driver, self.patience, about.as_ref()) {
-                // A row that is malformed is found by the comparison, which names it.
-                Ok((found, session)) => {
-                    break (known, found.and_then(|row| read_log(&row, 1).ok()), session);
+        let (verified, newest, session) = loop {
+            let verified = self.guard.newest();
+            match lent.begin(driver, self.transaction_timeout, lookup.as_ref()) {
+                // A malformed row counts as missing: `compare_newest` then reports removed commits.
+                Ok((newest, session)) => {
+                    break (
+                        verified,
+                        newest.and_then(|row| read_log(&row, 1).ok()),
+                        session,
+                    );
                 }
-                Err(failure) if tried == TRIES || begun.elapsed() >= self.patience => {
+                Err(failure) if tried == TRIES || begun.elapsed() >= self.transaction_timeout => {
                     return Err(failure);
                 }
                 Err(_) => tried += 1,
@@ -141,14 +150,15 @@ impl Readers {
             let reader = driver.wait(self.pool.get());
             lent.0 = Some(reader.map_err(no_reader)?);
         };
-        self.guard.is_behind(known.as_ref(), found.as_ref());
+        self.guard
+            .compare_newest(verified.as_ref(), newest.as_ref());
         let suspects = self.guard.suspects();
-        let named = about.map(|about| (about, session));
-        question(&Sight {
+        let looked_up = lookup.map(|lookup| (lookup, session));
+        query(&VerifiedSnapshot {
             view: &Rows {
                 session: lent.session()?,
                 driver,
-                seen: Seen::in_snapshot(named),
+                read_ahead: ReadAhead::in_snapshot(looked_up),
             },
             keyring: &self.keyring,
             check: self.check,
@@ -158,8 +168,8 @@ impl Readers {
     }
 }
 
-/// A connection that goes back to the pool only by [`Lent::give_back`]: whatever else happens to it, its transaction
-/// may still be open, and it is closed.
+/// A borrowed connection. Only [`Lent::give_back`] returns it to the pool; otherwise its transaction may still be open,
+/// so it is closed.
 struct Lent(Option<Reader>);
 
 impl Lent {
@@ -170,41 +180,42 @@ impl Lent {
             .ok_or_else(|| unavailable("not connected"))
     }
 
-    /// Takes a snapshot; gives the newest commit in it, and the session that is asked for.
+    /// Begins a snapshot; returns its newest commit, and the requested session.
     fn begin(
         &self,
         driver: &Driver,
-        patience: Duration,
-        about: Option<&Asked>,
+        transaction_timeout: Duration,
+        lookup: Option<&SessionLookup>,
     ) -> Result<(Option<Row>, Option<Row>), Failure> {
         let session = self.session()?;
         let local = self.0.as_ref().map_or("", |r| r.local.as_str());
         let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{local}");
         let begun = async {
-            let named = async {
-                match about {
-                    Some(about) => about.ask(session).await,
+            let looked_up = async {
+                match lookup {
+                    Some(lookup) => lookup.query(session).await,
                     None => Ok(None),
                 }
             };
-            let sight = session.query(&SIGHT, &[]);
-            let ((), found, named) = try_join!(biased; session.run(&begin), sight, named)?;
-            Ok::<_, tokio_postgres::Error>((found.into_iter().next(), named))
+            let snapshot = session.query(&SNAPSHOT_START, &[]);
+            let ((), newest, session_row) =
+                try_join!(biased; session.run(&begin), snapshot, looked_up)?;
+            Ok::<_, tokio_postgres::Error>((newest.into_iter().next(), session_row))
         };
-        let (found, named) = driver.wait(within(patience, begun))?;
-        // A pooler may have gone over to a server that follows another one, and lacks its newest commits.
-        if let Some(row) = &found
+        let (newest, session_row) = driver.wait(within(transaction_timeout, begun))?;
+        // A pooler may have switched to a standby, which lacks the newest commits of its primary.
+        if let Some(row) = &newest
             && column(row, 0)?
         {
             return Err(unavailable("PostgreSQL: a standby answers"));
         }
-        Ok((found, named))
+        Ok((newest, session_row))
     }
 
-    fn give_back(mut self, driver: &Driver, patience: Duration) {
+    fn give_back(mut self, driver: &Driver, transaction_timeout: Duration) {
         let ended = self
             .session()
-            .and_then(|session| driver.wait(within(patience, session.run("ROLLBACK"))));
+            .and_then(|session| driver.wait(within(transaction_timeout, session.run("ROLLBACK"))));
         if ended.is_ok() {
             drop(self.0.take());
         }

@@ -1,10 +1,10 @@
-//! Views over one connection inside a transaction that the caller holds.
+//! Views over one connection, inside a transaction that the caller controls.
 
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, SessionPk, Stored, TurnRow, View, event_key, item_key, request_key,
+    RECORDS_BYTES, SessionPk, StoredSession, TurnRow, View, event_key, item_key, request_key,
 };
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
@@ -21,8 +21,8 @@ mod event;
 mod key;
 mod log;
 mod note;
+mod read_ahead;
 mod record;
-mod seen;
 mod session;
 mod structure;
 mod turn;
@@ -31,25 +31,25 @@ pub(crate) use checkpoint::read_checkpoint;
 pub(crate) use draft::read_draft;
 pub(crate) use event::read_event;
 pub(crate) use log::{NEWEST_LOG, read_log};
+pub(crate) use read_ahead::ReadAhead;
 pub(crate) use record::read_record;
-pub(crate) use seen::Seen;
-pub(crate) use session::{Asked, BY_NAME, read_stored};
+pub(crate) use session::{BY_NAME, SessionLookup, read_stored};
 pub(crate) use turn::{open_since, read_turn};
 
 /// Rows through one connection.
 pub(crate) struct Rows<'c> {
     pub(crate) session: &'c Session,
     pub(crate) driver: &'c Driver,
-    /// What was read already; empty but for a sight, in which nothing changes.
-    pub(crate) seen: Seen,
+    /// Rows that were read before they are needed; empty except in a snapshot, in which nothing changes.
+    pub(crate) read_ahead: ReadAhead,
 }
 
 pub(crate) fn int(n: u64) -> i64 {
-    // All stored numbers are below 2^63 (docs/format.md); a larger one finds nothing.
+    // All stored numbers are below 2^63 (docs/format.md); a larger one matches no row.
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// A column as filrouge writes it.
+/// A column, decoded as the type that filrouge writes.
 pub(crate) fn column<T: FromSqlOwned>(row: &Row, index: usize) -> Result<T, Failure> {
     row.try_get(index).map_err(|e| failure(&e))
 }
@@ -59,7 +59,7 @@ pub(crate) fn uint(row: &Row, index: usize) -> Result<u64, Failure> {
     u64::try_from(n).map_err(|_| malformed("number"))
 }
 
-/// A column of bytes, without copying them.
+/// A column of bytes, without a copy.
 pub(crate) fn bytes(row: &Row, index: usize) -> Result<&[u8], Failure> {
     row.try_get(index).map_err(|e| failure(&e))
 }
@@ -70,8 +70,8 @@ impl Rows<'_> {
         sql: &'static Sql,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Failure> {
-        let asked = self.session.query(sql, params);
-        self.driver.wait(self.session.answered(asked))
+        let query = self.session.query(sql, params);
+        self.driver.wait(self.session.answered(query))
     }
 
     pub(crate) fn one(
@@ -82,7 +82,7 @@ impl Rows<'_> {
         Ok(self.many(sql, params)?.into_iter().next())
     }
 
-    /// A number that is there or counts as 0.
+    /// A number; 0 if there is no row.
     fn number(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<u64, Failure> {
         let row = self.one(sql, params)?;
         row.map_or(Ok(0), |row| uint(&row, 0))
@@ -95,17 +95,17 @@ impl View for Rows<'_> {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<Stored>, Failure> {
-        let asked = Asked::by(tenant, id, scope);
-        match self.seen.session(&asked) {
-            Some(seen) => seen,
-            None => session::by_name(self, &asked),
+    ) -> Result<Option<StoredSession>, Failure> {
+        let lookup = SessionLookup::by(tenant, id, scope);
+        match self.read_ahead.session(&lookup) {
+            Some(read) => read,
+            None => session::by_name(self, &lookup),
         }
     }
 
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure> {
-        match self.seen.session_by_pk(pk) {
-            Some(seen) => seen.map(Some),
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
+        match self.read_ahead.session_by_pk(pk) {
+            Some(read) => read.map(Some),
             None => session::by_pk(self, pk),
         }
     }
@@ -116,7 +116,7 @@ impl View for Rows<'_> {
         filter: &SessionFilter,
         before: Option<SessionPk>,
         limit: usize,
-    ) -> Result<Vec<Stored>, Failure> {
+    ) -> Result<Vec<StoredSession>, Failure> {
         session::list(self, scope, filter, before, limit)
     }
 
@@ -160,8 +160,8 @@ impl View for Rows<'_> {
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
-        match self.seen.newest_seq(pk) {
-            Some(seen) => seen,
+        match self.read_ahead.newest_seq(pk) {
+            Some(seq) => seq,
             None => record::newest_seq(self, pk),
         }
     }
@@ -204,7 +204,10 @@ impl View for Rows<'_> {
         newest.map(|row| read_log(&row, 0)).transpose()
     }
 
-    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure> {
+    fn each_session(
+        &self,
+        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+    ) -> Result<(), Failure> {
         session::each(self, see)
     }
 
@@ -232,7 +235,7 @@ impl View for Rows<'_> {
         limit: usize,
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
         let events = event::at(self, from, to, after, limit)?;
-        self.seen.sessions_of(self, &events)?;
+        self.read_ahead.sessions_of(self, &events)?;
         Ok(events)
     }
 
@@ -289,7 +292,7 @@ impl View for Rows<'_> {
     }
 }
 
-/// Bytes of rows that are read at once before a page ends.
+/// The number of bytes of rows after which a page ends.
 const PAGE_BYTES: usize = RECORDS_BYTES;
 
 fn is_open(turn: &TurnRow) -> bool {

@@ -1,4 +1,4 @@
-//! What is known of a store's schema, and bringing it up to date, apart from any ledger.
+//! Reads a store's schema and brings it up to date, without opening a ledger.
 
 use filrouge_store::schema::Schema;
 use filrouge_types::{ErrorCode, Failure};
@@ -9,15 +9,15 @@ use crate::migrate::{self, MIGRATIONS};
 use crate::options::Options;
 use crate::session::Driver;
 
-/// The schema of the store, which is left as it is.
+/// The schema of the store; changes nothing.
 ///
 /// # Errors
 /// `invalid` for another program's schema or a newer one; `store_unavailable`.
 pub fn schema(options: &Options) -> Result<Schema, Failure> {
-    apart(options, |driver, client| driver.wait(found(client)))
+    with_client(options, |driver, client| driver.wait(read_schema(client)))
 }
 
-/// Brings the schema up to date, making an empty store where there is none. Gives the schema that was there.
+/// Brings the schema up to date, and creates an empty store if there is none. Returns the previous schema.
 ///
 /// # Errors
 /// `invalid` for another program's schema or a newer one; `key_missing` when the store is written with other keys;
@@ -26,61 +26,56 @@ pub fn migrate_up(options: &Options) -> Result<Schema, Failure> {
     let mut options = options.clone();
     options.make = true;
     let up = |driver: &Driver, client: &Client| {
-        let before = driver.wait(found(client))?;
+        let before = driver.wait(read_schema(client))?;
         if before.version > 0 {
             driver.wait(migrate::refuse_unfinished(client))?;
         }
         driver.wait(migrate::migrate(client, &options))?;
         Ok(before)
     };
-    apart(&options, up)
+    with_client(&options, up)
 }
 
-/// Whether a store is there that belongs to a keyring. One that was made by running the statements of its migrations
-/// belongs to none until somebody opens it, or brings it up to date.
+/// Whether there is a store that belongs to a keyring. A store created by running the migrations' statements belongs to
+/// none until a filrouge opens it or brings it up to date.
 ///
 /// # Errors
 /// As for [`schema`].
 pub fn has_keys(options: &Options) -> Result<bool, Failure> {
-    apart(options, |driver, client| {
+    with_client(options, |driver, client| {
         driver.wait(migrate::has_keys(client))
     })
 }
 
-/// The name of the store that is there, whichever URL leads to it.
+/// The store's name, the same for every URL that leads to it; `None` if there is no store.
 ///
 /// # Errors
 /// As for [`schema`].
 pub fn store_id(options: &Options) -> Result<Option<String>, Failure> {
-    apart(options, |driver, client| {
+    with_client(options, |driver, client| {
         driver.wait(migrate::store_id(client))
     })
 }
 
-async fn found(client: &Client) -> Result<Schema, Failure> {
+async fn read_schema(client: &Client) -> Result<Schema, Failure> {
     let version = migrate::version(client).await?;
     Ok(Schema::of(version as u64, MIGRATIONS))
 }
 
-/// Works over a connection of its own on a thread of its own: whoever asks may be within a runtime.
-fn apart<T: Send>(
+/// Runs `work` over a new connection on a new thread, because the caller may be inside a runtime.
+pub(crate) fn with_client<T: Send>(
     options: &Options,
     work: impl FnOnce(&Driver, &Client) -> Result<T, Failure> + Send,
 ) -> Result<T, Failure> {
     let done = std::thread::scope(|scope| {
         let work = scope.spawn(|| {
-            let driver = Driver::own()?;
+            let driver = Driver::on_current_thread()?;
             let connector = Connector::new(options.server.clone(), options.lock_timeout);
-            let linked = driver.wait(connector.connect(&[]))?;
-            work(&driver, linked.session.client())
+            let connection = driver.wait(connector.connect(&[]))?;
+            work(&driver, connection.session.client())
         });
         work.join()
     });
-    let failed = |_| {
-        Failure::new(
-            ErrorCode::Internal,
-            "a look at the schema failed within the program",
-        )
-    };
+    let failed = |_| Failure::new(ErrorCode::Internal, "reading the schema panicked");
     done.map_err(failed)?
 }

@@ -1,4 +1,4 @@
-//! One connection, and the statements that are asked over it.
+//! One connection, and the statements sent over it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::error::{failure, unavailable};
 /// A value bound to a statement.
 pub(crate) type Param<'a> = &'a (dyn ToSql + Sync);
 
-/// A statement with the types of its parameters: behind a pooler it is sent whole every time.
+/// A statement with the types of its parameters: behind a pooler its full text is sent every time.
 pub(crate) struct Sql {
     pub(crate) text: &'static str,
     pub(crate) types: &'static [Type],
@@ -27,79 +27,80 @@ impl Sql {
     }
 }
 
-/// A connection to the server, or to a pooler before it.
+/// A connection to the server, or to a pooler in front of it.
 pub(crate) struct Session {
     client: Client,
-    /// The statements that the server knows by now; `None` behind a pooler, where the next transaction may be another
-    /// server's.
+    /// The statements prepared on the server; `None` behind a pooler, where the next transaction may run on another
+    /// server connection.
     prepared: Option<Mutex<HashMap<&'static str, Statement>>>,
-    asked: Arc<AtomicU64>,
-    /// Whether a statement has failed since a transaction began.
+    /// The number of statements sent, over all connections of the connector.
+    statements_sent: Arc<AtomicU64>,
+    /// Whether a statement has failed since the transaction began.
     failed: AtomicBool,
-    /// How long an answer is waited for; `None` for questions of callers, some of which look at the whole store.
-    patience: Option<Duration>,
+    /// The time limit for an answer; `None` for callers' queries, some of which scan the entire store.
+    answer_timeout: Option<Duration>,
 }
 
 impl Session {
-    pub(crate) const fn new(client: Client, asked: Arc<AtomicU64>) -> Self {
+    pub(crate) const fn new(client: Client, statements_sent: Arc<AtomicU64>) -> Self {
         Self {
             client,
             prepared: None,
-            asked,
+            statements_sent,
             failed: AtomicBool::new(false),
-            patience: None,
+            answer_timeout: None,
         }
     }
 
-    /// Waits for every answer for a bounded time from now on.
-    pub(crate) const fn bound(&mut self, patience: Duration) {
-        self.patience = Some(patience);
+    /// From now on, waits at most `timeout` for every answer.
+    pub(crate) const fn set_answer_timeout(&mut self, timeout: Duration) {
+        self.answer_timeout = Some(timeout);
     }
 
-    /// Waits for an answer as long as this connection does. After one that has not come, the connection is of no more use.
+    /// Waits for an answer, up to this connection's time limit. After a timeout, the connection is unusable.
     pub(crate) async fn answered<T>(
         &self,
-        asked: impl Future<Output = Result<T, Error>>,
+        query: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Failure> {
-        let answer = match self.patience {
-            Some(patience) => within(patience, asked).await,
-            None => asked.await.map_err(|e| failure(&e)),
+        let answer = match self.answer_timeout {
+            Some(timeout) => within(timeout, query).await,
+            None => query.await.map_err(|e| failure(&e)),
         };
         self.failed.fetch_or(answer.is_err(), Ordering::Relaxed);
         answer
     }
 
-    /// Whether a statement has failed since [`Self::begins`].
+    /// Whether a statement has failed since [`Self::note_begin`].
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// A transaction begins.
-    pub(crate) fn begins(&self) {
+    /// Marks the beginning of a transaction.
+    pub(crate) fn note_begin(&self) {
         self.failed.store(false, Ordering::Relaxed);
     }
 
-    /// Lets the server plan `statements` now, and every other one when it is first asked. Not behind a pooler.
+    /// Prepares `statements` now, and every other one on first use. Not for use behind a pooler.
     pub(crate) async fn prepare(&mut self, statements: &[&'static Sql]) -> Result<(), Error> {
-        let mut known = HashMap::with_capacity(statements.len());
+        let mut prepared = HashMap::with_capacity(statements.len());
         for sql in statements {
             let statement = self.client.prepare_typed(sql.text, sql.types).await?;
-            known.insert(sql.text, statement);
+            prepared.insert(sql.text, statement);
         }
-        self.prepared = Some(Mutex::new(known));
+        self.prepared = Some(Mutex::new(prepared));
         Ok(())
     }
 
-    /// The statement as the server knows it; `None` behind a pooler.
-    async fn known(&self, sql: &'static Sql) -> Result<Option<Statement>, Error> {
+    /// The prepared statement; `None` behind a pooler.
+    async fn prepared_statement(&self, sql: &'static Sql) -> Result<Option<Statement>, Error> {
         let Some(prepared) = &self.prepared else {
             return Ok(None);
         };
-        // Statements are put whole.
+        // Entries are inserted complete, so a poisoned lock still holds a valid map.
         let lock = || prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lock().get(sql.text).cloned();
-        if known.is_some() {
-            return Ok(known);
+        let statement = lock().get(sql.text).cloned();
+        if statement.is_some() {
+            return Ok(statement);
         }
         let statement = self.client.prepare_typed(sql.text, sql.types).await?;
         lock().insert(sql.text, statement.clone());
@@ -110,21 +111,21 @@ impl Session {
         &self.client
     }
 
-    /// Puts a statement. One that the server knows, or is behind a pooler, is sent when the answer is first polled for,
-    /// so that several go out together and in their order.
+    /// Runs a statement. If it is prepared, or behind a pooler, it is sent at the first poll, so that several can be
+    /// sent together and in order.
     pub(crate) async fn query(
         &self,
         sql: &'static Sql,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Error> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        match self.known(sql).await? {
+        self.statements_sent.fetch_add(1, Ordering::Relaxed);
+        match self.prepared_statement(sql).await? {
             Some(statement) => self.client.query(&statement, params).await,
             None => self.query_text(sql.text, sql.types, params).await,
         }
     }
 
-    /// Puts a statement whose text is made for the occasion.
+    /// Runs a statement whose text is built at run time.
     pub(crate) async fn query_text(
         &self,
         text: &str,
@@ -137,33 +138,33 @@ impl Session {
 
     /// Runs statements without parameters.
     pub(crate) async fn run(&self, text: &str) -> Result<(), Error> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.statements_sent.fetch_add(1, Ordering::Relaxed);
         self.client.batch_execute(text).await
     }
 }
 
-/// Waits for an answer for a bounded time.
+/// Waits at most `timeout` for an answer.
 pub(crate) async fn within<T>(
-    patience: Duration,
-    asked: impl Future<Output = Result<T, Error>>,
+    timeout: Duration,
+    query: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Failure> {
-    let answer = tokio::time::timeout(patience, asked).await;
+    let answer = tokio::time::timeout(timeout, query).await;
     answer
         .map_err(|_| unavailable("PostgreSQL does not answer"))?
         .map_err(|e| failure(&e))
 }
 
-/// What drives a connection while its answer is waited for.
+/// The runtime that drives a connection while a thread waits for its answer.
 pub(crate) enum Driver {
-    /// The runtime that the connection lives on, from a thread that may block.
+    /// The runtime that the connection runs on, used from a thread that may block.
     Handle(Handle),
-    /// A runtime of this thread's own, which runs only meanwhile.
+    /// A runtime on the current thread, which runs only during the wait.
     Runtime(Runtime),
 }
 
 impl Driver {
-    /// A runtime of this thread's own: what is asked is answered without another thread being woken.
-    pub(crate) fn own() -> Result<Self, Failure> {
+    /// A runtime on the current thread: an answer arrives without waking another thread.
+    pub(crate) fn on_current_thread() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();

@@ -1,6 +1,6 @@
-//! A group of writes before it is sent: what the rules will read is fetched together, what they put is kept until all
-//! of it goes out together. Whatever was not foreseen is asked of the database, which is first told what was put, so
-//! that every answer holds.
+//! A group of writes before it is sent. The rows that the rules read are fetched in advance, and the rows that they write
+//! are buffered until the end. A read that was not foreseen goes to the database, after the buffered rows were sent, so that its
+//! answer includes them.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow, SessionPk,
-    Stored, TurnRow, View, event_key, item_key, request_key,
+    StoredSession, TurnRow, View, event_key, item_key, request_key,
 };
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
@@ -18,21 +18,21 @@ use tokio_postgres::types::Type;
 use crate::rows::Rows;
 use crate::session::Sql;
 
-mod known;
+mod cache;
 mod pending;
 mod put;
 mod wanted;
 
-use known::Known;
+use cache::Cache;
 pub(crate) use pending::Pending;
 pub(crate) use wanted::{Fetched, LOCK, Wanted};
 
 /// The rows of one transaction of the writer.
 pub(crate) struct Stage<'c> {
     rows: Rows<'c>,
-    known: Known,
+    cache: Cache,
     pending: RefCell<Pending>,
-    /// How often something was put.
+    /// The number of write operations so far.
     puts: u64,
 }
 
@@ -40,7 +40,7 @@ impl<'c> Stage<'c> {
     pub(crate) fn new(rows: Rows<'c>, fetched: Fetched) -> Self {
         Self {
             rows,
-            known: Known::new(fetched),
+            cache: Cache::new(fetched),
             pending: RefCell::default(),
             puts: 0,
         }
@@ -55,13 +55,13 @@ impl<'c> Stage<'c> {
         self.rows.session.failed()
     }
 
-    /// What was put and has not been sent.
+    /// The buffered rows.
     pub(crate) fn into_pending(self) -> Pending {
         self.pending.into_inner()
     }
 
-    /// The database as it is with everything that was put.
-    fn sent(&self) -> Result<&Rows<'c>, Failure> {
+    /// The database, after all buffered rows were sent.
+    fn flushed(&self) -> Result<&Rows<'c>, Failure> {
         let mut pending = self.pending.borrow_mut();
         if !pending.is_empty() {
             let session = self.rows.session;
@@ -79,17 +79,17 @@ impl View for Stage<'_> {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<Stored>, Failure> {
-        match self.known.session(tenant, id) {
+    ) -> Result<Option<StoredSession>, Failure> {
+        match self.cache.session(tenant, id) {
             Some(found) => Ok(found
                 .filter(|stored| scope.is_none_or(|scope| scope.sees(&stored.row)))
                 .cloned()),
-            None => self.sent()?.session(tenant, id, scope),
+            None => self.flushed()?.session(tenant, id, scope),
         }
     }
 
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure> {
-        self.sent()?.session_by_pk(pk)
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
+        self.flushed()?.session_by_pk(pk)
     }
 
     fn sessions(
@@ -98,19 +98,19 @@ impl View for Stage<'_> {
         filter: &SessionFilter,
         before: Option<SessionPk>,
         limit: usize,
-    ) -> Result<Vec<Stored>, Failure> {
-        self.sent()?.sessions(scope, filter, before, limit)
+    ) -> Result<Vec<StoredSession>, Failure> {
+        self.flushed()?.sessions(scope, filter, before, limit)
     }
 
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
-        match self.known.turn(pk, id) {
+        match self.cache.turn(pk, id) {
             Some(found) => Ok(found.cloned()),
-            None => self.sent()?.turn(pk, id),
+            None => self.flushed()?.turn(pk, id),
         }
     }
 
     fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
-        self.sent()?.session_of_turn(id)
+        self.flushed()?.session_of_turn(id)
     }
 
     fn turns(
@@ -121,8 +121,8 @@ impl View for Stage<'_> {
         descending: bool,
         limit: usize,
     ) -> Result<Vec<TurnRow>, Failure> {
-        if let Some(newest) = self.known.newest_turn(pk) {
-            // Nothing lies behind the newest turn, as who asks for a newer version of it nearly always finds.
+        if let Some(newest) = self.cache.newest_turn(pk) {
+            // No turn follows the newest one. Queries for a newer version usually end here, without a statement.
             if newest.is_none_or(|turn| turn.place() < from) {
                 return Ok(Vec::new());
             }
@@ -130,11 +130,11 @@ impl View for Stage<'_> {
                 return Ok(vec![turn.clone()]);
             }
         }
-        self.sent()?.turns(pk, from, to, descending, limit)
+        self.flushed()?.turns(pk, from, to, descending, limit)
     }
 
     fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
-        self.sent()?.turn_rows(pk)
+        self.flushed()?.turn_rows(pk)
     }
 
     fn silent_turns(
@@ -142,39 +142,39 @@ impl View for Stage<'_> {
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
-        self.sent()?.silent_turns(before, limit)
+        self.flushed()?.silent_turns(before, limit)
     }
 
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
-        match self.known.records(pk, seq, limit) {
+        match self.cache.records(pk, seq, limit) {
             Some(found) => Ok(found),
-            None => self.sent()?.records(pk, seq, limit),
+            None => self.flushed()?.records(pk, seq, limit),
         }
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
-        match self.known.newest_seq(pk) {
+        match self.cache.newest_seq(pk) {
             Some(seq) => Ok(seq),
-            None => self.sent()?.newest_seq(pk),
+            None => self.flushed()?.newest_seq(pk),
         }
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
-        match self.known.key(pk, item_key(id)) {
+        match self.cache.key(pk, item_key(id)) {
             Some(seq) => Ok(seq),
-            None => self.sent()?.item_seq(pk, id),
+            None => self.flushed()?.item_seq(pk, id),
         }
     }
 
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
-        match self.known.key(pk, request_key(id)) {
+        match self.cache.key(pk, request_key(id)) {
             Some(seq) => Ok(seq),
-            None => self.sent()?.request_seq(pk, id),
+            None => self.flushed()?.request_seq(pk, id),
         }
     }
 
     fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
-        self.sent()?.item_keys(pk)
+        self.flushed()?.item_keys(pk)
     }
 
     fn key_rows(
@@ -183,45 +183,48 @@ impl View for Stage<'_> {
         after: Option<[u8; 16]>,
         limit: usize,
     ) -> Result<Vec<KeyRow>, Failure> {
-        self.sent()?.key_rows(pk, after, limit)
+        self.flushed()?.key_rows(pk, after, limit)
     }
 
     fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
-        self.sent()?.agents(pk)
+        self.flushed()?.agents(pk)
     }
 
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
-        self.sent()?.log(after, limit)
+        self.flushed()?.log(after, limit)
     }
 
     fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
-        // The one of this transaction is put last.
-        Ok(self.known.newest_log().cloned())
+        // The log row of this transaction is written last, so the fetched one is still the newest.
+        Ok(self.cache.newest_log().cloned())
     }
 
-    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure> {
-        self.sent()?.each_session(see)
+    fn each_session(
+        &self,
+        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+    ) -> Result<(), Failure> {
+        self.flushed()?.each_session(see)
     }
 
     fn structure(&self) -> Result<Vec<String>, Failure> {
-        self.sent()?.structure()
+        self.flushed()?.structure()
     }
 
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
-        match self.known.beside().event(pk, event_key(key)) {
+        match self.cache.side_rows().event(pk, event_key(key)) {
             Some(found) => Ok(found.cloned()),
-            None => self.sent()?.event(pk, key),
+            None => self.flushed()?.event(pk, key),
         }
     }
 
     fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
-        self.sent()?.events(pk, after, limit)
+        self.flushed()?.events(pk, after, limit)
     }
 
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
-        match self.known.beside().newest_event(pk) {
+        match self.cache.side_rows().newest_event(pk) {
             Some(number) => Ok(number),
-            None => self.sent()?.newest_event(pk),
+            None => self.flushed()?.newest_event(pk),
         }
     }
 
@@ -232,40 +235,40 @@ impl View for Stage<'_> {
         after: Option<EventPlace>,
         limit: usize,
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
-        self.sent()?.events_at(from, to, after, limit)
+        self.flushed()?.events_at(from, to, after, limit)
     }
 
     fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
-        match self.known.beside().checkpoint(pk, seq) {
+        match self.cache.side_rows().checkpoint(pk, seq) {
             Some(found) => Ok(found.cloned()),
-            None => self.sent()?.checkpoint(pk, seq),
+            None => self.flushed()?.checkpoint(pk, seq),
         }
     }
 
     fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
-        match self.known.beside().checkpoint_seqs(pk) {
+        match self.cache.side_rows().checkpoint_seqs(pk) {
             Some(seqs) => Ok(seqs),
-            None => self.sent()?.checkpoint_seqs(pk),
+            None => self.flushed()?.checkpoint_seqs(pk),
         }
     }
 
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
-        self.sent()?.note(name)
+        self.flushed()?.note(name)
     }
 
     fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
-        self.sent()?.notes()
+        self.flushed()?.notes()
     }
 
     fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
-        match self.known.draft(pk, place) {
+        match self.cache.draft(pk, place) {
             Some(found) => Ok(found.cloned()),
-            None => self.sent()?.draft(pk, place),
+            None => self.flushed()?.draft(pk, place),
         }
     }
 
     fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
-        self.sent()?.drafts(pk)
+        self.flushed()?.drafts(pk)
     }
 
     fn draft_chunks(
@@ -274,25 +277,25 @@ impl View for Stage<'_> {
         place: u64,
         after: u64,
     ) -> Result<Vec<DraftChunk>, Failure> {
-        self.sent()?.draft_chunks(pk, place, after)
+        self.flushed()?.draft_chunks(pk, place, after)
     }
 
     fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
-        self.sent()?.all_drafts()
+        self.flushed()?.all_drafts()
     }
 
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
-        self.sent()?.session_pks()
+        self.flushed()?.session_pks()
     }
 }
 
-/// The commit with a number.
+/// The commit with a given number.
 pub(crate) static LOG_AT: Sql = Sql::new(
     "SELECT commit_no, data FROM filrouge.commit_log WHERE commit_no = $1",
     &[Type::INT8],
 );
 
-/// The statements of every group, which are planned once.
+/// The statements of every group, which are prepared in advance.
 pub(crate) static STATEMENTS: &[&Sql] = &[
     &LOG_AT,
     &wanted::LOCK,

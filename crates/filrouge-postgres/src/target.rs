@@ -1,4 +1,4 @@
-//! Where a URL leads: the servers, in their order, and how each is spoken to.
+//! The servers that a URL names, in order, and how to connect to each.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,18 +11,18 @@ use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 use crate::tls::Tls;
 use crate::url::{Parts, invalid};
 
-/// How long reaching a server may take, unless `connect_timeout` says otherwise.
+/// The time limit for connecting to a server, unless `connect_timeout` sets another.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a connection is silent before the system asks whether the other side is there.
+/// How long a connection is idle before the operating system probes the peer.
 const KEEPALIVES_IDLE: Duration = Duration::from_secs(30);
-/// How often it asks then, and how many times: a host that went without a word is given up within half a minute more.
+/// The interval and number of probes: a host that vanished is detected after another half minute.
 const KEEPALIVES_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVES_RETRIES: u32 = 3;
-/// How long what was sent may go unacknowledged.
+/// How long sent data may stay unacknowledged.
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a URL leads.
+/// The servers that a URL names, and how to connect to them.
 #[derive(Clone)]
 pub(crate) struct Target {
     /// The servers, one host each, in the order they are tried.
@@ -30,7 +30,7 @@ pub(crate) struct Target {
     pub(crate) tls: Tls,
 }
 
-/// The hosts alone.
+/// Shows the hosts only.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
@@ -45,7 +45,7 @@ impl Target {
         let parts = Parts::of(url)?;
         let tls = Tls::of(&parts)?;
         let mut config = Config::new();
-        // Nobody else's name is taken for it, such as the one of the system's account.
+        // There is no default, such as the system account's name.
         config.user(parts.user()?.ok_or_else(|| invalid("it names no user"))?);
         if let Some(password) = parts.password()? {
             config.password(password);
@@ -61,10 +61,10 @@ impl Target {
         session_attributes(&parts)?;
         channel_binding(&mut config, &parts)?;
         timing(&mut config, &parts)?;
-        let places = parts.places()?;
-        let servers = places.into_iter().map(|(host, port)| {
+        let addresses = parts.addresses()?;
+        let servers = addresses.into_iter().map(|(host, port)| {
             let mut config = config.clone();
-            // As libpq: no TLS on sockets.
+            // As in libpq, sockets use no TLS.
             let mode = if host.starts_with('/') {
                 SslMode::Disable
             } else {
@@ -89,7 +89,7 @@ impl Target {
     }
 }
 
-/// The server's host and port, for people.
+/// The server's host and port, for messages.
 pub(crate) fn name(server: &Config) -> String {
     let port = server.get_ports().first().copied().unwrap_or_default();
     match server.get_hosts().first() {
@@ -100,7 +100,7 @@ pub(crate) fn name(server: &Config) -> String {
     }
 }
 
-/// Whether what is sent to `server` goes over a network.
+/// Whether data sent to `server` crosses a network.
 pub(crate) fn is_remote(server: &Config) -> bool {
     server.get_hosts().iter().any(|host| match host {
         Host::Tcp(host) => {
@@ -110,12 +110,12 @@ pub(crate) fn is_remote(server: &Config) -> bool {
     })
 }
 
-/// The store always wants a server that takes writes.
+/// Accepts only values that request a server that accepts writes, because a store needs one.
 fn session_attributes(parts: &Parts<'_>) -> Result<(), Failure> {
     match parts.parameter("target_session_attrs")?.as_deref() {
         None | Some("any" | "read-write" | "primary") => Ok(()),
         Some(_) => Err(invalid(
-            "target_session_attrs is none of any, read-write, primary: the store takes writes",
+            "target_session_attrs must be any, read-write or primary: a store needs a server that accepts writes",
         )),
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_is_what_is_neither_loopback_nor_a_socket() {
+    fn a_server_is_remote_unless_it_is_loopback_or_a_socket() {
         let remote = |host: &str| {
             let target = Target::of(&format!("postgres://u@{host}/d")).unwrap();
             target.servers.iter().map(is_remote).collect::<Vec<_>>()

@@ -1,12 +1,12 @@
-//! The search index in the ledger's own database (DESIGN §10; docs/adr/0026): PostgreSQL finds texts by their trigrams,
-//! and what is redacted or erased goes from the index in the same transaction, by triggers.
+//! The search index in the ledger's own database (DESIGN §10; docs/adr/0026). PostgreSQL finds texts by their trigrams;
+//! triggers delete redacted and erased contents from the index in the same transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex,
-    Wanted, Which,
+    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
+    IndexVersion, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
@@ -20,104 +20,104 @@ use crate::session::Sql;
 mod change;
 mod connections;
 mod find;
-mod known;
-mod question;
+mod state;
+mod statement;
 mod vectors;
 
 use change::Changes;
-use connections::{Connections, For, Transaction};
+use connections::{Connections, Purpose, Transaction};
 
-/// Questions that are asked at once. One may be asked while another one's bodies are shown.
+/// Connections for queries: one query may run while another one fetches bodies.
 const READERS: usize = 4;
-/// A change, and what is told to be forgotten meanwhile.
+/// Connections for writes: one for a change, one for a deletion that arrives meanwhile.
 const WRITERS: usize = 2;
 
 /// The search index of the ledger in one PostgreSQL database; several servers may have it open at once.
 ///
-/// Its methods block: they are for threads that may, never for those that drive a runtime.
+/// Its methods block: call them only on threads that may block, never on those that drive a runtime.
 pub struct PostgresIndex {
     readers: Connections,
     writers: Connections,
-    /// Whether the index of trigrams is of shards, too.
-    words: AtomicBool,
+    /// Whether the trigram index includes the shards.
+    index_has_shards: AtomicBool,
 }
 
 impl PostgresIndex {
-    /// Opens the index of the ledger that `options` name, whose schema is up to date; its connections live on the runtime
-    /// of `handle`.
+    /// Opens the index of the ledger that `options` name, whose schema must be up to date; its connections run on the
+    /// runtime of `handle`.
     ///
     /// # Errors
     /// `invalid` for a schema that is not this program's; `store_unavailable`.
     pub fn open(options: &Options, handle: &Handle) -> Result<Self, Failure> {
         let connector = Arc::new(Connector::new(options.server.clone(), options.lock_timeout));
         let reading = Arc::new(connector.reading());
-        let (patience, handle) = (options.answer_timeout, || handle.clone());
+        let (timeout, handle) = (options.answer_timeout, || handle.clone());
         let index = Self {
-            readers: Connections::new(reading, READERS, For::Reading, patience, handle())?,
-            writers: Connections::new(connector, WRITERS, For::Writing, patience, handle())?,
-            words: AtomicBool::default(),
+            readers: Connections::new(reading, READERS, Purpose::Reading, timeout, handle())?,
+            writers: Connections::new(connector, WRITERS, Purpose::Writing, timeout, handle())?,
+            index_has_shards: AtomicBool::default(),
         };
-        index.look()?;
+        index.check_format()?;
         Ok(index)
     }
 
     /// Refuses another schema, and empties an index of another format.
-    fn look(&self) -> Result<(), Failure> {
+    fn check_format(&self) -> Result<(), Failure> {
         static SCHEMA: Sql = Sql::new(
             "SELECT value FROM filrouge.store WHERE name = 'schema'",
             &[],
         );
         static IS_OURS: Sql = Sql::new("SELECT format = 1 FROM filrouge.search_state", &[]);
-        let is_ours = self.read(|of| {
-            let schema = of.one(&SCHEMA, &[])?;
+        let is_ours = self.read(|tx| {
+            let schema = tx.one(&SCHEMA, &[])?;
             let schema: Option<String> = schema.map(|row| column(&row, 0)).transpose()?;
             if schema.as_deref() != Some(&SCHEMA_VERSION.to_string()) {
                 let what = "the store's schema is not this filrouge's";
                 return Err(Failure::new(ErrorCode::Invalid, what)
                     .with_hint("bring it up to date with `filrouge migrate up`"));
             }
-            let format = of.one(&IS_OURS, &[])?;
+            let format = tx.one(&IS_OURS, &[])?;
             format.map_or(Ok(false), |row| column(&row, 0))
         })?;
         if !is_ours {
             self.clear()?;
         }
-        self.look_for_words()?;
+        self.detect_trigram_index()?;
         if let Some(lacks) = self.lacks()? {
             tracing::warn!(
                 %lacks,
-                "searches look through all of an owner's documents: let the role that owns the schema have CREATE on the \
+                "searches scan all of an owner's documents: let the role that owns the schema have CREATE on the \
                  database, and rebuild the index"
             );
         }
         Ok(())
     }
 
-    /// What keeps PostgreSQL from finding texts by their trigrams; `None` when it does. A rebuild by the role that owns the
-    /// tables tries again.
+    /// The reason why PostgreSQL cannot find texts by their trigrams; `None` if it can. A rebuild by the role that owns the
+    /// tables tries to fix it.
     ///
     /// # Errors
     /// `store_unavailable`.
     pub fn lacks(&self) -> Result<Option<String>, Failure> {
         static SQL: Sql = Sql::new("SELECT filrouge.search_prepare(false)", &[]);
-        self.read(|of| {
-            let row = of.one(&SQL, &[])?;
+        self.read(|tx| {
+            let row = tx.one(&SQL, &[])?;
             row.map_or(Ok(None), |row| column(&row, 0))
         })
     }
 
-    /// Finds out how texts are found.
-    fn look_for_words(&self) -> Result<(), Failure> {
+    /// Detects whether the trigram index includes the shards.
+    fn detect_trigram_index(&self) -> Result<(), Failure> {
         static SQL: Sql = Sql::new(
             "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('filrouge.search_words')
                  AND indnatts = 3 AND indisvalid)",
             &[],
         );
-        let words = self.read(|of| {
-            let row = of.one(&SQL, &[])?;
+        let has_shards = self.read(|tx| {
+            let row = tx.one(&SQL, &[])?;
             row.map_or(Ok(false), |row| column(&row, 0))
         })?;
-        self.words.store(words, Ordering::Relaxed);
+        self.index_has_shards.store(has_shards, Ordering::Relaxed);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl PostgresIndex {
         transaction.end(done)
     }
 
-    /// Changes the index while nobody else does.
+    /// Changes the index under its lock.
     fn write<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
@@ -142,52 +142,52 @@ impl PostgresIndex {
 }
 
 impl TextIndex for PostgresIndex {
-    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
-        self.read(|of| {
-            Ok(Known {
-                seen: known::seen(of)?,
-                sessions: known::sessions(of, which)?,
+    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        self.read(|tx| {
+            Ok(IndexState {
+                seen: state::version(tx)?,
+                sessions: state::sessions(tx, which)?,
             })
         })
     }
 
     fn change(
         &self,
-        expected: Option<&Seen>,
+        expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        self.write(|of| {
+        self.write(|tx| {
             if let Some(expected) = expected
-                && known::seen(of)? != *expected
+                && state::version(tx)? != *expected
             {
                 return Ok(false);
             }
-            Changes::new(of).make(updates, position).map(|()| true)
+            Changes::new(tx).apply(updates, position).map(|()| true)
         })
     }
 
-    /// No statement finds anything of it any more. As of what the journal erases, PostgreSQL keeps old versions until a
-    /// server has the tables vacuumed, within a minute or two (docs/format.md).
+    /// Later statements find nothing of the session. As after an erasure in the ledger, PostgreSQL keeps old row
+    /// versions until a server has the tables vacuumed, within a minute or two (docs/format.md).
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
-        self.write(|of| change::forget(of, realm, key))
+        self.write(|tx| change::forget(tx, realm, key))
     }
 
     fn clear(&self) -> Result<(), Failure> {
         self.write(change::clear)?;
-        self.look_for_words()
+        self.detect_trigram_index()
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        let words = self.words.load(Ordering::Relaxed);
-        self.read(|of| match query.wanted {
-            Wanted::All(terms) => find::all(of, query, terms, words),
-            Wanted::Any(terms) => find::any(of, query, terms, words),
-            Wanted::Nearest(embedder, vector, limit) => {
-                vectors::nearest(of, (embedder, vector), query, limit)
+        let has_shards = self.index_has_shards.load(Ordering::Relaxed);
+        self.read(|tx| match query.wanted {
+            CandidateFilter::All(terms) => find::all(tx, query, terms, has_shards),
+            CandidateFilter::Any(terms) => find::any(tx, query, terms, has_shards),
+            CandidateFilter::Nearest(embedder, vector, limit) => {
+                vectors::nearest(tx, (embedder, vector), query, limit)
             }
-            Wanted::WithoutVector(embedder, limit) => {
-                vectors::without(of, embedder, query.kinds, limit)
+            CandidateFilter::WithoutVector(embedder, limit) => {
+                vectors::without_vector(tx, embedder, query.kinds, limit)
             }
         })
     }
@@ -197,17 +197,17 @@ impl TextIndex for PostgresIndex {
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        self.read(|of| find::bodies(of, documents, each))
+        self.read(|tx| find::bodies(tx, documents, each))
     }
 
-    /// But for a first look at a new index, PostgreSQL does what there is to do as it goes.
+    /// Analyzes a new index once; otherwise autovacuum does the work.
     fn tidy(&self) -> Result<bool, Failure> {
         let transaction = self.writers.begin()?;
-        let done = known::analyze(&transaction);
+        let done = state::analyze(&transaction);
         transaction.end(done).map(|()| false)
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {
-        self.read(known::status)
+        self.read(state::status)
     }
 }

@@ -20,7 +20,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::url::{Parts, invalid};
 
-/// How much of the server's certificate is looked at.
+/// How strictly the server's certificate is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
     Disable,
@@ -30,7 +30,7 @@ enum Mode {
     VerifyFull,
 }
 
-/// The value of `sslrootcert` that means the system's certificates.
+/// The value of `sslrootcert` for the system's certificates.
 const SYSTEM: &str = "system";
 
 impl Mode {
@@ -50,13 +50,15 @@ impl Mode {
             }
         };
         if system && mode < Self::VerifyFull {
-            // Anybody can have a certificate of a public authority, for a name of theirs.
-            return Err(invalid("sslrootcert=system takes sslmode=verify-full"));
+            // Anyone can get a certificate of a public authority for some name, so the name must be verified.
+            return Err(invalid("sslrootcert=system requires sslmode=verify-full"));
         }
         if mode == Self::Disable && roots.is_some() {
-            return Err(invalid("sslrootcert takes another sslmode than disable"));
+            return Err(invalid(
+                "sslrootcert requires an sslmode other than disable",
+            ));
         }
-        // A CA that is named is not named for nothing.
+        // As in libpq, naming a CA implies verifying against it.
         Ok(match mode {
             Self::Require if roots.is_some() => Self::VerifyCa,
             mode => mode,
@@ -64,7 +66,7 @@ impl Mode {
     }
 }
 
-/// How connections are encrypted, and whom they trust.
+/// How connections are encrypted, and which certificates they trust.
 #[derive(Clone)]
 pub(crate) struct Tls {
     mode: Mode,
@@ -73,7 +75,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// What a URL asks for; reads the certificates that it names.
+    /// The settings of a URL; reads the certificates that it names.
     pub(crate) fn of(parts: &Parts<'_>) -> Result<Self, Failure> {
         let roots = parts.parameter("sslrootcert")?;
         let mode = Mode::of(parts, roots.as_deref())?;
@@ -85,7 +87,7 @@ impl Tls {
         };
         let verifier = Verifier {
             webpki: verifier,
-            name: mode == Mode::VerifyFull,
+            check_name: mode == Mode::VerifyFull,
             provider: provider.clone(),
         };
         let builder = ClientConfig::builder_with_provider(provider)
@@ -93,7 +95,7 @@ impl Tls {
             .map_err(|e| invalid(format!("TLS: {e}")))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
-        let config = match own_certificate(parts)? {
+        let config = match client_certificate(parts)? {
             Some((chain, key)) => builder
                 .with_client_auth_cert(chain, key)
                 .map_err(|e| invalid(format!("sslcert and sslkey: {e}")))?,
@@ -106,7 +108,7 @@ impl Tls {
         })
     }
 
-    /// What the server is asked for before anything else.
+    /// The TLS mode that is negotiated with the server first.
     pub(crate) fn ssl_mode(&self) -> SslMode {
         match self.mode {
             Mode::Disable => SslMode::Disable,
@@ -115,7 +117,7 @@ impl Tls {
         }
     }
 
-    /// For one connection.
+    /// The connector for one connection.
     pub(crate) fn upgrade(&self) -> Upgrade {
         Upgrade {
             with: self.config.clone(),
@@ -123,7 +125,7 @@ impl Tls {
         }
     }
 
-    /// Says once that what is stored crosses the network in the clear.
+    /// Warns once that data crosses the network unencrypted.
     pub(crate) fn warn(&self, server: &str) {
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -164,14 +166,17 @@ fn roots_of_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let (_, unusable) = roots.add_parsable_certificates(found.certs);
     if unusable > 0 {
-        tracing::warn!(unusable, "some of the system's CA certificates are no use");
+        tracing::warn!(
+            unusable,
+            "some of the system's CA certificates are unusable"
+        );
     }
     roots
 }
 
-type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type ClientCertificate = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn own_certificate(parts: &Parts<'_>) -> Result<Option<Own>, Failure> {
+fn client_certificate(parts: &Parts<'_>) -> Result<Option<ClientCertificate>, Failure> {
     let (chain, key) = (parts.parameter("sslcert")?, parts.parameter("sslkey")?);
     match (chain, key) {
         (None, None) => Ok(None),
@@ -181,7 +186,7 @@ fn own_certificate(parts: &Parts<'_>) -> Result<Option<Own>, Failure> {
                 PrivateKeyDer::from_pem_file(&key).map_err(|e| unreadable("sslkey", &key, &e))?;
             Ok(Some((chain, key)))
         }
-        _ => Err(invalid("sslcert and sslkey go together")),
+        _ => Err(invalid("sslcert and sslkey must be given together")),
     }
 }
 
@@ -200,13 +205,13 @@ fn unreadable(name: &str, path: &str, error: &rustls::pki_types::pem::Error) -> 
         .with_hint("name a PEM file that this process may read; a key without a passphrase")
 }
 
-/// Verifies as much as was asked for.
+/// Verifies the server's certificate as strictly as requested.
 #[derive(Debug)]
 struct Verifier {
-    /// `None`: anybody is believed.
+    /// `None`: any certificate is accepted.
     webpki: Option<Arc<WebPkiServerVerifier>>,
-    /// Whether the certificate has to be for the server's name.
-    name: bool,
+    /// Whether the certificate has to be valid for the server's name.
+    check_name: bool,
     provider: Arc<CryptoProvider>,
 }
 
@@ -225,10 +230,10 @@ impl ServerCertVerifier for Verifier {
         let verified =
             webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // The chain was verified before the name.
+            // A wrong name is reported only after the chain was verified.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if !self.name => Ok(ServerCertVerified::assertion()),
+            )) if !self.check_name => Ok(ServerCertVerified::assertion()),
             other => other,
         }
     }
@@ -260,14 +265,14 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// TLS for one connection, which knows whether it came to it.
+/// The TLS connector of one connection, which records whether a TLS handshake was begun.
 pub(crate) struct Upgrade {
     with: MakeRustlsConnect,
     begun: Arc<AtomicBool>,
 }
 
 impl Upgrade {
-    /// Tells, once the connection is made, whether it is encrypted.
+    /// A flag that is set when the TLS handshake begins.
     pub(crate) fn begun(&self) -> Arc<AtomicBool> {
         self.begun.clone()
     }
@@ -277,24 +282,24 @@ type Rustls = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
 
 impl MakeTlsConnect<Socket> for Upgrade {
     type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
-    type TlsConnect = Begin;
+    type TlsConnect = UpgradeConnector;
     type Error = Infallible;
 
-    fn make_tls_connect(&mut self, domain: &str) -> Result<Begin, Infallible> {
+    fn make_tls_connect(&mut self, domain: &str) -> Result<UpgradeConnector, Infallible> {
         let with = MakeTlsConnect::<Socket>::make_tls_connect(&mut self.with, domain)?;
-        Ok(Begin {
+        Ok(UpgradeConnector {
             with,
             begun: self.begun.clone(),
         })
     }
 }
 
-pub(crate) struct Begin {
+pub(crate) struct UpgradeConnector {
     with: Rustls,
     begun: Arc<AtomicBool>,
 }
 
-impl TlsConnect<Socket> for Begin {
+impl TlsConnect<Socket> for UpgradeConnector {
     type Stream = <Rustls as TlsConnect<Socket>>::Stream;
     type Error = <Rustls as TlsConnect<Socket>>::Error;
     type Future = <Rustls as TlsConnect<Socket>>::Future;
@@ -305,7 +310,7 @@ impl TlsConnect<Socket> for Begin {
     }
 }
 
-/// What to do about a server whose certificate is not taken, or that does not take ours.
+/// The hint for a rejected certificate, the server's or ours.
 pub(crate) fn hint(error: &tokio_postgres::Error) -> Option<&'static str> {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -328,7 +333,7 @@ fn advice(error: &Error) -> &'static str {
                 "name the file of the CA that signed the server's certificate in sslrootcert"
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "connect by a name that stands in the server's certificate, or use sslmode=verify-ca"
+                "connect by a name that the server's certificate contains, or use sslmode=verify-ca"
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 "the server needs a new certificate; check this machine's clock too"

@@ -27,27 +27,27 @@ static URLS: ServerUrls = ServerUrls {
         "tcp_user_timeout",
         "user",
     ],
-    elsewhere: (
+    reserved: (
         &['@'],
-        "an @ stands elsewhere than behind user and password: there it is written %40, a / %2F, a ? %3F",
+        "an @ is allowed only after user and password; within them it is written %40, a / %2F, a ? %3F",
     ),
     port: 5432,
     hint: "write it as postgres://user:password@host:5432/database?sslmode=verify-full, or for a server on a socket \
            postgres://user@/database?host=/run/postgresql",
 };
 
-/// A URL in pieces.
+/// A parsed URL.
 pub(crate) struct Parts<'a>(ServerUrl<'a>);
 
-/// A failure about a URL; `what` holds nothing of the URL but names of parameters: it may hold a password.
+/// A failure about a URL. `what` may contain parameter names but nothing else of the URL, which may hold a password.
 pub(crate) fn invalid(what: impl std::fmt::Display) -> Failure {
     URLS.invalid(what)
 }
 
 impl<'a> Parts<'a> {
-    /// Takes `url` apart.
+    /// Parses `url`.
     pub(crate) fn of(url: &'a str) -> Result<Self, Failure> {
-        Ok(Self(URLS.take_apart(url)?))
+        Ok(Self(URLS.parse(url)?))
     }
 
     /// The parameter `name`, decoded.
@@ -67,7 +67,7 @@ impl<'a> Parts<'a> {
         self.once(self.0.path.get(1..), "dbname")
     }
 
-    /// What may stand before the query or in it; empty is as if it were not there.
+    /// A value that is given either before the URL's query or in it, but not in both; an empty value counts as absent.
     fn once(&self, before: Option<&str>, name: &str) -> Result<Option<String>, Failure> {
         let before = before.filter(|text| !text.is_empty());
         let before = before.map(|text| URLS.decoded(text, name)).transpose()?;
@@ -78,14 +78,14 @@ impl<'a> Parts<'a> {
         Ok(before.or(after))
     }
 
-    /// Where the servers are, in the order they are tried: a name, an address, or the folder of a socket, which begins
+    /// The server addresses in the order they are tried: a name, an IP address, or the folder of a socket, which begins
     /// with `/`, each with its port.
-    pub(crate) fn places(&self) -> Result<Vec<(String, u16)>, Failure> {
-        places(&self.0)
+    pub(crate) fn addresses(&self) -> Result<Vec<(String, u16)>, Failure> {
+        addresses(&self.0)
     }
 }
 
-fn places(url: &ServerUrl<'_>) -> Result<Vec<(String, u16)>, Failure> {
+fn addresses(url: &ServerUrl<'_>) -> Result<Vec<(String, u16)>, Failure> {
     let ports = url.parameter("port")?.unwrap_or_default();
     let Some(hosts) = url.parameter("host")? else {
         return url.hosts(&ports);
@@ -99,16 +99,16 @@ fn places(url: &ServerUrl<'_>) -> Result<Vec<(String, u16)>, Failure> {
         return Err(invalid("there are not as many ports as hosts"));
     }
     let port = |n: usize| ports.get(n).or(ports.first()).copied().unwrap_or_default();
-    let places = hosts.iter().enumerate().map(|(n, host)| match *host {
+    let addresses = hosts.iter().enumerate().map(|(n, host)| match *host {
         "" => Err(invalid("it names no host")),
-        host => Ok((host.to_owned(), URLS.number(port(n))?)),
+        host => Ok((host.to_owned(), URLS.parse_port(port(n))?)),
     });
-    places.collect()
+    addresses.collect()
 }
 
-/// The URL with its password as `***`, for people and logs. Of what is no URL that [`Options::new`](crate::Options::new)
-/// takes apart, nothing but the scheme is shown: nobody knows where its password ends.
+/// The URL with its password as `***`, for messages and logs. If [`Options::new`](crate::Options::new) cannot parse it,
+/// only the scheme is shown, because the end of the password is unknown.
 #[must_use]
 pub fn redacted(url: &str) -> String {
-    URLS.redacted(url, |parts| places(parts).map(drop))
+    URLS.redacted(url, |parts| addresses(parts).map(drop))
 }

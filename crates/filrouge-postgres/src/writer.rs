@@ -1,7 +1,7 @@
-//! The writer thread: takes what is waiting, does it in one transaction, flushes once, then answers.
+//! The writer thread: collects the waiting writes, executes them in one transaction, flushes once, then answers.
 //!
-//! Two round trips a group: one that takes the lock of writers and fetches what the rules will read, one that sends
-//! what they have put and commits.
+//! A group needs two round trips: the first acquires the writers' lock and fetches the rows that the rules will read,
+//! the second sends the rows that they have written and commits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::connect::{Connector, Linked};
+use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
 use crate::guard::Guard;
 use crate::session::{Driver, Sql};
 use crate::stage::STATEMENTS;
-use crate::transact::{Done, Ended, Spoiled};
+use crate::transact::{Aborted, GroupOutcome, NotCommitted};
 use crate::{migrate, vacuum};
 
-/// Most writes in one transaction: bounds how long a write waits for others.
+/// The maximum number of writes per transaction: bounds how long a write waits for others.
 const GROUP_MAX: usize = 256;
-/// A group takes no further write once it holds so many bytes.
+/// A group accepts no further write once it holds this many bytes.
 const GROUP_BYTES: usize = 32 << 20;
-/// Between two tries to reach a server that was lost.
+/// The delay between attempts to reach a lost server.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
 
 type Reply = oneshot::Sender<Result<Outcome, Failure>>;
 
-/// A write and where its answer goes.
+/// A write, and the channel for its answer.
 pub(crate) struct Request {
     pub(crate) command: Command,
     pub(crate) reply: Reply,
@@ -38,39 +38,39 @@ pub(crate) struct Request {
 pub(crate) struct Writer {
     pub(crate) driver: Driver,
     pub(crate) connector: Arc<Connector>,
-    pub(crate) linked: Option<Linked>,
+    pub(crate) connection: Option<Connection>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Whether the store's time is the database's, which each transaction is told.
-    pub(crate) told_the_time: bool,
-    /// The advisory lock that whoever writes to this store holds.
+    /// Whether writes use the database's time, which each transaction reads.
+    pub(crate) uses_database_time: bool,
+    /// The advisory lock of this store's writers.
     pub(crate) lock: i64,
     pub(crate) answer_timeout: Duration,
     pub(crate) settle_timeout: Duration,
 }
 
-/// The statements of a writer, which are planned once.
+/// The statements of a writer, which are prepared in advance.
 pub(crate) fn statements() -> Vec<&'static Sql> {
     let mut statements = STATEMENTS.to_vec();
-    statements.push(&vacuum::NOTE);
+    statements.push(&vacuum::WRITE_NOTE);
     statements
 }
 
-/// A group whose transaction was lost.
+/// The state of a group whose transaction was lost.
 #[derive(Default)]
 struct Lost {
-    /// Until when it is tried, from the first loss on.
+    /// The deadline of retries, set at the first loss.
     until: Option<Instant>,
-    /// Why it was lost first, which tells more than what keeps another connection from being made.
+    /// The failure of the first loss, which explains more than the failure to reconnect.
     why: Option<Failure>,
-    /// What may have been committed.
-    unsettled: Option<Box<Done>>,
+    /// The results that may have been committed.
+    unsettled: Option<Box<GroupOutcome>>,
 }
 
 impl Lost {
-    /// Whether it was tried for `long`.
+    /// Whether retries have lasted for `long`.
     fn is_over(&mut self, long: Duration) -> bool {
         let now = Instant::now();
         now >= *self.until.get_or_insert(now + long)
@@ -78,7 +78,7 @@ impl Lost {
 }
 
 impl Writer {
-    /// Works until every sender is gone.
+    /// Runs until every sender is dropped.
     pub(crate) fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let mut group = Vec::with_capacity(GROUP_MAX);
         while let Some(first) = self.driver.wait(requests.recv()) {
@@ -97,7 +97,7 @@ impl Writer {
         }
     }
 
-    /// Answers all; when one of several writes spoils their transaction, each is done by itself.
+    /// Answers all requests; if one of several writes fails their transaction, each write gets its own.
     fn serve(&mut self, group: &mut Vec<Request>) {
         match self.settle(group) {
             Ok(outcomes) => {
@@ -105,28 +105,30 @@ impl Writer {
                     answer(request.reply, outcome);
                 }
             }
-            Err(Spoiled::ByOne(_)) if group.len() > 1 => {
+            Err(Aborted::Write(_)) if group.len() > 1 => {
                 for request in std::mem::take(group) {
                     self.serve(&mut vec![request]);
                 }
             }
-            Err(Spoiled::ByOne(failure) | Spoiled::ForAll(failure)) => {
+            Err(Aborted::Write(failure) | Aborted::Store(failure)) => {
                 answer_all(group, &failure);
             }
         }
     }
 
-    /// Does the group's transaction. When the connection is lost under it, a new one tells whether it was committed;
-    /// if not, it is done again.
-    fn settle(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Spoiled> {
+    /// Runs the group's transaction. If the connection is lost during it, finds out over a new connection whether it
+    /// committed; if not, retries it.
+    fn settle(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
         let mut lost = Lost::default();
         loop {
             match self.attempt(group, &mut lost) {
                 Ok(Some(done)) => {
                     if lost.until.is_some() {
-                        tracing::info!("the write that the connection was lost under is settled");
+                        tracing::info!(
+                            "the write during which the connection was lost is completed"
+                        );
                     }
-                    self.guard.refuse(None);
+                    self.guard.note_write(None);
                     if let Some(log) = done.log.as_ref().filter(|_| done.erases) {
                         self.guard.erasure().begin(log.commit_no);
                     }
@@ -135,24 +137,27 @@ impl Writer {
                 }
                 // It is certain that nothing was committed.
                 Ok(None) => {}
-                Err(Ended::Spoiled(spoiled)) => {
-                    self.note(&spoiled);
-                    return Err(*spoiled);
+                Err(NotCommitted::Aborted(aborted)) => {
+                    self.note_abort(&aborted);
+                    return Err(*aborted);
                 }
-                Err(Ended::Lost(failure, done)) => {
-                    self.linked = None;
+                Err(NotCommitted::Lost(failure, done)) => {
+                    self.connection = None;
                     let first = lost.until.is_none();
                     if lost.is_over(self.settle_timeout) {
-                        tracing::warn!(%failure, "a write that the connection was lost under is given up");
+                        tracing::warn!(%failure, "giving up a write during which the connection was lost");
                         return Err(self.give_up(*failure, done.is_some()));
                     }
                     if first {
-                        tracing::warn!(%failure, "the connection to PostgreSQL was lost under a write; it is settled over a new one");
+                        tracing::warn!(
+                            %failure,
+                            "the connection to PostgreSQL was lost during a write; the write will be completed over a new one"
+                        );
                     }
                     (lost.why, lost.unsettled) = (Some(*failure), done);
                     std::thread::sleep(RETRY_EVERY);
                 }
-                Err(Ended::Again(failure)) => {
+                Err(NotCommitted::Conflict(failure)) => {
                     if lost.is_over(self.settle_timeout) {
                         return Err(self.give_up(*failure, false));
                     }
@@ -162,87 +167,98 @@ impl Writer {
         }
     }
 
-    fn attempt(&mut self, group: &[Request], lost: &mut Lost) -> Result<Option<Box<Done>>, Ended> {
-        match (self.link(lost.until), lost.unsettled.take()) {
-            (Ok(()), Some(done)) => self.look_for(done),
+    fn attempt(
+        &mut self,
+        group: &[Request],
+        lost: &mut Lost,
+    ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
+        match (self.ensure_connection(lost.until), lost.unsettled.take()) {
+            (Ok(()), Some(done)) => self.find_commit(done),
             (Ok(()), None) => match self.guard.outdated() {
-                Some(failure) => Err(Spoiled::ForAll(failure).into()),
+                Some(failure) => Err(Aborted::Store(failure).into()),
                 None => self.transact(group),
             },
-            // Nothing was begun: whoever waits is told at once.
+            // Nothing was sent: the callers get the error at once.
             (Err(failure), _) if lost.until.is_none() => {
-                Err(Spoiled::ForAll(given_up(failure, false)).into())
+                Err(Aborted::Store(given_up(failure, false)).into())
             }
-            (Err(failure), done) => Err(Ended::lost(lost.why.take().unwrap_or(failure), done)),
+            (Err(failure), done) => {
+                Err(NotCommitted::lost(lost.why.take().unwrap_or(failure), done))
+            }
         }
     }
 
-    fn give_up(&self, failure: Failure, committing: bool) -> Spoiled {
-        self.guard.refuse(Some(&failure));
-        Spoiled::ForAll(given_up(failure, committing))
+    fn give_up(&self, failure: Failure, committing: bool) -> Aborted {
+        self.guard.note_write(Some(&failure));
+        Aborted::Store(given_up(failure, committing))
     }
 
-    fn note(&self, spoiled: &Spoiled) {
-        if let Spoiled::ForAll(failure) = spoiled
-            && is_stores(failure)
+    fn note_abort(&self, aborted: &Aborted) {
+        if let Aborted::Store(failure) = aborted
+            && is_store_failure(failure)
             && self.guard.outdated().is_none()
         {
-            self.guard.refuse(Some(failure));
+            self.guard.note_write(Some(failure));
         }
     }
 
-    /// Makes sure of a connection, until `deadline` or for as long as a loss may take to be settled.
-    fn link(&mut self, deadline: Option<Instant>) -> Result<(), Failure> {
+    /// Ensures a connection, within `deadline` or else within the time limit for settling a loss.
+    fn ensure_connection(&mut self, deadline: Option<Instant>) -> Result<(), Failure> {
         if self
-            .linked
+            .connection
             .as_ref()
             .is_some_and(|l| l.session.client().is_closed())
         {
-            self.linked = None;
+            self.connection = None;
         }
-        if self.linked.is_none() {
-            let left = deadline.map_or(self.settle_timeout, |d| {
+        if self.connection.is_none() {
+            let remaining = deadline.map_or(self.settle_timeout, |d| {
                 d.saturating_duration_since(Instant::now())
             });
             let statements = statements();
-            let connect =
-                async { tokio::time::timeout(left, self.connector.connect(&statements)).await };
-            let linked = self.driver.wait(connect);
-            let mut linked = linked.map_err(|_| unavailable("PostgreSQL does not answer"))??;
-            linked.session.bound(self.answer_timeout);
-            self.check_schema(&linked)?;
-            self.linked = Some(linked);
+            let connect = async {
+                tokio::time::timeout(remaining, self.connector.connect(&statements)).await
+            };
+            let connection = self.driver.wait(connect);
+            let mut connection =
+                connection.map_err(|_| unavailable("PostgreSQL does not answer"))??;
+            connection.session.set_answer_timeout(self.answer_timeout);
+            self.check_schema(&connection)?;
+            self.connection = Some(connection);
         }
         Ok(())
     }
 }
 
 impl Writer {
-    /// Another program may have brought the store up to a newer schema meanwhile.
-    fn check_schema(&self, linked: &Linked) -> Result<(), Failure> {
-        let ask = migrate::stored(linked.session.client(), "schema");
-        let ask = async { tokio::time::timeout(self.answer_timeout, ask).await };
-        let schema = self.driver.wait(ask);
+    /// Checks the schema, which another program may have migrated in the meantime.
+    fn check_schema(&self, connection: &Connection) -> Result<(), Failure> {
+        let query = migrate::store_value(connection.session.client(), "schema");
+        let query = async { tokio::time::timeout(self.answer_timeout, query).await };
+        let schema = self.driver.wait(query);
         let schema = schema.map_err(|_| unavailable("PostgreSQL does not answer"))??;
         self.guard.note_schema(schema.as_deref());
         Ok(())
     }
 }
 
-/// Whether the store itself failed, perhaps in the middle of a write, rather than the rules refusing it.
-pub(crate) const fn is_stores(failure: &Failure) -> bool {
+/// Whether the store itself failed, perhaps in the middle of a write, as opposed to a refusal by the rules.
+pub(crate) const fn is_store_failure(failure: &Failure) -> bool {
     matches!(
         failure.code,
         ErrorCode::StoreUnavailable | ErrorCode::StoreFull | ErrorCode::StoreReadOnly
     )
 }
 
-/// What callers are told once it is not tried any longer.
+/// The error for callers after the last retry.
 fn given_up(failure: Failure, committing: bool) -> Failure {
     if committing {
-        let what = format!("whether it was written is not known: {}", failure.detail);
+        let what = format!(
+            "it is unknown whether the write was committed: {}",
+            failure.detail
+        );
         return Failure::new(ErrorCode::StoreUnavailable, what)
-            .with_hint("retry with the same key: what was written is found again");
+            .with_hint("retry with the same key: a committed write is not repeated");
     }
     let hint = match &failure.hint {
         Some(hint) => format!("{hint}; then try again with the same key"),
@@ -264,7 +280,7 @@ fn answer_all(group: &mut Vec<Request>, failure: &Failure) {
 
 fn answer(reply: Reply, outcome: Result<Outcome, Failure>) {
     if reply.send(outcome).is_err() {
-        // The caller has gone; what was written stays, and a retry with the same key finds it.
-        tracing::debug!("nobody waits for this write any more");
+        // The caller is gone; the write stays, and a retry with the same key finds it.
+        tracing::debug!("the caller of this write has gone");
     }
 }

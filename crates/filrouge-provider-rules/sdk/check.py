@@ -1,8 +1,8 @@
 """Validates conversation histories against the request types of the providers' official SDKs.
 
 Reads JSON lines {"provider": ..., "messages": [...]} on stdin. Prints one JSON line {"line": n, "what": ...} for each
-breach, n counted from 1, and {"checked": n} as the last line. Exit status 3: the types of these SDK versions did not
-refuse what they must (see self_test), so that their word would mean nothing.
+breach, n counted from 1, and {"checked": n} as the last line. Exit status 3: the types of these SDK versions do not
+refuse what they must (see self_test), so that a check with them would prove nothing.
 """
 
 import collections.abc
@@ -22,12 +22,12 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 NOT_JSON = {typing.IO, os.PathLike}
 UNIONS = {typing.Union, types.UnionType}
 ARRAYS = {list, collections.abc.Iterable, collections.abc.Sequence}
-# Described as required, yet the SDK's own Part.from_uri leaves it unset for uploaded files.
+# The field is described as required, but the SDK's own Part.from_uri leaves it unset for uploaded files.
 NOT_REQUIRED = {("FileData", "mime_type")}
 
 
 def closed(kind, seen):
-    """`kind` with every TypedDict in it closed, and every lazy Iterable made a list, which is validated to the end."""
+    """Closes every TypedDict in `kind`, and replaces every lazy Iterable by a list, which is validated to its end."""
     if typing_extensions.is_typeddict(kind):
         close(kind, seen)
         return kind
@@ -51,7 +51,7 @@ def closed(kind, seen):
 
 
 def is_json(kind):
-    """Whether a value of JSON can have this type: no file handle, no path, no object that the SDK made of a response."""
+    """Whether a JSON value can have this type: no file handle, no path, no object that the SDK built from a response."""
     origin = typing_extensions.get_origin(kind)
     if origin is typing_extensions.Annotated:
         return is_json(kind.__origin__)
@@ -89,13 +89,13 @@ def typed_dict_check(item):
 
 
 def explain(error, messages):
-    """The breaches; where a union refused a value, only those of the member that fits best."""
+    """Describes the breaches; where a union refused a value, only those of the member that fits best."""
     errors = [(each["loc"], each["type"], each["msg"]) for each in error.errors(include_url=False)]
     return [f"{'.'.join(map(str, place))}: {message}" for place, _, message in best(errors, (), messages)]
 
 
 def best(errors, place, value):
-    """`errors` of `value`, their locations cut to what lies below it, as (path in the history, type, message)."""
+    """The errors of `value`, with locations relative to it, as (path in the history, type, message)."""
     leaves, below, members = [], {}, {}
     for location, kind, message in errors:
         if not location or (kind == "missing" and len(location) == 1):
@@ -136,7 +136,7 @@ def gemini_check(messages):
 
 
 def missing(model, value, place):
-    """The SDK's models require nothing; their fields' descriptions say which are "Required."."""
+    """Reports missing required fields: the SDK's models enforce none, but the fields' descriptions begin with "Required."."""
     for name, field in model.model_fields.items():
         given = value.get(field.alias or name, value.get(name))
         required = (field.description or "").startswith("Required.")
@@ -197,12 +197,12 @@ def changed(sample, path, change):
 
 
 def self_test():
-    """Each provider's types must take a sample and refuse three changes deep inside it and one at its top."""
+    """Each provider's types must accept a sample, and refuse three changes deep inside it and one at its top."""
     for provider, (sample, path, member) in SAMPLES.items():
         check = CHECKS[provider]
         changes = {
-            "a member too many": (path, lambda target: target.update(surplus=1)),
-            "a member too many at the top": ((), lambda target: target.update(surplus=1)),
+            "an extra member": (path, lambda target: target.update(surplus=1)),
+            "an extra member at the top": ((), lambda target: target.update(surplus=1)),
             "a wrong type": (path, lambda target: target.update({member: 7})),
             "a member missing": (path, lambda target: target.pop(member)),
         }
@@ -210,7 +210,7 @@ def self_test():
             return f"{provider}: a valid history was refused: {check([sample])}"
         for name, (place, change) in changes.items():
             if not check([changed(sample, place, change)]):
-                return f"{provider}: {name} was taken"
+                return f"{provider}: {name} was accepted"
     return None
 
 

@@ -1,7 +1,7 @@
-"""The ways in which the SDKs read an answer.
+"""The ways in which the SDKs can read an answer.
 
-Each reader lets an SDK read one answer and writes what it hears into a `Told` as it comes: what a broken answer had
-brought stands there when the SDK raises its error.
+Each reader lets an SDK read one answer and adds to a `Told` what the SDK returns, as it arrives: when the SDK raises an
+error on a broken answer, the `Told` holds what arrived before.
 """
 
 import base64
@@ -26,7 +26,7 @@ def chat_message(message, told, index):
     for place, call in enumerate(message.tool_calls or []):
         known = told.call(getattr(call, "index", None) or (0 if hasattr(call, "index") else place))
         known["id"] = call.id or known["id"]
-        # Chunks have no type for custom tools: their members come as they are.
+        # Chunks have no type for custom tools: their members are plain JSON.
         custom = getattr(call, "custom", None)
         custom = custom if isinstance(custom, dict) else custom and custom.model_dump()
         body = custom or (call.function and call.function.model_dump()) or {}
@@ -35,7 +35,7 @@ def chat_message(message, told, index):
 
 
 def chat_finish(choice, told):
-    """A response is complete when all of its answers are."""
+    """Records a finish reason. A response is complete when all of its answers have finished."""
     told.finishes[choice.index] = choice.finish_reason or told.finishes.get(choice.index)
     told.finish = told.finishes.get(0) if all(told.finishes.values()) else None
 
@@ -280,7 +280,7 @@ def anthropic_message(message, told, unread):
     told.model, told.finish = message.model, message.stop_reason
     anthropic_counts(message.usage, told)
     for index, block in enumerate(message.content):
-        # What the helper makes of an input that is no JSON yet is its own guess.
+        # For an input that is not complete JSON yet, the helper returns a guess, which is ignored.
         arguments = None if index in unread else json.dumps(getattr(block, "input", None))
         anthropic_block(index, block, told, arguments)
 
@@ -337,7 +337,7 @@ def gemini_whole(clients, model, told):
 
 # ---- All -------------------------------------------------------------------------------------------------------------
 
-# By format, and by whether a stream was asked for: the ways that an SDK has to read an answer.
+# The ways in which an SDK can read an answer, by format and by whether a stream was requested.
 READERS = {
     ("openai-chat", True): {"events": chat_events, "helper": chat_helper},
     ("openai-chat", False): {"whole": chat_whole},

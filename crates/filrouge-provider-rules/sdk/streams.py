@@ -1,10 +1,10 @@
-"""Lets the providers' official SDKs read scripted answers, and tells what they made of them.
+"""Lets the providers' official SDKs read scripted answers, and reports what they read.
 
 Reads JSON lines on stdin, one answer each: {"format": ..., "stream": ..., "status": ..., "type": ..., "chunks": [...],
-"drop": ...}. `stream` is whether the SDK asks for a stream, `type` the content type; a chunk is text of which each
-character is a byte; with `drop` the connection is closed where the chunks end, without the end that HTTP asks for. An
-upstream on loopback gives each answer, every chunk as one of HTTP's. Prints one JSON line {"line": n, "way": ...,
-"told": ...} for each way that the SDK has to read it, n counted from 1, and {"read": n} as the last line.
+"drop": ...}. `stream` is whether the SDK requests a stream, `type` the content type. A chunk is text in which each
+character is a byte. With `drop`, the connection is closed after the chunks, without the end that HTTP requires. An
+upstream on loopback sends each answer, every chunk as one HTTP chunk. Prints one JSON line {"line": n, "way": ...,
+"told": ...} for each way in which the SDK can read it, n counted from 1, and {"read": n} as the last line.
 """
 
 import json
@@ -26,7 +26,7 @@ from told import Told, described
 
 
 class Upstream:
-    """Answers each request as the scenario says whose number is in the name of the request's model."""
+    """Answers each request with the scenario whose number is in the name of the request's model."""
 
     def __init__(self, scenarios):
         self.scenarios = scenarios
@@ -56,7 +56,7 @@ class Upstream:
 
 
 def request(connection):
-    """The whole request: a connection that is closed before it is read would be reset."""
+    """Reads the entire request: a connection that is closed earlier would be reset."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += received(connection)

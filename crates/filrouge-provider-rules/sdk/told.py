@@ -1,4 +1,4 @@
-"""What an SDK tells of an answer, in the same words for all of them."""
+"""The content that an SDK has read from an answer, in the same form for all SDKs."""
 
 import json
 
@@ -13,11 +13,11 @@ UNREADABLE = (json.JSONDecodeError, genai.errors.UnknownApiResponseError)
 
 
 class Told:
-    """What an SDK has told so far."""
+    """The content that an SDK has read so far."""
 
     def __init__(self):
         self.texts, self.refusals, self.thoughts, self.calls, self.others = {}, {}, {}, {}, {}
-        # Of several answers: what each stopped for, or nothing yet.
+        # For a response with several answers: the finish reason of each, or None while it is unknown.
         self.finishes = {}
         self.finish = self.usage = self.model = self.counts = self.error = None
 
@@ -49,7 +49,7 @@ class Told:
 
 
 def whole(text):
-    """Joins the halves of characters that came in two escapes; a half that is left alone is U+FFFD."""
+    """Joins the halves of characters that arrived in two escapes; a single half becomes U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -62,7 +62,7 @@ def dumped(value):
 
 
 def described(error):
-    """An exception as JSON. One that no answer explains is a fault of this script, and ends it."""
+    """Converts an exception to JSON. An exception that no answer can cause is a bug in this script, and ends it."""
     if isinstance(error, BROKEN):
         kind = "broken"
     elif isinstance(error, UNREADABLE):

@@ -16,15 +16,15 @@ rules! {
     /// API: "messages.0: all messages must have non-empty content except for the optional final assistant message";
     /// "messages: text content blocks must be non-empty". Stricter for the final assistant message.
     CONTENT_EMPTY = "content-empty";
-    /// API: "messages: text content blocks must contain non-whitespace text". Stricter: the API minds it only where no
-    /// other block of the message has text.
+    /// API: "messages: text content blocks must contain non-whitespace text". Stricter: the API refuses it only where
+    /// no other block of the message has text.
     TEXT_WHITESPACE = "text-whitespace";
-    /// API: "messages: final assistant content cannot end with trailing whitespace". Stricter: held here for a history that
-    /// ends with the assistant's turn, although a user message will follow.
+    /// API: "messages: final assistant content cannot end with trailing whitespace". Stricter: applied here to a
+    /// history that ends with the assistant's turn, although a user message will follow.
     TRAILING_WHITESPACE = "trailing-whitespace";
-    /// A block stands only in its role's messages. Messages API reference, input messages; API: "`tool_use` blocks can only
-    /// be in `assistant` messages", "`tool_result` blocks can only be in `user` messages", and so for thinking (assistant),
-    /// images and documents (user).
+    /// A block occurs only in messages of its role. Messages API reference, input messages; API: "`tool_use` blocks can
+    /// only be in `assistant` messages", "`tool_result` blocks can only be in `user` messages", and so for thinking
+    /// (assistant), images and documents (user).
     BLOCK_ROLE = "block-role";
     /// API: "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'".
     TOOL_USE_ID = "tool-use-id";
@@ -49,10 +49,10 @@ rules! {
     /// API: "messages.4.content.0.tool_result: content cannot be empty if `is_error` is true"; "all content must be type
     /// `text` if `is_error` is true".
     ERROR_RESULT = "error-result";
-    /// Extended thinking guide: thinking blocks go back complete and unmodified, with their signature. API: "Invalid
+    /// Extended thinking guide: thinking blocks are sent back complete and unmodified, with their signature. API: "Invalid
     /// `signature` in `thinking` block".
     SIGNATURE = "signature";
-    /// Extended thinking guide: the `data` of a redacted block goes back unchanged. API: "Invalid `data` in
+    /// Extended thinking guide: the `data` of a redacted block is sent back unchanged. API: "Invalid `data` in
     /// `redacted_thinking` block".
     REDACTED_DATA = "redacted-data";
     /// API: "messages.1: The final block in an assistant message cannot be `thinking`."
@@ -71,19 +71,19 @@ const BLOCKS: &[&str] = &[
     "thinking",
     "redacted_thinking",
 ];
-/// Longest tool name, in characters.
+/// The maximum length of a tool name, in characters.
 const NAME_LIMIT: usize = 128;
 
 #[derive(Default)]
 struct Walk<'v> {
-    /// All tool_use ids so far.
+    /// The ids of all tool_use blocks so far.
     ids: HashSet<&'v str>,
-    /// Path of the latest assistant message, and its calls.
+    /// The path of the previous message, whose calls are in `open`.
     at: String,
     open: Vec<&'v str>,
-    /// Calls of the message in hand.
+    /// Calls of the current message.
     calls: Vec<&'v str>,
-    /// Results of the message in hand.
+    /// Results of the current message.
     results: Vec<&'v str>,
 }
 
@@ -93,7 +93,11 @@ impl<'v> Walk<'v> {
             let what = format!("{id:?} is no tool_use of the previous message");
             findings.add(at, TOOL_RESULT_STRAY, what);
         } else if self.results.contains(&id) {
-            findings.add(at, TOOL_RESULT_TWICE, format!("{id:?} has its result"));
+            findings.add(
+                at,
+                TOOL_RESULT_TWICE,
+                format!("{id:?} already has a result"),
+            );
         } else {
             self.results.push(id);
         }
@@ -158,7 +162,7 @@ fn content<'v>(
             placed(word, role, &at, findings);
             let after_other = words.iter().any(|before| *before != Some("tool_result"));
             if word == "tool_result" && after_other {
-                findings.add(&at, TOOL_RESULT_ORDER, "stands after another block");
+                findings.add(&at, TOOL_RESULT_ORDER, "follows another block");
             }
         }
         words.push(word);
@@ -235,7 +239,7 @@ fn plain(word: &str, value: &Value, at: &str, findings: &mut Findings) {
     }
 }
 
-/// The API strips as Python does: Unicode's whitespace and four control characters.
+/// Whether the API strips a character: it strips as Python does, Unicode's whitespace and four control characters.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -375,7 +379,7 @@ fn source(block: &Object<'_>, types: &[&str], accept: Accept, findings: &mut Fin
     }
 }
 
-/// The content of a document made of blocks: a string, or text and image blocks.
+/// The content of a document that consists of blocks: a string, or text and image blocks.
 fn nested(source: &Object<'_>, findings: &mut Findings) {
     let parts = source.parts("content", CONTENT_EMPTY, false, findings);
     for (index, part) in parts.iter().enumerate() {

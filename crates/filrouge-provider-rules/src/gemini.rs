@@ -11,7 +11,7 @@ rules! {
     /// after a user turn or after a function response turn." Stricter for a leading text turn of the model.
     FIRST_ROLE = "first-role";
     /// Roles alternate. API: "Please ensure that multiturn requests alternate between user and model." Stricter: newer
-    /// models take turns of the same role in a row.
+    /// models accept turns of the same role in a row.
     ALTERNATION = "alternation";
     /// API: "GenerateContentRequest.contents[0].parts: contents.parts must not be empty."; "Unable to submit request because
     /// it must include at least one parts field".
@@ -19,8 +19,9 @@ rules! {
     /// API: "Unable to submit request because it has an empty text parameter."; "contents[1].parts[0].data: required oneof
     /// field 'data' must have one initialized field".
     TEXT_EMPTY = "text-empty";
-    /// REST reference, Part: "Exactly one field within a Part should be set". API: "contents[1].parts[0].data: required oneof
-    /// field 'data' must have one initialized field"; "oneof field 'data' is already set". Only a text is a thought.
+    /// REST reference, Part: "Exactly one field within a Part should be set". API: "contents[1].parts[0].data: required
+    /// oneof field 'data' must have one initialized field"; "oneof field 'data' is already set". Only a text may be a
+    /// thought.
     PART_KIND = "part-kind";
     /// Function calling guide: the model's turn holds functionCall parts, the user's functionResponse parts. Thoughts and
     /// their signatures are the model's (Thought signatures guide).
@@ -28,7 +29,7 @@ rules! {
     /// API: "Invalid function name. Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores
     /// (_), dots (.), colons (:), or dashes (-), with a maximum length of 64."
     FUNCTION_NAME = "function-name";
-    /// A call's id, where given, is not empty and is the only one in its turn (REST reference, FunctionCall: "The unique id
+    /// A call's id, where present, is not empty and is unique in its turn (REST reference, FunctionCall: "The unique id
     /// of the function call").
     FUNCTION_CALL_ID = "function-call-id";
     /// API: "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
@@ -39,18 +40,18 @@ rules! {
     /// API: "Please ensure that the number of function response parts is equal to the number of function call parts of the
     /// function call turn."
     RESPONSE_COUNT = "response-count";
-    /// REST reference, FunctionResponse: the name "Matches FunctionDeclaration.name and FunctionCall.name". Stricter: held
-    /// in the order of the calls.
+    /// REST reference, FunctionResponse: the name "Matches FunctionDeclaration.name and FunctionCall.name". Stricter:
+    /// required in the order of the calls.
     RESPONSE_NAME = "response-name";
-    /// REST reference, FunctionResponse: the id is "Populated by the client to match the corresponding function call `id`".
-    /// Stricter: given exactly where the call has one, in the order of the calls.
+    /// REST reference, FunctionResponse: the id is "Populated by the client to match the corresponding function call
+    /// `id`". Stricter: required exactly where the call has one, in the order of the calls.
     RESPONSE_ID = "response-id";
     /// API: "Please ensure that function response turn comes immediately after a function call turn."
     RESPONSE_STRAY = "response-stray";
-    /// A turn of responses holds nothing else. Stricter: some models take text beside them, others count it as a missing
-    /// response.
+    /// A turn of responses contains nothing else. Stricter: some models accept text next to them, others count it as a
+    /// missing response.
     RESPONSE_MIXED = "response-mixed";
-    /// A turn is more than thoughts: without its thoughts it would have no parts. Stricter: not documented.
+    /// A turn does not consist of thoughts alone: without them it would have no parts. Stricter: not documented.
     THOUGHT_ALONE = "thought-alone";
 }
 
@@ -61,12 +62,12 @@ const KINDS: &[&str] = &[
     "functionCall",
     "functionResponse",
 ];
-/// Signatures that the Thought signatures guide names for calls that came without one; no base64.
+/// Placeholder signatures that the Thought signatures guide names for calls without a signature; they are not base64.
 const STAND_INS: &[&str] = &[
     "skip_thought_signature_validator",
     "context_engineering_is_the_way_to_go",
 ];
-/// Longest function name, in characters.
+/// The maximum length of a function name, in characters.
 const NAME_LIMIT: usize = 64;
 
 /// A call or a response.
@@ -76,7 +77,7 @@ struct Exchange<'v> {
     id: Option<&'v str>,
 }
 
-/// What one turn's parts held.
+/// The parts of one turn.
 #[derive(Default)]
 struct Turn<'v> {
     at: String,

@@ -1,11 +1,13 @@
-//! What the providers demand of a conversation history, as code that shares nothing with the code that writes histories.
+//! The rules of the providers for conversation histories, as code that shares nothing with the code that writes
+//! histories.
 //!
-//! One module per provider holds that provider's rules: each rule is a constant whose documentation names the document or
-//! the API error it comes from. [`check_history`] applies them. [`sdk`] asks a second judge: the request types of the
-//! providers' official Python SDKs.
+//! Each provider's rules are in one module: each rule is a constant whose documentation names the document
+//! or the API error it comes from. [`check_history`] applies them. [`sdk`] applies a second, independent check: the
+//! request types of the providers' official Python SDKs.
 //!
-//! The rules are closed: a member, a block type or an enumerated value that a provider's list here does not hold is a
-//! violation, even where the provider would take it. Where a rule is stricter than the provider, its documentation says so.
+//! The rules are closed: a member, a block type or an enumerated value that a provider's list in this crate lacks is a
+//! violation, even where the provider would accept it. Where a rule is stricter than the provider, its documentation
+//! says so.
 #![allow(
     rustdoc::broken_intra_doc_links,
     reason = "the providers' error texts are quoted as they are, brackets included"
@@ -66,7 +68,7 @@ impl fmt::Display for Provider {
     }
 }
 
-/// A name that is no provider's.
+/// The error for a name that no provider has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown provider {0:?}: one of openai-chat, openai-responses, anthropic, gemini")]
 pub struct UnknownProvider(pub String);
@@ -85,11 +87,11 @@ impl FromStr for Provider {
 /// One breach of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where: a path from the request's array, such as `messages[3].content[0]`.
+    /// The path from the request's array, such as `messages[3].content[0]`.
     pub at: String,
     /// The broken rule's name, one of [`rules`].
     pub rule: &'static str,
-    /// What is wrong there, for a person.
+    /// The description of the violation, as text for people.
     pub what: String,
 }
 
@@ -102,10 +104,10 @@ impl fmt::Display for Violation {
 /// Checks `messages` (the provider's messages, input or contents array) as the history of a next request.
 ///
 /// The history is judged as the provider would judge it with one new user message after it; a history that already ends
-/// with the user's turn or with tool results is judged as it stands (the new message then goes into that turn). So a call
-/// left unanswered at the end is a violation, and the empty history is none.
+/// with the user's turn or with tool results is judged unchanged (the new message then goes into that turn). So a call
+/// left unanswered at the end is a violation, and an empty history is valid.
 ///
-/// An empty result means that every rule is kept. Order: the order of the messages, then of the checks.
+/// An empty result means that every rule is kept. Violations are in the order of the messages, then of the checks.
 #[must_use]
 pub fn check_history(provider: Provider, messages: &Value) -> Vec<Violation> {
     let mut findings = Findings::default();

@@ -1,11 +1,11 @@
-//! Inline data and links.
+//! Checks inline data and links.
 
 use crate::shape::{BASE64, Findings, MEDIA_TYPE, URL};
 
-/// The image types that OpenAI and Anthropic take.
+/// The image types that OpenAI and Anthropic accept.
 pub(crate) const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Which media types an inline datum may have.
+/// The media types that inline data may have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Accept {
     Images,

@@ -8,9 +8,9 @@ use crate::media::{self, Accept};
 use crate::shape::{Findings, Object, array, is_word, rules, tag};
 
 rules! {
-    /// Content has something in it. API: "Invalid 'messages[0].content': empty array. Expected an array with minimum length
-    /// 1, but got an empty array instead." Stricter for strings: the API takes an empty string; only a tool's output may be
-    /// one here.
+    /// Content is not empty. API: "Invalid 'messages[0].content': empty array. Expected an array with minimum length 1,
+    /// but got an empty array instead." Stricter for strings: the API accepts an empty string; here only a tool's
+    /// output may be empty.
     CONTENT_EMPTY = "content-empty";
     /// An assistant message has content, tool calls or a refusal. API reference, assistant message: content is "Required
     /// unless `tool_calls` or `function_call` is specified."; API: "Invalid value for 'content': expected a string, got
@@ -28,13 +28,13 @@ rules! {
     /// not empty.
     CALL_ID = "call-id";
     /// Ids are unique within a message, and none is used again while its call waits for an answer: a tool message could
-    /// not tell which call it answers. Stricter: the API has no error of its own for it.
+    /// not show which call it answers. Stricter: the API has no specific error for it.
     CALL_ID_REUSED = "call-id-reused";
     /// API: "Invalid 'messages[1].tool_calls[0].function.name': string does not match pattern. Expected a string that
     /// matches the pattern '^[a-zA-Z0-9_-]+$'."; API reference, function name: "maximum length of 64".
     FUNCTION_NAME = "function-name";
-    /// API reference: `arguments` is a string "in JSON format". Stricter: here it is a JSON object; the API takes any text
-    /// in a history, servers of the same format do not.
+    /// API reference: `arguments` is a string "in JSON format". Stricter: here it is a JSON object; the API accepts any
+    /// text in a history, but servers of the same format do not.
     ARGUMENTS = "arguments";
     /// API: "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The
     /// following tool_call_ids did not have response messages: ..."
@@ -52,12 +52,12 @@ rules! {
 }
 
 const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool"];
-/// Longest call id, in characters.
+/// The maximum length of a call id, in characters.
 const ID_LIMIT: usize = 40;
-/// Longest function or participant name, in characters.
+/// The maximum length of a function or participant name, in characters.
 const NAME_LIMIT: usize = 64;
 
-/// The calls of the latest assistant message, and which of them have their answer.
+/// The calls of the latest assistant message, each with whether it was answered.
 #[derive(Default)]
 struct Calls<'v> {
     at: String,

@@ -8,26 +8,27 @@ use crate::media::{self, Accept};
 use crate::shape::{Findings, MISSING_MEMBER, Object, WRONG_TYPE, array, is_word, rules, tag};
 
 rules! {
-    /// Content has something in it. API: "Invalid 'input[0].content': empty array. Expected an array with minimum length
-    /// 1". Stricter for strings, which the API takes empty; only a function's output may be an empty string here.
+    /// Content is not empty. API: "Invalid 'input[0].content': empty array. Expected an array with minimum length 1".
+    /// Stricter for strings, which the API accepts when empty; here only a function's output may be an empty string.
     CONTENT_EMPTY = "content-empty";
     /// API: "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"; "empty string.
     /// Expected a string with minimum length 1".
     CALL_ID = "call-id";
-    /// A call id names one call of the whole input. Stricter: the API looks only for an output of each id.
+    /// A call id names one call of the entire input. Stricter: the API only requires an output for each id.
     CALL_ID_REUSED = "call-id-reused";
     /// API: "Invalid 'input[2].name': string does not match pattern. Expected a string that matches the pattern
     /// '^[a-zA-Z0-9_-]+$'."; API reference, function call item: at most 64 characters. Stricter than some models, which
-    /// take 128.
+    /// accept 128.
     FUNCTION_NAME = "function-name";
     /// API reference, function call item: "A JSON string of the arguments to pass to the function." Stricter: here it is a
     /// JSON object.
     ARGUMENTS = "arguments";
     /// API: "No tool output found for function call call_..."
     CALL_UNANSWERED = "call-unanswered";
-    /// API: "No tool call found for function call output with call_id call_..." Stricter: the call must stand before.
+    /// API: "No tool call found for function call output with call_id call_..." Stricter: the call must precede its
+    /// output.
     OUTPUT_STRAY = "output-stray";
-    /// One output per call. Stricter: the API has no documented error for a second one.
+    /// A call has one output. Stricter: the API has no documented error for a second one.
     OUTPUT_TWICE = "output-twice";
     /// API: "Invalid 'input[1].id': 'x'. Expected an ID that begins with 'fc'." ('msg' for messages, 'rs' for reasoning),
     /// "Expected an ID that contains letters, numbers, underscores, or dashes", "string too long. Expected a string with
@@ -35,8 +36,8 @@ rules! {
     ITEM_ID = "item-id";
     /// API: "Duplicate item found with id rs_.... Remove duplicate items from your input and try again."
     ITEM_ID_REUSED = "item-id-reused";
-    /// API: "Item 'rs_...' of type 'reasoning' was provided without its required following item." The item it led to is a
-    /// function call or an assistant message; other reasoning items may stand between.
+    /// API: "Item 'rs_...' of type 'reasoning' was provided without its required following item." The item it led to is
+    /// a function call or an assistant message; other reasoning items may be between them.
     REASONING_ALONE = "reasoning-alone";
     /// API reference, input image: `image_url` or `file_id`; input file: one of `file_id`, `file_url`, `file_data` with
     /// `filename`. API: "Missing required parameter: 'input[0].content[0].image_url'." Stricter: never two at once.
@@ -54,22 +55,22 @@ const TYPES: &[&str] = &[
 const ROLES: &[&str] = &["user", "assistant", "system", "developer"];
 const INPUTS: &[&str] = &["input_text", "input_image", "input_file"];
 const STATUSES: &[&str] = &["in_progress", "completed", "incomplete"];
-/// Longest call id, item id or function name, in characters.
+/// The maximum length of a call id, item id or function name, in characters.
 const LIMIT: usize = 64;
 
-/// What the items before have left open.
+/// The state after the earlier items: open calls, ids in use, and waiting reasoning items.
 #[derive(Default)]
 struct Walk<'v> {
-    /// Path of each call and whether it has its output.
+    /// The path of each call, and whether its output was read.
     calls: HashMap<&'v str, (String, bool)>,
     order: Vec<&'v str>,
     ids: HashSet<&'v str>,
-    /// Paths of reasoning items that wait for the item they led to.
+    /// Paths of reasoning items whose following item was not read yet.
     reasoning: Vec<String>,
 }
 
 impl<'v> Walk<'v> {
-    /// Ends the wait of the reasoning items: with the item they led to, or without.
+    /// Removes the waiting reasoning items; adds a finding for each unless the current item is the one it led to.
     fn settle(&mut self, led_here: bool, findings: &mut Findings) {
         for at in self.reasoning.drain(..).filter(|_| !led_here) {
             findings.add(&at, REASONING_ALONE, "the item it led to does not follow");
@@ -173,7 +174,8 @@ fn message<'v>(item: &'v Value, at: &str, walk: &mut Walk<'v>, findings: &mut Fi
     }
 }
 
-/// An assistant message: with an id it is an output message, whose members are all required; without, an easy message.
+/// An assistant message. With an id it is an output message, whose members are all required; without an id, it is an
+/// easy message.
 fn output_message<'v>(message: &Object<'v>, walk: &mut Walk<'v>, findings: &mut Findings) {
     let full = message.has("id");
     for key in ["type", "status"] {

@@ -1,10 +1,10 @@
-//! The second judge: the request types of the providers' official Python SDKs.
+//! The second check: the request types of the providers' official Python SDKs.
 //!
-//! [`check`] keeps a Python virtual environment with the pinned SDKs in a directory of the caller's and runs
+//! [`check`] keeps a Python virtual environment with the pinned SDKs in a directory that the caller names and runs
 //! `sdk/check.py` in it. The types are closed there: a member they do not name is refused, as are wrong JSON types and
-//! missing members. What the types do not say (order, pairing, formats) is [`crate::check_history`]'s.
+//! missing members. [`crate::check_history`] checks the rest: order, pairing, formats.
 //!
-//! [`streams`] asks the SDKs something else: what they make of a provider's answer.
+//! [`streams`] uses the SDKs in another way: it shows how they read a provider's answer.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -28,14 +28,14 @@ pub struct SdkViolation {
     pub history: usize,
     /// The history's provider.
     pub provider: Provider,
-    /// Path in the history and the SDK's word on it.
+    /// Path in the history, and the SDK's message.
     pub what: String,
 }
 
-/// Why the SDKs could not be asked.
+/// The reason why the SDKs could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SdkError {
-    /// No Python.
+    /// Python 3 cannot be run.
     #[error(
         "cannot run python3: {0}; install Python 3.10 or newer with its venv module (Debian: python3, python3-venv)"
     )]
@@ -45,7 +45,7 @@ pub enum SdkError {
         "python3 -m venv failed; install Python's venv module (Debian: python3-venv): {output}"
     )]
     Venv {
-        /// What it printed.
+        /// Its output.
         output: String,
     },
     /// `pip install` failed.
@@ -53,20 +53,20 @@ pub enum SdkError {
         "pip could not install the packages of sdk/requirements.txt; it needs pip and a package index: {output}"
     )]
     Install {
-        /// What it printed.
+        /// Its output.
         output: String,
     },
-    /// The script failed, or its own test of the SDK types did (status 3).
+    /// The script failed, or its self-test of the SDK types did (status 3).
     #[error("sdk/{script} ended with {status:?}: {output}")]
     Script {
         /// Its name.
         script: &'static str,
-        /// Its exit status; None if a signal ended it.
+        /// Its exit status; `None` if a signal ended it.
         status: Option<i32>,
-        /// What it printed on standard error.
+        /// Its output on standard error.
         output: String,
     },
-    /// The script's answer is not of the agreed form, or leaves histories out.
+    /// The script's output does not have the expected form, or lacks histories or answers.
     #[error("the script gave an unexpected answer: {0}")]
     Answer(String),
     /// The directory cannot be used.
@@ -74,20 +74,20 @@ pub enum SdkError {
     Directory {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 /// Validates `histories` against the SDKs' request types, in one run of the script.
 ///
-/// `directory` (created if missing) keeps the virtual environment, made once for each content of `sdk/requirements.txt`
-/// and finished when its stamp file stands; a file lock lets parallel processes share it. The first call downloads the
+/// `directory` (created if missing) keeps the virtual environment, created once per content of `sdk/requirements.txt`
+/// and complete when its stamp file exists; a file lock lets parallel processes share it. The first call downloads the
 /// packages, some 30 MB.
 ///
 /// # Errors
 ///
-/// Any [`SdkError`]; none means that a history was refused.
+/// Any [`SdkError`]. A refused history is not an error.
 pub fn check(
     directory: &Path,
     histories: &[(Provider, Value)],
@@ -99,8 +99,8 @@ pub fn check(
     answer(&stdout, histories)
 }
 
-/// Runs the first of the files of a script, which are kept in a folder of their own, with these JSON lines to read;
-/// gives what it prints.
+/// Runs the first of `files` with these JSON lines as input; returns its output. The files are stored in a separate
+/// folder.
 fn ask(
     directory: &Path,
     name: &str,
@@ -131,7 +131,7 @@ fn ask(
 }
 
 /// Starts the thread that writes the lines, so that neither side waits for the other. It ends when the script has read
-/// all or has ended, and the script's exit status tells which.
+/// all lines or has exited; the exit status shows which.
 fn feed(child: &mut Child, lines: impl Iterator<Item = Value>) -> io::Result<()> {
     let text: String = lines.map(|line| format!("{line}\n")).collect();
     if let Some(mut stdin) = child.stdin.take() {
@@ -171,11 +171,11 @@ fn answer(stdout: &[u8], histories: &[(Provider, Value)]) -> Result<Vec<SdkViola
 
 struct Environment {
     python: PathBuf,
-    /// Where the script's files are.
+    /// The folder of the script's files.
     folder: PathBuf,
 }
 
-/// The virtual environment and the files of a script, made where they are not there yet, by one process at a time.
+/// Returns the virtual environment and the files of a script. Creates missing ones, in one process at a time.
 fn environment(
     directory: &Path,
     name: &str,
@@ -244,7 +244,7 @@ fn printed(output: &Output) -> String {
     parts.join("\n").trim().to_owned()
 }
 
-/// Writes the file so that it never stands half written under its name.
+/// Writes the file atomically: a reader never finds an incomplete file.
 fn write_whole(path: &Path, text: &str) -> Result<(), SdkError> {
     let partial = path.with_extension("partial");
     fs::write(&partial, text)
@@ -257,7 +257,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> SdkError {
     move |source| SdkError::Directory { path, source }
 }
 
-/// 64-bit FNV-1a, in hex: a name for a text, the same on every platform and in every build.
+/// The 64-bit FNV-1a hash of a text in hex, which is the same on every platform and in every build.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_must_speak_of_the_histories_asked_about() {
+    fn an_answer_must_refer_to_given_histories() {
         for line in [
             "{\"line\": 2, \"what\": \"x\"}",
             "{\"line\": 0, \"what\": \"x\"}",
@@ -297,9 +297,9 @@ mod tests {
         }
     }
 
-    /// A finished environment whose interpreter is `program`.
+    /// A complete virtual environment whose interpreter is `program`.
     #[cfg(unix)]
-    fn stand_in(name: &str, program: &str) -> PathBuf {
+    fn finished_environment(name: &str, program: &str) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         let bin = directory
             .join(format!("venv-{}", digest(REQUIREMENTS)))
@@ -317,7 +317,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_failing_script_is_an_error_and_not_a_clean_result() {
-        let directory = stand_in("filrouge-failing-python", "/bin/false");
+        let directory = finished_environment("filrouge-failing-python", "/bin/false");
         let error = check(&directory, &histories(1)).unwrap_err();
         fs::remove_dir_all(&directory).unwrap();
         assert!(
@@ -335,7 +335,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_silent_script_is_an_error_and_not_a_clean_result() {
-        let directory = stand_in("filrouge-silent-python", "/bin/true");
+        let directory = finished_environment("filrouge-silent-python", "/bin/true");
         let error = check(&directory, &histories(1)).unwrap_err();
         fs::remove_dir_all(&directory).unwrap();
         assert!(matches!(error, SdkError::Answer(_)), "{error}");

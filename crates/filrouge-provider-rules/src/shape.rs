@@ -1,4 +1,4 @@
-//! The rules of JSON shape that hold for every provider: closed objects, right types, known values.
+//! The rules of JSON shape that apply to every provider: closed objects, right types, known values.
 
 use serde_json::{Map, Value};
 
@@ -15,11 +15,11 @@ macro_rules! rules {
 pub(crate) use rules;
 
 rules! {
-    /// An object holds only members of its list. OpenAI: "Unknown parameter: 'messages[0].x'."; Anthropic:
+    /// An object has only members of its list. OpenAI: "Unknown parameter: 'messages[0].x'."; Anthropic:
     /// "messages.0.x: Extra inputs are not permitted"; Gemini: "Invalid JSON payload received. Unknown name \"x\" at
     /// 'contents[0]': Cannot find field."
     UNKNOWN_MEMBER = "unknown-member";
-    /// An object holds every member its type requires. OpenAI: "Missing required parameter: 'messages[0].content'.";
+    /// An object has every member that its type requires. OpenAI: "Missing required parameter: 'messages[0].content'.";
     /// Anthropic: "messages.0.content: Field required"; Gemini documents them as "Required." in the REST reference.
     MISSING_MEMBER = "missing-member";
     /// A member has its documented JSON type. OpenAI: "Invalid type for 'messages[0].content': expected one of a string or
@@ -30,9 +30,9 @@ rules! {
     /// ..."; Anthropic: "Input tag 'x' found using 'type' does not match any of the expected tags"; Gemini: "Please use a
     /// valid role: user, model."
     UNKNOWN_VALUE = "unknown-value";
-    /// Inline data is non-empty, padded, canonical base64 of the standard alphabet. OpenAI: "Invalid base64 image_url.";
-    /// Anthropic, Vision guide: "a base64-encoded image"; Gemini, REST reference, Blob: "A base64-encoded string". Stricter
-    /// for Gemini, whose JSON mapping also takes the URL-safe alphabet.
+    /// Inline data is non-empty, padded, canonical base64 of the standard alphabet. OpenAI: "Invalid base64
+    /// image_url."; Anthropic, Vision guide: "a base64-encoded image"; Gemini, REST reference, Blob: "A base64-encoded
+    /// string". Stricter for Gemini, whose JSON mapping also accepts the URL-safe alphabet.
     BASE64 = "base64";
     /// A link is an absolute http or https URL. OpenAI: "Invalid 'input[0].content[1].image_url'. Expected a valid URL, but
     /// got a value with an invalid format."; Anthropic, Vision guide: an image "hosted online"; Gemini, REST reference,
@@ -73,7 +73,7 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// `value` as an array, or a finding.
+/// Returns `value` as an array; adds a finding if it is none.
 pub(crate) fn array<'v>(
     value: &'v Value,
     at: &str,
@@ -90,7 +90,7 @@ pub(crate) fn array<'v>(
     None
 }
 
-/// The string member `key` of the object `value`, if it is one of `known`; else a finding and None.
+/// The string member `key` of the object `value` if it is one of `known`; otherwise adds a finding and returns `None`.
 pub(crate) fn tag<'v>(
     value: &'v Value,
     key: &str,
@@ -126,7 +126,8 @@ pub(crate) struct Object<'v> {
 }
 
 impl<'v> Object<'v> {
-    /// Takes `value` as an object with the members `required` and, at most, `optional`.
+    /// Reads `value` as an object with the members `required` and, at most, `optional`; adds a finding for each
+    /// deviation.
     pub(crate) fn open(
         value: &'v Value,
         at: &str,
@@ -174,7 +175,7 @@ impl<'v> Object<'v> {
         findings.add(&self.path(key), WRONG_TYPE, what);
     }
 
-    /// The string member `key`: None if absent, or, with a finding, if of another type.
+    /// The string member `key`; `None` if it is absent, or, with a finding, if it has another type.
     pub(crate) fn text(&self, key: &str, findings: &mut Findings) -> Option<&'v str> {
         let value = self.get(key)?;
         if value.is_string() {
@@ -204,14 +205,14 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// The member `key` must be an object with any members, if it is there.
+    /// If present, the member `key` must be an object; its members are not checked.
     pub(crate) fn free_object(&self, key: &str, findings: &mut Findings) {
         if let Some(value) = self.get(key).filter(|value| !value.is_object()) {
             self.wrong(key, "an object", value, findings);
         }
     }
 
-    /// The member `key` must be a whole number from 0, if it is there.
+    /// If present, the member `key` must be a non-negative integer.
     pub(crate) fn whole(&self, key: &str, findings: &mut Findings) {
         if let Some(value) = self.get(key).filter(|value| !value.is_u64()) {
             self.wrong(key, "a whole number", value, findings);
@@ -264,7 +265,7 @@ impl<'v> Object<'v> {
         None
     }
 
-    /// The string member `key`, not empty; `rule` names the breach.
+    /// The string member `key`, which must not be empty; otherwise adds a finding of `rule`.
     pub(crate) fn filled(
         &self,
         key: &str,
@@ -278,7 +279,7 @@ impl<'v> Object<'v> {
         Some(value)
     }
 
-    /// The string member `key`, a JSON object written as text; `rule` names the breach.
+    /// Checks that the string member `key` is a JSON object written as text; otherwise adds a finding of `rule`.
     pub(crate) fn json_object(&self, key: &str, rule: &'static str, findings: &mut Findings) {
         let Some(text) = self.text(key, findings) else {
             return;
@@ -295,7 +296,7 @@ impl<'v> Object<'v> {
     }
 }
 
-/// Whether `text` is 1 to `longest` characters out of letters, digits, `_`, `-`.
+/// Whether `text` consists of 1 to `longest` letters, digits, `_` or `-`.
 pub(crate) fn is_word(text: &str, longest: usize) -> bool {
     !text.is_empty()
         && text.len() <= longest

@@ -1,9 +1,9 @@
-//! Whether Redis is asked at all: after a failure to answer nothing is asked for a while, then one request is let through.
+//! The circuit breaker: after Redis fails to answer, it blocks requests for a while and then lets one probe through.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long nothing is asked after a failure.
+/// How long requests are blocked after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -11,20 +11,20 @@ pub(crate) struct Breaker(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Why, and until when nothing is asked; `None`: all is well.
+    /// The reason, and the time until which requests are blocked; `None` when closed.
     broken: Option<(String, Instant)>,
-    /// A request is on its way that will tell whether Redis answers again.
+    /// A probe is in progress that will show whether Redis answers.
     probing: bool,
 }
 
-/// A request that may be made. One that is given up says nothing about Redis.
+/// Permission for one request. A dropped permit reports neither an answer nor a failure.
 pub(crate) struct Permit<'a> {
     breaker: &'a Breaker,
     probe: bool,
 }
 
 impl Breaker {
-    /// Asks whether a request may be made; `Err` is why not.
+    /// Requests permission; `Err` is the reason for blocking.
     pub(crate) fn enter(&self) -> Result<Permit<'_>, String> {
         let permit = |probe| Permit {
             breaker: self,
@@ -41,30 +41,30 @@ impl Breaker {
         }
     }
 
-    /// Why nothing is asked at the moment.
+    /// The reason why requests are blocked now; `None` when they are not.
     pub(crate) fn why(&self) -> Option<String> {
         self.state().broken.as_ref().map(|(why, _)| why.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No step leaves the state half changed.
+        // No step panics while it changes the state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Permit<'_> {
-    /// Redis answered.
+    /// Records that Redis answered.
     pub(crate) fn answered(self) {
-        // An answer to a request from before the failure says nothing about now.
+        // Only the probe's answer counts: other requests may have been sent before the failure.
         if self.probe && self.breaker.state().broken.take().is_some() {
             tracing::info!("[SESSIONS][HOT_UP] Redis answers again");
         }
     }
 
-    /// Redis did not answer.
+    /// Records that Redis did not answer.
     pub(crate) fn failed(self, why: &str) {
         let until = Instant::now() + PAUSE;
-        // The guard goes before the permit does, which takes another.
+        // The guard must be dropped before the permit, whose `drop` locks the state.
         let before = self.breaker.state().broken.replace((why.to_owned(), until));
         if before.is_none() {
             tracing::warn!(why, "[SESSIONS][HOT_DOWN] Redis is not used");

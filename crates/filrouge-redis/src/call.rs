@@ -1,4 +1,4 @@
-//! Asking Redis: within one timeout, past the breaker, on a connection that is there.
+//! Sends commands to Redis: within one timeout, through the breaker, on an open connection.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::counts::RedisCounts;
 use crate::error::{Trouble, damaged, unavailable};
 use crate::writes::Writes;
 
-/// Whom requests go to, and how they fared.
+/// The connection, the breaker, and the counts of failures.
 pub(crate) struct Caller {
     pub(crate) connections: Connections,
     pub(crate) breaker: Breaker,
@@ -22,42 +22,42 @@ pub(crate) struct Caller {
     pub(crate) timeout: Duration,
 }
 
-/// Commands about one slot.
+/// Commands for one slot.
 pub(crate) type Group = Vec<Cmd>;
 
-/// What is asked.
+/// A request.
 pub(crate) enum Ask {
-    /// Commands, each of which has one answer.
+    /// Commands, each with one answer.
     Of(Vec<Group>),
     /// A command that every master answers.
-    Everybody(Cmd),
+    Masters(Cmd),
 }
 
 impl Ask {
     fn commands(&self) -> Vec<&Cmd> {
         match self {
             Self::Of(groups) => groups.iter().flatten().collect(),
-            Self::Everybody(command) => vec![command],
+            Self::Masters(command) => vec![command],
         }
     }
 }
 
 impl Caller {
-    /// One command's answer.
+    /// Sends one command; returns its answer.
     pub(crate) async fn one(&self, command: Cmd) -> Result<Value, Failure> {
         let answers = self.answers(Ask::Of(vec![vec![command]])).await?;
         let first = answers.into_iter().next();
-        self.plain(first.unwrap_or(Value::Nil))
+        self.unless_error(first.unwrap_or(Value::Nil))
     }
 
-    /// The answers of all commands, in order.
-    pub(crate) async fn answers(&self, ask: Ask) -> Result<Vec<Value>, Failure> {
+    /// Sends all commands; returns their answers in order.
+    pub(crate) async fn answers(&self, request: Ask) -> Result<Vec<Value>, Failure> {
         let permit = self.breaker.enter().map_err(|why| {
-            RedisCounts::one_more(&self.counts, |counts| &mut counts.skipped);
+            RedisCounts::increment(&self.counts, |counts| &mut counts.skipped);
             unavailable(why)
         })?;
-        let asked = tokio::time::timeout(self.timeout, self.exchange(&ask)).await;
-        let trouble = match asked {
+        let outcome = tokio::time::timeout(self.timeout, self.exchange(&request)).await;
+        let trouble = match outcome {
             Ok(Ok(answers)) => {
                 permit.answered();
                 return Ok(answers);
@@ -75,18 +75,18 @@ impl Caller {
                 )
             }
         };
-        RedisCounts::one_more(&self.counts, |counts| &mut counts.unanswered);
+        RedisCounts::increment(&self.counts, |counts| &mut counts.unanswered);
         permit.failed(&trouble);
         Err(unavailable(trouble))
     }
 
-    /// Sends commands. On a connection that was lost since it was last used they are sent once more on a new one: a change
-    /// that was made nevertheless is known by its word and answered as made.
-    async fn exchange(&self, ask: &Ask) -> Result<Vec<Value>, Trouble> {
+    /// Sends commands. If a reused connection was lost, they are sent a second time on a new one: a commit that Redis
+    /// had already applied is recognized by its nonce, and reported as applied.
+    async fn exchange(&self, request: &Ask) -> Result<Vec<Value>, Trouble> {
         loop {
             let lent = self.connections.get().await;
             let lent = lent.map_err(|e| self.connections.trouble(&e))?;
-            let sent = send(&lent, ask).await;
+            let sent = send(&lent, request).await;
             let trouble = match sent {
                 Ok(answers) => match answers.iter().find_map(down) {
                     None => return Ok(answers),
@@ -97,27 +97,27 @@ impl Caller {
                     if matches!(trouble, Trouble::Down(_)) {
                         self.connections.drop_lent(&lent);
                     }
-                    if error.is_connection_dropped() && lent.old {
+                    if error.is_connection_dropped() && lent.reused {
                         continue;
                     }
                     return Err(trouble);
                 }
             };
-            // Another node may serve by now: it is found when connecting.
+            // Another node may serve the slot by now; reconnecting finds it.
             self.connections.drop_lent(&lent);
             return Err(trouble);
         }
     }
 
-    /// An answer that is no error.
-    pub(crate) fn plain(&self, answer: Value) -> Result<Value, Failure> {
+    /// Returns an answer unless it is an error.
+    pub(crate) fn unless_error(&self, answer: Value) -> Result<Value, Failure> {
         match answer {
             Value::ServerError(error) => Err(self.refused(&Trouble::answered(&error))),
             answer => Ok(answer),
         }
     }
 
-    /// Counts what was refused, and says so.
+    /// Counts and logs a refusal.
     pub(crate) fn refused(&self, trouble: &Trouble) -> Failure {
         match trouble {
             Trouble::Damaged => self.damaged(),
@@ -126,7 +126,7 @@ impl Caller {
                     self.writes.refused(why);
                 }
                 if let Some(refused) =
-                    RedisCounts::one_more(&self.counts, |counts| &mut counts.refused)
+                    RedisCounts::increment(&self.counts, |counts| &mut counts.refused)
                 {
                     tracing::warn!(
                         why,
@@ -139,19 +139,19 @@ impl Caller {
         }
     }
 
-    /// Counts what is not ours, and says so.
+    /// Counts and logs a value that no hot store wrote.
     pub(crate) fn damaged(&self) -> Failure {
-        if let Some(damaged) = RedisCounts::one_more(&self.counts, |counts| &mut counts.damaged) {
+        if let Some(damaged) = RedisCounts::increment(&self.counts, |counts| &mut counts.damaged) {
             tracing::warn!(
                 damaged,
-                "[SESSIONS][HOT_DAMAGED] values in Redis are not what was put there"
+                "[SESSIONS][HOT_DAMAGED] values in Redis are not what a hot store wrote"
             );
         }
         damaged()
     }
 }
 
-/// An answer that says that nobody is served.
+/// The trouble of an answer that reports that the server serves no requests.
 fn down(answer: &Value) -> Option<Trouble> {
     match answer {
         Value::ServerError(error) => {
@@ -161,17 +161,17 @@ fn down(answer: &Value) -> Option<Trouble> {
     }
 }
 
-/// One server takes everything in one piece. A cluster's client follows redirections for single commands only: what is
-/// about one session goes one by one, sessions at the same time.
-async fn send(lent: &Lent, ask: &Ask) -> Result<Vec<Value>, RedisError> {
+/// A single server gets all commands in one pipeline. A cluster's client follows redirections only for single
+/// commands: those of one session are sent one by one, different sessions concurrently.
+async fn send(lent: &Lent, request: &Ask) -> Result<Vec<Value>, RedisError> {
     let mut connection = lent.connection.clone();
-    match (ask, &connection) {
-        (Ask::Everybody(command), Connection::Cluster(_)) => connection.everybody(command).await,
+    match (request, &connection) {
+        (Ask::Masters(command), Connection::Cluster(_)) => connection.ask_masters(command).await,
         (Ask::Of(groups), Connection::Cluster(_)) => match &groups[..] {
             [group] => one_by_one(connection, group).await,
-            groups => apart(&connection, groups).await,
+            groups => concurrently(&connection, groups).await,
         },
-        _ => connection.send(&ask.commands()).await,
+        _ => connection.send(&request.commands()).await,
     }
 }
 
@@ -183,7 +183,7 @@ async fn one_by_one(mut connection: Connection, group: &Group) -> Result<Vec<Val
     Ok(answers)
 }
 
-async fn apart(connection: &Connection, groups: &[Group]) -> Result<Vec<Value>, RedisError> {
+async fn concurrently(connection: &Connection, groups: &[Group]) -> Result<Vec<Value>, RedisError> {
     let mut sending = JoinSet::new();
     for (n, group) in groups.iter().enumerate() {
         let (connection, group) = (connection.clone(), group.clone());

@@ -1,4 +1,4 @@
-//! The connection: made when it is first needed, and again when it was lost.
+//! The connection: opened at first use, and reopened after a loss.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,18 +16,18 @@ use redis::{
 
 use crate::error::Trouble;
 use crate::options::Options;
-use crate::url::{Place, Target, invalid};
+use crate::url::{Address, Target, invalid};
 
-/// How often a cluster's client asks again: after a redirection, or while a slot has no owner.
+/// The number of retries of a cluster's client: after a redirection, or while a slot has no owner.
 const RETRIES: u32 = 6;
 
-/// How a connection is made.
+/// The settings for opening a connection.
 enum Opener {
     One(Box<Client>, AsyncConnectionConfig),
     Cluster(Box<ClusterClient>),
 }
 
-/// An open connection; its clones share it.
+/// An open connection; clones share it.
 #[derive(Clone)]
 pub(crate) enum Connection {
     One(MultiplexedConnection),
@@ -35,14 +35,14 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// Sends commands in one piece, and answers for each, errors as they were said.
+    /// Sends commands in one pipeline; returns one answer each, including errors.
     pub(crate) async fn send(&mut self, commands: &[&Cmd]) -> RedisResult<Vec<Value>> {
         let to: &mut (dyn ConnectionLike + Send) = match self {
             Self::One(connection) => connection,
             Self::Cluster(connection) => connection,
         };
         if let [command] = commands {
-            return Ok(vec![alone(to.req_packed_command(command).await)?]);
+            return Ok(vec![single_answer(to.req_packed_command(command).await)?]);
         }
         let mut pipeline = Pipeline::with_capacity(commands.len());
         for command in commands {
@@ -53,8 +53,8 @@ impl Connection {
 }
 
 impl Connection {
-    /// Asks every master of a cluster.
-    pub(crate) async fn everybody(&mut self, command: &Cmd) -> RedisResult<Vec<Value>> {
+    /// Sends a command to every master of a cluster.
+    pub(crate) async fn ask_masters(&mut self, command: &Cmd) -> RedisResult<Vec<Value>> {
         let Self::Cluster(connection) = self else {
             return self.send(&[command]).await;
         };
@@ -66,36 +66,37 @@ impl Connection {
     }
 }
 
-/// The answer to one command, an error among them: a cluster's client returns it as its own.
-fn alone(answer: RedisResult<Value>) -> RedisResult<Value> {
+/// The answer to a single command; an error of the server becomes a value, although a cluster's client returns it as
+/// its own error.
+fn single_answer(answer: RedisResult<Value>) -> RedisResult<Value> {
     match answer {
         Ok(value) => Ok(value),
         Err(error) => redis::ServerError::try_from(error).map(Value::ServerError),
     }
 }
 
-/// The place of the one connection of a hot store.
+/// The single connection of a hot store.
 pub(crate) struct Connections {
     opener: Arc<Opener>,
-    /// The connection, and which one it is.
+    /// The current connection, if one is open, and a number that is incremented when it is dropped.
     current: Arc<Mutex<(u64, Option<Connection>)>>,
-    /// Held while one is made: of many requests one makes it.
+    /// Held while a connection is being opened, so that only one of many requests opens it.
     opening: Arc<tokio::sync::Mutex<()>>,
     cluster: bool,
     timeout: Duration,
     db: i64,
 }
 
-/// A connection as a request got it.
+/// A connection that a request uses.
 pub(crate) struct Lent {
     pub(crate) connection: Connection,
     number: u64,
-    /// Whether it had been used before: then it may have been lost since.
-    pub(crate) old: bool,
+    /// Whether an earlier request used it: then it may have been lost since.
+    pub(crate) reused: bool,
 }
 
 impl Connections {
-    /// Reads what the options say; asks nobody.
+    /// Parses the options; opens no connection.
     pub(crate) fn new(options: &Options) -> Result<Self, Failure> {
         let target = Target::of(&options.url)?;
         Ok(Self {
@@ -108,34 +109,34 @@ impl Connections {
         })
     }
 
-    /// The connection. It is made apart: a request that gives up waiting does not end it.
+    /// Returns the connection. A separate task opens it: a request that stops waiting does not cancel the attempt.
     pub(crate) async fn get(&self) -> RedisResult<Lent> {
         if let Some(lent) = lent(&self.current, true) {
             return Ok(lent);
         }
         let (opener, current) = (Arc::clone(&self.opener), Arc::clone(&self.current));
         let (opening, timeout) = (Arc::clone(&self.opening), self.timeout);
-        let made = tokio::spawn(async move {
+        let attempt = tokio::spawn(async move {
             let _alone = opening.lock().await;
             if let Some(lent) = lent(&current, true) {
                 return Ok(lent);
             }
-            // A cluster has several nodes, and some may be lost.
+            // A cluster has several nodes, and some of them may be down.
             let opened = tokio::time::timeout(timeout * 8, opener.open()).await;
-            let connection = opened.map_err(|_| RedisError::from(late()))??;
+            let connection = opened.map_err(|_| RedisError::from(timed_out()))??;
             locked(&current).1 = Some(connection);
-            lent(&current, false).ok_or_else(|| RedisError::from(late()))
+            lent(&current, false).ok_or_else(|| RedisError::from(timed_out()))
         });
-        let lost = |_| RedisError::from((ErrorKind::Client, "the connection was not made"));
-        made.await.map_err(lost)?
+        let lost = |_| RedisError::from((ErrorKind::Client, "the connection was not opened"));
+        attempt.await.map_err(lost)?
     }
 
-    /// Why there is no connection.
+    /// The reason why the connection could not be opened.
     pub(crate) fn trouble(&self, error: &RedisError) -> Trouble {
         Trouble::opening(error, self.cluster, self.db)
     }
 
-    /// Gives a connection up, if it is still the one that others would get.
+    /// Drops a lent connection, if it is still the current one.
     pub(crate) fn drop_lent(&self, lent: &Lent) {
         let mut current = locked(&self.current);
         if current.0 == lent.number {
@@ -143,7 +144,7 @@ impl Connections {
         }
     }
 
-    /// Gives up the connection there is.
+    /// Drops the current connection.
     pub(crate) fn drop_current(&self) {
         let mut current = locked(&self.current);
         if current.1.is_some() {
@@ -155,20 +156,20 @@ impl Connections {
 type Current = Mutex<(u64, Option<Connection>)>;
 
 fn locked(current: &Current) -> std::sync::MutexGuard<'_, (u64, Option<Connection>)> {
-    // No step leaves it half changed.
+    // No step panics while it changes the state.
     current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lent(current: &Current, old: bool) -> Option<Lent> {
+fn lent(current: &Current, reused: bool) -> Option<Lent> {
     let current = locked(current);
     Some(Lent {
         connection: current.1.clone()?,
         number: current.0,
-        old,
+        reused,
     })
 }
 
-fn late() -> std::io::Error {
+fn timed_out() -> std::io::Error {
     std::io::ErrorKind::TimedOut.into()
 }
 
@@ -176,8 +177,8 @@ impl Opener {
     async fn open(&self) -> RedisResult<Connection> {
         Ok(match self {
             Self::One(client, config) => {
-                let made = client.get_multiplexed_async_connection_with_config(config);
-                Connection::One(made.await?)
+                let opened = client.get_multiplexed_async_connection_with_config(config);
+                Connection::One(opened.await?)
             }
             Self::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
         })
@@ -186,16 +187,16 @@ impl Opener {
 
 fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
     if target.tls {
-        // Redis's client takes the process's provider. Where one is chosen already, that one stays.
-        let chosen = rustls::crypto::ring::default_provider().install_default();
-        drop(chosen);
+        // Redis's client uses the process's TLS provider. An already installed one is kept.
+        let installed = rustls::crypto::ring::default_provider().install_default();
+        drop(installed);
     }
     let certificates = certificates(target)?;
-    let infos = infos(target, options);
+    let connection_infos = connection_infos(target, options);
     let wrong = |error: RedisError| invalid(error.category());
     if target.cluster {
         let millis = u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX);
-        let mut builder = ClusterClientBuilder::new(infos)
+        let mut builder = ClusterClientBuilder::new(connection_infos)
             .connection_timeout(options.timeout)
             .response_timeout(options.timeout)
             .retries(RETRIES)
@@ -206,7 +207,7 @@ fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
         }
         return Ok(Opener::Cluster(Box::new(builder.build().map_err(wrong)?)));
     }
-    let info = infos
+    let info = connection_infos
         .into_iter()
         .next()
         .ok_or_else(|| invalid("it names no host"))?;
@@ -214,14 +215,14 @@ fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
         Some(certificates) => Client::build_with_tls(info, certificates),
         None => Client::open(info),
     };
-    // Requests have a timeout of their own, which begins earlier.
+    // Each request has its own timeout, which starts earlier.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(options.timeout))
         .set_response_timeout(None);
     Ok(Opener::One(Box::new(client.map_err(wrong)?), config))
 }
 
-/// The file is read here: what it holds does not change under a running store.
+/// Reads the certificates once, so that later changes of the file do not affect a running store.
 fn certificates(target: &Target) -> Result<Option<TlsCertificates>, Failure> {
     let Some(path) = &target.authorities else {
         return Ok(None);
@@ -234,10 +235,10 @@ fn certificates(target: &Target) -> Result<Option<TlsCertificates>, Failure> {
     }))
 }
 
-fn infos(target: &Target, options: &Options) -> Vec<ConnectionInfo> {
-    let addresses = match &target.place {
-        Place::Socket(path) => vec![ConnectionAddr::Unix(path.into())],
-        Place::Hosts(hosts) => (hosts.iter())
+fn connection_infos(target: &Target, options: &Options) -> Vec<ConnectionInfo> {
+    let addresses = match &target.address {
+        Address::Socket(path) => vec![ConnectionAddr::Unix(path.into())],
+        Address::Hosts(hosts) => (hosts.iter())
             .map(|(host, port)| match target.tls {
                 false => ConnectionAddr::Tcp(host.clone(), *port),
                 true => ConnectionAddr::TcpTls {

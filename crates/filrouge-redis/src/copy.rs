@@ -1,13 +1,13 @@
-//! What lies in the key of a copy of recent turns.
+//! The value format of a copy of recent turns.
 
 use filrouge_store::hex::from_hex;
-use filrouge_store::hot::{AsOf, Fill, HotBounds, HotTurn, Recent, Step};
+use filrouge_store::hot::{HistoryVersion, HotBounds, HotTurn, Recent, RecentFill, RecentUpdate};
 use redis::{Cmd, Value};
 
-/// What a member has before its record: `t`, the ordinal's 20 digits, `:`.
+/// The length of a member's prefix before its record: `t`, the ordinal's 20 digits, `:`.
 const HEAD: usize = 22;
 
-/// `1` as `00000000000000000001`: the order of texts is that of numbers.
+/// Formats `1` as `00000000000000000001`, so that text order equals number order.
 pub(crate) fn digits(number: u64) -> String {
     format!("{number:020}")
 }
@@ -19,33 +19,33 @@ fn member(turn: &HotTurn) -> Vec<u8> {
     member
 }
 
-/// Adds what `advance.lua` is told of a step.
-pub(crate) fn write_step(to: &mut Cmd, step: &Step, bounds: &HotBounds) {
+/// Adds the arguments of `advance.lua` for an update.
+pub(crate) fn write_update(to: &mut Cmd, update: &RecentUpdate, bounds: &HotBounds) {
     to.arg(bounds.turns).arg(bounds.bytes);
-    for as_of in [&step.before, &step.after] {
+    for as_of in [&update.before, &update.after] {
         to.arg(digits(as_of.seq)).arg(hex::encode(as_of.link));
     }
-    match &step.puts {
+    match &update.puts {
         Some(turn) => to.arg(digits(turn.ordinal)).arg(member(turn)),
         None => to.arg("").arg(""),
     };
-    for ordinal in &step.removes {
+    for ordinal in &update.removes {
         to.arg(digits(*ordinal));
     }
 }
 
-/// Adds what `fill.lua` is told: the newest turns within the bounds, and what is known of them.
-pub(crate) fn write_fill(to: &mut Cmd, fill: &Fill, bounds: &HotBounds) {
+/// Adds the arguments of `fill.lua`: the newest turns within the bounds, and the metadata of the copy.
+pub(crate) fn write_fill(to: &mut Cmd, fill: &RecentFill, bounds: &HotBounds) {
     let (mut bytes, mut kept) = (0_u64, 0_usize);
     for turn in fill.turns.iter().rev() {
-        let more = bytes.saturating_add(turn.record.len() as u64);
-        if kept as u64 == bounds.turns || more > bounds.bytes {
+        let total = bytes.saturating_add(turn.record.len() as u64);
+        if kept as u64 == bounds.turns || total > bounds.bytes {
             break;
         }
-        (bytes, kept) = (more, kept + 1);
+        (bytes, kept) = (total, kept + 1);
     }
     let (dropped, kept) = fill.turns.split_at(fill.turns.len() - kept);
-    // From where on no turn is missing.
+    // The position from which no turn is missing.
     let low = match (dropped.last(), kept.first()) {
         (Some(last), _) => format!("{:020}1", last.ordinal),
         (None, _) if fill.all => "0".repeat(21),
@@ -60,7 +60,7 @@ pub(crate) fn write_fill(to: &mut Cmd, fill: &Fill, bounds: &HotBounds) {
     }
 }
 
-/// Reads the last members of a copy, newest first; `Err` when they are not what is put there.
+/// Reads the last members of a copy, newest first; `Err` when no hot store wrote them.
 pub(crate) fn read(answer: Value, limit: usize) -> Result<Option<Recent>, Damaged> {
     let Value::Array(members) = answer else {
         return Err(Damaged);
@@ -69,10 +69,10 @@ pub(crate) fn read(answer: Value, limit: usize) -> Result<Option<Recent>, Damage
         Value::BulkString(bytes) => Ok(bytes),
         _ => Err(Damaged),
     });
-    let Some(about) = members.next().transpose()? else {
+    let Some(metadata) = members.next().transpose()? else {
         return Ok(None);
     };
-    let Some((as_of, count, whole)) = about_copy(&about)? else {
+    let Some((as_of, count, complete)) = read_metadata(&metadata)? else {
         return Ok(None);
     };
     let mut turns = members
@@ -82,29 +82,30 @@ pub(crate) fn read(answer: Value, limit: usize) -> Result<Option<Recent>, Damage
         return Err(Damaged);
     }
     turns.reverse();
-    let all = whole && count == turns.len() as u64;
+    let all = complete && count == turns.len() as u64;
     Ok(Some(Recent { as_of, turns, all }))
 }
 
-/// What is in Redis was not put there by a hot store.
+/// The error for a value in Redis that no hot store wrote.
 #[derive(Debug)]
 pub(crate) struct Damaged;
 
-/// The history, how many turns there are, and whether none is missing before them; `None`: the copy is no use.
-fn about_copy(member: &[u8]) -> Result<Option<(AsOf, u64, bool)>, Damaged> {
+/// Parses the last member: the history, the number of turns, and whether none is missing before them; `None` when the
+/// copy is invalid.
+fn read_metadata(member: &[u8]) -> Result<Option<(HistoryVersion, u64, bool)>, Damaged> {
     let text = std::str::from_utf8(member).map_err(|_| Damaged)?;
     let words: Vec<&str> = text.split(' ').collect();
-    let ["z1", known, link, low, count, _bytes] = words[..] else {
+    let ["z1", seq, link, low, count, _bytes] = words[..] else {
         return Err(Damaged);
     };
-    let seq = known.parse().map_err(|_| Damaged)?;
+    let seq = seq.parse().map_err(|_| Damaged)?;
     if link == "-" {
         return Ok(None);
     }
     let link = from_hex(link).ok_or(Damaged)?;
     let count = count.parse().map_err(|_| Damaged)?;
-    let whole = low.bytes().all(|digit| digit == b'0');
-    Ok(Some((AsOf { seq, link }, count, whole)))
+    let complete = low.bytes().all(|digit| digit == b'0');
+    Ok(Some((HistoryVersion { seq, link }, count, complete)))
 }
 
 fn read_turn(mut member: Vec<u8>) -> Result<HotTurn, Damaged> {

@@ -1,28 +1,28 @@
-//! What went wrong so far.
+//! Counters of failures.
 
 use std::sync::{Mutex, PoisonError};
 
-/// What went wrong since the hot store was opened.
+/// Failures since the hot store was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RedisCounts {
     /// Requests that Redis did not answer, or not in time.
     pub unanswered: u64,
-    /// Requests that failed at once because Redis had not answered just before.
+    /// Requests that failed at once because Redis had failed to answer just before.
     pub skipped: u64,
-    /// Requests that Redis refused, such as for want of memory.
+    /// Requests that Redis refused, for example because it was out of memory.
     pub refused: u64,
-    /// Values that were not what is put there. A copy of recent turns is dropped then.
+    /// Values that no hot store wrote. A copy of recent turns is then dropped.
     pub damaged: u64,
 }
 
 impl RedisCounts {
-    /// Counts one more; whether it is worth a line of the log: the first one, and ever fewer of those that follow.
-    pub(crate) fn one_more(
+    /// Counts one more; `Some` when it should be logged: the first one, then at growing intervals.
+    pub(crate) fn increment(
         all: &Mutex<Self>,
-        of: impl FnOnce(&mut Self) -> &mut u64,
+        counter: impl FnOnce(&mut Self) -> &mut u64,
     ) -> Option<u64> {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = of(&mut all);
+        let count = counter(&mut all);
         *count += 1;
         count.is_power_of_two().then_some(*count)
     }

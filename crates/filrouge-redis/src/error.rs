@@ -1,22 +1,22 @@
-//! Redis's failures, told apart by the code word that its errors begin with, never by what follows.
+//! Classifies Redis errors by their code, never by the text after it.
 
 use filrouge_types::{ErrorCode, Failure};
 use redis::{ErrorKind, RedisError, ServerError};
 
-/// What a failure means for the requests that come next.
+/// A failure, classified by its meaning for later requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Nobody is there who can serve: the next request would fail alike.
+    /// No server can answer: the next request would fail too.
     Down(String),
-    /// This request was refused; others may be served.
+    /// This request was refused; others may succeed.
     Refused(String),
-    /// It takes no writes at the moment; reads and removals may be served.
+    /// Redis refuses writes at the moment; reads and removals may succeed.
     NoWrites(String),
-    /// What lies there was not put there by a hot store.
+    /// A value was not written by a hot store.
     Damaged,
 }
 
-/// Codes of a server, or a cluster, that serves nobody at the moment.
+/// Codes of a server, or a cluster, that serves no requests at the moment.
 const DOWN: [&str; 8] = [
     "BUSY",
     "CLUSTERDOWN",
@@ -28,17 +28,17 @@ const DOWN: [&str; 8] = [
     "DENIED",
 ];
 
-/// Codes of a server that is full, cannot save, or has too few replicas.
+/// Codes of a server that is out of memory, cannot save, or has too few replicas.
 const NO_WRITES: [&str; 3] = ["MISCONF", "NOREPLICAS", "OOM"];
 
-/// Codes of values that are not ours; the last one is our scripts' own.
+/// Codes for values that are not a hot store's; the last one is from our scripts.
 const DAMAGED: [&str; 2] = ["WRONGTYPE", "DAMAGED"];
 
 const WANTS_PASSWORD: &str = "Redis wants a password (FILROUGE_HOT_PASSWORD)";
 const WRONG_PASSWORD: &str = "Redis refuses the user or the password (FILROUGE_HOT_PASSWORD)";
 
 impl Trouble {
-    /// What an answer says.
+    /// The meaning of an error that Redis returned.
     pub(crate) fn answered(error: &ServerError) -> Self {
         Self::coded(error.code())
     }
@@ -61,11 +61,11 @@ impl Trouble {
         }
     }
 
-    /// Why no connection was made: the next one would fail alike. What it asks for first is what a bare error is about: a
-    /// cluster's slots, or the database.
+    /// The reason why no connection could be opened: the next attempt would fail too. An error without a code is about
+    /// the first command of a connection: a cluster's slots, or the selected database.
     pub(crate) fn opening(error: &RedisError, cluster: bool, db: i64) -> Self {
         match Self::of(error) {
-            Self::Refused(_) if cluster => Self::Down("Redis is no cluster".to_owned()),
+            Self::Refused(_) if cluster => Self::Down("Redis is not a cluster".to_owned()),
             Self::Refused(_) if db != 0 => Self::Down(format!(
                 "Redis has no database {db}, or wants a password for it (FILROUGE_HOT_PASSWORD)"
             )),
@@ -74,7 +74,7 @@ impl Trouble {
         }
     }
 
-    /// Why there is no answer, or the client's own reading of it.
+    /// The reason for a missing answer, or the client's own error.
     pub(crate) fn of(error: &RedisError) -> Self {
         match (error.code(), error.kind()) {
             (Some(code), _) => Self::coded(code),
@@ -87,11 +87,11 @@ impl Trouble {
     }
 }
 
-/// The failure that callers see.
+/// The failure for callers.
 pub(crate) fn unavailable(what: impl Into<String>) -> Failure {
     Failure::new(ErrorCode::HotUnavailable, what)
 }
 
 pub(crate) fn damaged() -> Failure {
-    unavailable("what is in Redis was not put there by a hot store")
+    unavailable("a value in Redis was not written by a hot store")
 }

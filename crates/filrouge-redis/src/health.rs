@@ -1,4 +1,4 @@
-//! How Redis is, as it tells.
+//! Redis's health, as the server reports it.
 
 use filrouge_store::hot::HotHealth;
 use filrouge_types::Failure;
@@ -6,12 +6,12 @@ use redis::Value;
 
 use crate::call::{Ask, Caller};
 
-/// The policy of a server that forgets nothing to make room.
+/// The policy of a server that evicts nothing.
 const EVICTS_NOTHING: &str = "noeviction";
 
-/// Asks the server, or every master of a cluster.
-pub(crate) async fn ask(caller: &Caller) -> HotHealth {
-    match told(caller).await {
+/// Queries the server, or every master of a cluster.
+pub(crate) async fn query(caller: &Caller) -> HotHealth {
+    match read_health(caller).await {
         Ok(health) => health,
         Err(failure) => HotHealth {
             unavailable: Some(failure.detail),
@@ -20,16 +20,16 @@ pub(crate) async fn ask(caller: &Caller) -> HotHealth {
     }
 }
 
-async fn told(caller: &Caller) -> Result<HotHealth, Failure> {
+async fn read_health(caller: &Caller) -> Result<HotHealth, Failure> {
     let mut health = HotHealth::default();
     let mut nodes = Vec::new();
     for section in ["server", "memory"] {
         let mut command = redis::cmd("INFO");
         command.arg(section);
-        let answers = caller.answers(Ask::Everybody(command)).await?;
+        let answers = caller.answers(Ask::Masters(command)).await?;
         nodes.clear();
         for answer in answers {
-            if let Value::BulkString(text) = caller.plain(answer)? {
+            if let Value::BulkString(text) = caller.unless_error(answer)? {
                 let node = Node::read(&String::from_utf8_lossy(&text));
                 health.version = node.version.clone().or(health.version);
                 nodes.push(node);
@@ -38,37 +38,37 @@ async fn told(caller: &Caller) -> Result<HotHealth, Failure> {
     }
     health.nodes = nodes.len() as u64;
     health.used_bytes = nodes.iter().map(|node| node.used).sum();
-    health.unbounded = nodes.iter().any(|node| node.most == Some(0));
+    health.unbounded = nodes.iter().any(|node| node.max_memory == Some(0));
     health.evicts_nothing = nodes.iter().any(Node::evicts_nothing);
     let full = nodes.iter().find(|node| node.is_full());
-    health.refuses_writes = full.map(Node::full).or_else(|| caller.writes.why());
+    health.refuses_writes = full.map(Node::full_message).or_else(|| caller.writes.why());
     Ok(health)
 }
 
-/// What one of them says.
+/// The state of one server.
 struct Node {
     version: Option<String>,
     used: Option<u64>,
-    /// 0 for no bound.
-    most: Option<u64>,
+    /// `maxmemory`, in bytes; 0 means no limit.
+    max_memory: Option<u64>,
     policy: Option<String>,
 }
 
 impl Node {
-    /// Reads lines of `name:value`.
+    /// Parses lines of `name:value`.
     fn read(text: &str) -> Self {
-        let of = |name: &str| {
+        let value = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(':'));
             lines
-                .find(|(found, _)| *found == name)
-                .map(|(_, value)| value.to_owned())
+                .find(|(key, _)| *key == name)
+                .map(|(_, text)| text.to_owned())
         };
-        let number = |name| of(name).and_then(|value| value.parse().ok());
+        let number = |name| value(name).and_then(|text| text.parse().ok());
         Self {
-            version: of("redis_version"),
+            version: value("redis_version"),
             used: number("used_memory"),
-            most: number("maxmemory"),
-            policy: of("maxmemory_policy"),
+            max_memory: number("maxmemory"),
+            policy: value("maxmemory_policy"),
         }
     }
 
@@ -76,17 +76,18 @@ impl Node {
         self.policy.as_deref() == Some(EVICTS_NOTHING)
     }
 
-    /// Whether it refuses what needs room: it has none, and makes none.
+    /// Whether the server refuses commands that need memory: no memory is left, and it evicts nothing.
     fn is_full(&self) -> bool {
-        let bound = self.most.filter(|most| *most > 0);
-        self.evicts_nothing() && bound.is_some_and(|most| self.used.is_some_and(|used| used > most))
+        let bound = self.max_memory.filter(|max_memory| *max_memory > 0);
+        self.evicts_nothing()
+            && bound.is_some_and(|max_memory| self.used.is_some_and(|used| used > max_memory))
     }
 
-    fn full(&self) -> String {
+    fn full_message(&self) -> String {
         format!(
-            "Redis is full: {} bytes used of maxmemory {}, and with maxmemory-policy {EVICTS_NOTHING} it forgets nothing",
+            "Redis is full: {} bytes used of maxmemory {}, and with maxmemory-policy {EVICTS_NOTHING} it evicts nothing",
             self.used.unwrap_or_default(),
-            self.most.unwrap_or_default()
+            self.max_memory.unwrap_or_default()
         )
     }
 }

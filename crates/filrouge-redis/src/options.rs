@@ -1,25 +1,25 @@
-//! What a hot store on Redis is opened with.
+//! The options of a hot store on Redis.
 
 use std::fmt;
 use std::time::Duration;
 
 use filrouge_store::hot::HotBounds;
 
-/// How to reach Redis, and how to use it.
+/// How to connect to Redis, and how to use it.
 #[derive(Clone)]
 pub struct Options {
-    /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS (with `?cacert=/path` for an authority of one's own),
-    /// `redis+unix://[user:password@]/path/of/socket[?db=1]`, `redis://h1:p1,h2:p2/?cluster=true`. The port is 6379 where
-    /// it is left out.
+    /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS (with `?cacert=/path` for a private certificate
+    /// authority), `redis+unix://[user:password@]/path/of/socket[?db=1]`, `redis://h1:p1,h2:p2/?cluster=true`. The
+    /// default port is 6379.
     pub url: String,
-    /// The password, over one in the URL.
+    /// The password; overrides one in the URL.
     pub password: Option<String>,
-    /// What names of keys begin with: at most 64 letters, digits and `_-.:/`. Stores that share a Redis tell themselves
-    /// apart by it.
+    /// The prefix of key names: at most 64 letters, digits and `_-.:/`. Stores that share a Redis need different
+    /// prefixes.
     pub prefix: String,
-    /// What bounds each key.
+    /// The bounds of each key.
     pub bounds: HotBounds,
-    /// The longest a request may take, connecting included.
+    /// The timeout of a request, including connecting.
     pub timeout: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Options {
 }
 
 impl fmt::Debug for Options {
-    /// Without passwords.
+    /// Hides passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("url", &crate::redacted(&self.url))

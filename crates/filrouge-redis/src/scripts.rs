@@ -1,5 +1,5 @@
-//! The scripts: one file each. Every call brings the text: Redis knows a script by its hash again, also after it has
-//! forgotten it.
+//! The Lua scripts, one file each. Every call contains the text, so a script works even after Redis has dropped it
+//! from its cache.
 
 use filrouge_store::hot::HotKey;
 use redis::Cmd;
@@ -23,7 +23,7 @@ pub(crate) const FORGET_RECENT: Script = Script(concat!(
 pub(crate) struct Script(&'static str);
 
 impl Script {
-    /// A call of the script for one key, to which its arguments are added.
+    /// A call of the script for one key; the caller adds the arguments.
     pub(crate) fn on(&self, key: &str) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(self.0).arg(1).arg(key);

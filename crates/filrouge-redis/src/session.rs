@@ -1,70 +1,70 @@
-//! What lies in the key of an ephemeral session.
+//! The value format of an ephemeral session.
 
-use filrouge_store::hot::{Change, Edition, Field, Loaded};
+use filrouge_store::hot::{Change, Edition, Field, HotSession};
 use filrouge_store::{Entropy, OsEntropy};
 use filrouge_types::Failure;
 use redis::{Cmd, Value};
 
 use crate::copy::Damaged;
 
-/// The field with the edition.
+/// The field of the edition.
 pub(crate) const EDITION: &str = "e";
 
-/// An edition as it is written.
-pub(crate) fn written(edition: &Edition) -> String {
+/// Formats an edition.
+pub(crate) fn format_edition(edition: &Edition) -> String {
     let Edition {
         incarnation,
         version,
-        word,
+        nonce,
     } = edition;
-    format!("{incarnation}:{version}:{word:016x}")
+    format!("{incarnation}:{version}:{nonce:016x}")
 }
 
-fn named(name: &[u8]) -> Vec<u8> {
+fn field_name(name: &[u8]) -> Vec<u8> {
     [b"f", name].concat()
 }
 
-/// A word for a commit: by it, it is known when it is sent again, and what it leaves is told from any other state.
-pub(crate) fn word() -> Result<u64, Failure> {
-    let mut word = [0; 8];
-    OsEntropy.fill(&mut word)?;
-    Ok(u64::from_be_bytes(word))
+/// The nonce of a commit: identifies a repeated commit, and distinguishes the resulting state from any other.
+pub(crate) fn nonce() -> Result<u64, Failure> {
+    let mut nonce = [0; 8];
+    OsEntropy.fill(&mut nonce)?;
+    Ok(u64::from_be_bytes(nonce))
 }
 
-/// Adds what `commit.lua` is told of a change.
+/// Adds the arguments of `commit.lua` for a change.
 pub(crate) fn write_change(to: &mut Cmd, change: &Change) {
     to.arg(change.removes.len());
     for name in &change.removes {
-        to.arg(named(name));
+        to.arg(field_name(name));
     }
     for field in &change.puts {
-        to.arg(named(&field.name)).arg(&field.value);
+        to.arg(field_name(&field.name)).arg(&field.value);
     }
 }
 
-/// Reads an edition.
+/// Parses an edition.
 pub(crate) fn read_edition(answer: Value) -> Result<Option<Edition>, Damaged> {
     match answer {
         Value::Nil => Ok(None),
-        Value::BulkString(bytes) => parsed(&bytes).map(Some).ok_or(Damaged),
+        Value::BulkString(bytes) => parse_edition(&bytes).map(Some).ok_or(Damaged),
         _ => Err(Damaged),
     }
 }
 
-fn parsed(bytes: &[u8]) -> Option<Edition> {
+fn parse_edition(bytes: &[u8]) -> Option<Edition> {
     let (incarnation, rest) = std::str::from_utf8(bytes).ok()?.split_once(':')?;
-    let (version, word) = rest.split_once(':')?;
+    let (version, nonce) = rest.split_once(':')?;
     let edition = Edition {
         incarnation: incarnation.parse().ok()?,
         version: version.parse().ok()?,
-        word: u64::from_str_radix(word, 16).ok()?,
+        nonce: u64::from_str_radix(nonce, 16).ok()?,
     };
-    // The scripts compare bytes: what is written in another way would never be the edition that is expected.
-    (written(&edition).as_bytes() == bytes).then_some(edition)
+    // The scripts compare bytes: an edition in another spelling would never match the expected one.
+    (format_edition(&edition).as_bytes() == bytes).then_some(edition)
 }
 
-/// Reads all fields of a session.
-pub(crate) fn read(answer: Value) -> Result<Option<Loaded>, Damaged> {
+/// Parses all fields of a session.
+pub(crate) fn read(answer: Value) -> Result<Option<HotSession>, Damaged> {
     let Value::Array(words) = answer else {
         return Err(Damaged);
     };
@@ -75,7 +75,7 @@ pub(crate) fn read(answer: Value) -> Result<Option<Loaded>, Damaged> {
             return Err(Damaged);
         };
         if name == EDITION.as_bytes() {
-            edition = parsed(&value);
+            edition = parse_edition(&value);
         } else if name.first() == Some(&b'f') {
             name.remove(0);
             fields.push(Field { name, value });
@@ -84,7 +84,7 @@ pub(crate) fn read(answer: Value) -> Result<Option<Loaded>, Damaged> {
         }
     }
     match edition {
-        Some(edition) => Ok(Some(Loaded { edition, fields })),
+        Some(edition) => Ok(Some(HotSession { edition, fields })),
         None if fields.is_empty() => Ok(None),
         None => Err(Damaged),
     }

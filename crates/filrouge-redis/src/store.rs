@@ -1,11 +1,12 @@
-//! The port, over Redis.
+//! Implements the hot store port on Redis.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use filrouge_store::hot::{
-    Change, Edition, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, Recent, Step,
+    Change, Edition, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
+    RecentUpdate,
 };
 use filrouge_types::Failure;
 use redis::{Cmd, Value};
@@ -21,11 +22,11 @@ use crate::scripts::{ADVANCE, COMMIT, FILL, FORGET, FORGET_RECENT, name};
 use crate::writes::Writes;
 use crate::{health, session, url};
 
-/// How many steps are sent in one piece, at most: each piece has the whole timeout.
-const STEPS: usize = 256;
-const LONGEST_PREFIX: usize = 64;
+/// The maximum number of updates in one pipeline: each pipeline has the full timeout.
+const UPDATES_MAX: usize = 256;
+const PREFIX_MAX: usize = 64;
 
-/// A hot store on Redis. It connects when it is first used, and again when a connection was lost.
+/// A hot store on Redis. It connects at first use, and reconnects after a loss.
 pub struct RedisHot {
     caller: Caller,
     prefix: String,
@@ -33,14 +34,14 @@ pub struct RedisHot {
 }
 
 impl RedisHot {
-    /// Reads what the options say; asks nobody, so that a Redis that is away is no reason not to start.
+    /// Parses the options; opens no connection, so that an unreachable Redis does not prevent the start.
     ///
     /// # Errors
-    /// `invalid` for a URL or prefix that is none, and for certificates that cannot be read.
+    /// `invalid` for a malformed URL or prefix, and for certificates that cannot be read.
     pub fn open(options: &Options) -> Result<Self, Failure> {
         let prefix = &options.prefix;
-        let taken = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
-        if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !prefix.bytes().all(taken) {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+        if prefix.is_empty() || prefix.len() > PREFIX_MAX || !prefix.bytes().all(allowed) {
             return Err(url::invalid(
                 "the prefix of keys is not 1 to 64 letters, digits and _-.:/",
             ));
@@ -58,37 +59,37 @@ impl RedisHot {
         })
     }
 
-    /// What went wrong so far.
+    /// The failures so far.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
         let counts = self.caller.counts.lock();
         *counts.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn session(&self, key: &HotKey) -> String {
+    fn session_key(&self, key: &HotKey) -> String {
         name(&self.prefix, key, 'e')
     }
 
-    fn copy(&self, key: &HotKey) -> String {
+    fn copy_key(&self, key: &HotKey) -> String {
         name(&self.prefix, key, 'r')
     }
 
-    /// Milliseconds, at least one: Redis takes none for "at once".
+    /// The time to live in milliseconds, at least one: Redis refuses zero.
     fn ttl(&self) -> u64 {
         let millis = u64::try_from(self.bounds.ttl.as_millis()).unwrap_or(u64::MAX);
-        // The longest that Redis can add to the time of day.
+        // The largest value that Redis can add to the current time.
         millis.clamp(1, 1 << 52)
     }
 
-    /// The number that a script answers.
+    /// The number that a script returns.
     async fn number(&self, command: Cmd) -> Result<i64, Failure> {
         let answer = self.caller.one(command).await?;
         self.read_number(answer)
     }
 
     fn read_number(&self, answer: Value) -> Result<i64, Failure> {
-        match self.caller.plain(answer)? {
-            // Three is a script's word for what it found unreadable and replaced.
+        match self.caller.unless_error(answer)? {
+            // A script returns three when it replaced an unreadable value.
             Value::Int(number) => {
                 if number == 3 {
                     self.caller.damaged();
@@ -116,14 +117,14 @@ impl HotStore for RedisHot {
 
     async fn edition(&self, key: &HotKey) -> Result<Option<Edition>, Failure> {
         let mut command = redis::cmd("HGET");
-        command.arg(self.session(key)).arg(session::EDITION);
+        command.arg(self.session_key(key)).arg(session::EDITION);
         let answer = self.caller.one(command).await?;
         self.undamaged(session::read_edition(answer))
     }
 
-    async fn load(&self, key: &HotKey) -> Result<Option<Loaded>, Failure> {
+    async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure> {
         let mut command = redis::cmd("HGETALL");
-        command.arg(self.session(key));
+        command.arg(self.session_key(key));
         let answer = self.caller.one(command).await?;
         self.undamaged(session::read(answer))
     }
@@ -135,45 +136,50 @@ impl HotStore for RedisHot {
         incarnation: u64,
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
-        let word = session::word()?;
+        let nonce = session::nonce()?;
         let next = match expected {
             None => Edition {
                 incarnation,
                 version: 1,
-                word,
+                nonce,
             },
-            Some(found) => Edition {
-                incarnation: found.incarnation,
-                version: found.version.saturating_add(1),
-                word,
+            Some(current) => Edition {
+                incarnation: current.incarnation,
+                version: current.version.saturating_add(1),
+                nonce,
             },
         };
-        let mut call = COMMIT.on(&self.session(key));
+        let mut call = COMMIT.on(&self.session_key(key));
         call.arg(self.ttl())
-            .arg(expected.as_ref().map(session::written).unwrap_or_default())
-            .arg(session::written(&next));
+            .arg(
+                expected
+                    .as_ref()
+                    .map(session::format_edition)
+                    .unwrap_or_default(),
+            )
+            .arg(session::format_edition(&next));
         session::write_change(&mut call, &change);
         let answer = self.number(call).await?;
-        self.caller.writes.taken();
+        self.caller.writes.accepted();
         Ok((answer == 1).then_some(next))
     }
 
     async fn forget(&self, key: &HotKey, expected: Option<Edition>) -> Result<bool, Failure> {
         let Some(expected) = expected else {
             let mut command = redis::cmd("UNLINK");
-            command.arg(self.session(key));
+            command.arg(self.session_key(key));
             return self.number(command).await.map(|_| true);
         };
-        let mut call = FORGET.on(&self.session(key));
-        call.arg(session::written(&expected));
+        let mut call = FORGET.on(&self.session_key(key));
+        call.arg(session::format_edition(&expected));
         Ok(self.number(call).await? == 1)
     }
 
     async fn recent(&self, key: &HotKey, limit: usize) -> Result<Option<Recent>, Failure> {
-        let most = usize::try_from(self.bounds.turns).unwrap_or(usize::MAX);
-        let limit = limit.min(most);
+        let max_turns = usize::try_from(self.bounds.turns).unwrap_or(usize::MAX);
+        let limit = limit.min(max_turns);
         let mut command = redis::cmd("ZREVRANGE");
-        command.arg(self.copy(key)).arg(0).arg(limit);
+        command.arg(self.copy_key(key)).arg(0).arg(limit);
         let answers = self.caller.answers(Ask::Of(vec![vec![command]])).await?;
         let read = match answers.into_iter().next().unwrap_or(Value::Nil) {
             Value::ServerError(error) => match Trouble::answered(&error) {
@@ -183,41 +189,43 @@ impl HotStore for RedisHot {
             answer => copy::read(answer, limit),
         };
         if let Err(Damaged) = read {
-            // What cannot be read is dropped; what is known of a newer history stays, where that can be read.
-            self.caller.one(self.forgetting(key, 0)).await?;
+            // An unreadable copy is dropped; its newest seq is kept, if it can be parsed.
+            self.caller.one(self.forget_recent_call(key, 0)).await?;
         }
         self.undamaged(read)
     }
 
-    async fn advance(&self, steps: Vec<(HotKey, Step)>) -> Result<(), Failure> {
-        for piece in steps.chunks(STEPS) {
-            let answers = self.caller.answers(Ask::Of(self.calls(piece))).await?;
-            // Every step is looked at before the first failure is told.
+    async fn advance(&self, updates: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {
+        for chunk in updates.chunks(UPDATES_MAX) {
+            let answers = self.caller.answers(Ask::Of(self.calls(chunk))).await?;
+            // Every answer is checked before the first failure is returned.
             let mut read = Ok(());
             for answer in answers {
                 read = read.and(self.read_number(answer).map(|_| ()));
             }
             read?;
-            self.caller.writes.taken();
+            self.caller.writes.accepted();
         }
         Ok(())
     }
 
-    async fn fill(&self, key: &HotKey, fill: Fill) -> Result<(), Failure> {
-        let mut call = FILL.on(&self.copy(key));
+    async fn fill(&self, key: &HotKey, fill: RecentFill) -> Result<(), Failure> {
+        let mut call = FILL.on(&self.copy_key(key));
         call.arg(self.ttl());
         copy::write_fill(&mut call, &fill, &self.bounds);
         self.number(call).await?;
-        self.caller.writes.taken();
+        self.caller.writes.accepted();
         Ok(())
     }
 
     async fn forget_recent(&self, key: &HotKey, seq: u64) -> Result<(), Failure> {
-        self.number(self.forgetting(key, seq)).await.map(|_| ())
+        self.number(self.forget_recent_call(key, seq))
+            .await
+            .map(|_| ())
     }
 
     async fn health(&self) -> HotHealth {
-        health::ask(&self.caller).await
+        health::query(&self.caller).await
     }
 
     fn failure(&self) -> Option<String> {
@@ -226,22 +234,22 @@ impl HotStore for RedisHot {
 }
 
 impl RedisHot {
-    fn forgetting(&self, key: &HotKey, seq: u64) -> Cmd {
-        let mut call = FORGET_RECENT.on(&self.copy(key));
+    fn forget_recent_call(&self, key: &HotKey, seq: u64) -> Cmd {
+        let mut call = FORGET_RECENT.on(&self.copy_key(key));
         call.arg(self.ttl()).arg(copy::digits(seq));
         call
     }
 
-    /// Calls for steps, those of one session together and in order.
-    fn calls(&self, steps: &[(HotKey, Step)]) -> Vec<Group> {
-        let mut places = HashMap::new();
+    /// Calls for updates, grouped by session, in order.
+    fn calls(&self, updates: &[(HotKey, RecentUpdate)]) -> Vec<Group> {
+        let mut group_indexes = HashMap::new();
         let mut groups: Vec<Group> = Vec::new();
-        for (key, step) in steps {
-            let mut call = ADVANCE.on(&self.copy(key));
+        for (key, update) in updates {
+            let mut call = ADVANCE.on(&self.copy_key(key));
             call.arg(self.ttl());
-            copy::write_step(&mut call, step, &self.bounds);
-            let place = *places.entry(*key).or_insert(groups.len());
-            match groups.get_mut(place) {
+            copy::write_update(&mut call, update, &self.bounds);
+            let index = *group_indexes.entry(*key).or_insert(groups.len());
+            match groups.get_mut(index) {
                 Some(group) => group.push(call),
                 None => groups.push(vec![call]),
             }

@@ -1,4 +1,4 @@
-//! The URL of a Redis, taken apart.
+//! Parses the URL of a Redis server.
 
 use filrouge_store::server_url::{ServerUrl, ServerUrls};
 use filrouge_types::Failure;
@@ -10,45 +10,46 @@ static URLS: ServerUrls = ServerUrls {
     server: "Redis",
     schemes: &["redis://", TLS, SOCKET],
     parameters: &["cacert", "cluster", "db"],
-    elsewhere: (
+    reserved: (
         &['@', '#'],
-        "an @ or # stands elsewhere than behind user and password: there it is written %40 or %23, a / %2F, a ? %3F",
+        "an @ or # is allowed only after user and password; within them it is written %40 or %23, a / %2F, a ? %3F",
     ),
     port: 6379,
     hint: "write it as redis://user:password@host:6379/0, rediss://… for TLS, redis+unix:///path, or redis://h1:6379,h2:6379/?cluster=true",
 };
 
-/// Where a Redis is.
+/// The location of a Redis server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Address {
     /// The path of a socket.
     Socket(String),
-    /// Hosts and ports; several of a cluster.
+    /// Hosts and ports; several for a cluster.
     Hosts(Vec<(String, u16)>),
 }
 
-/// What a URL says.
+/// The parsed URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    pub(crate) place: Place,
+    pub(crate) address: Address,
     pub(crate) tls: bool,
     pub(crate) cluster: bool,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) db: i64,
-    /// The path of the certificates of authorities that are trusted.
+    /// The path of the trusted authorities' certificates.
     pub(crate) authorities: Option<String>,
 }
 
-/// A failure about a URL; `what` holds nothing of the URL but names of parameters: it may hold a password.
+/// The failure for an invalid URL. `what` quotes only names of parameters from the URL: the rest may contain a
+/// password.
 pub(crate) fn invalid(what: impl std::fmt::Display) -> Failure {
     URLS.invalid(what)
 }
 
 impl Target {
-    /// What `url` says.
+    /// Parses `url`.
     pub(crate) fn of(url: &str) -> Result<Self, Failure> {
-        Self::read(&URLS.take_apart(url)?)
+        Self::read(&URLS.parse(url)?)
     }
 
     fn read(url: &ServerUrl<'_>) -> Result<Self, Failure> {
@@ -57,8 +58,8 @@ impl Target {
             Some("true") => true,
             Some(_) => return Err(invalid("cluster is neither true nor false")),
         };
-        let place = place(url)?;
-        let several = matches!(&place, Place::Hosts(hosts) if hosts.len() > 1);
+        let address = address(url)?;
+        let several = matches!(&address, Address::Hosts(hosts) if hosts.len() > 1);
         if several && !cluster {
             return Err(invalid(
                 "it names several hosts, and does not say cluster=true",
@@ -66,7 +67,7 @@ impl Target {
         }
         let authorities = url.parameter("cacert")?;
         if authorities.is_some() && url.scheme != TLS {
-            return Err(invalid("cacert takes rediss://"));
+            return Err(invalid("cacert requires rediss://"));
         }
         let db = db(url)?;
         if cluster && (db != 0 || url.scheme == SOCKET) {
@@ -79,7 +80,7 @@ impl Target {
             text.map(|text| URLS.decoded(text, name)).transpose()
         };
         Ok(Self {
-            place,
+            address,
             tls: url.scheme == TLS,
             cluster,
             user: some(url.user, "user")?,
@@ -90,16 +91,16 @@ impl Target {
     }
 }
 
-fn place(url: &ServerUrl<'_>) -> Result<Place, Failure> {
+fn address(url: &ServerUrl<'_>) -> Result<Address, Failure> {
     if url.scheme != SOCKET {
-        return url.hosts("").map(Place::Hosts);
+        return url.hosts("").map(Address::Hosts);
     }
     if !url.hosts.is_empty() || url.path.len() < 2 {
         return Err(invalid(
             "a socket is named by its path: redis+unix:///run/redis/redis.sock",
         ));
     }
-    URLS.decoded(url.path, "path").map(Place::Socket)
+    URLS.decoded(url.path, "path").map(Address::Socket)
 }
 
 fn db(url: &ServerUrl<'_>) -> Result<i64, Failure> {
@@ -115,13 +116,13 @@ fn db(url: &ServerUrl<'_>) -> Result<i64, Failure> {
         "" => Ok(0),
         text => {
             let number = text.parse::<u32>().map(i64::from);
-            number.map_err(|_| invalid("the database is no number"))
+            number.map_err(|_| invalid("the database is not a number"))
         }
     }
 }
 
-/// The URL with its password as `***`, for people and logs. Of what is no URL of a Redis nothing but the scheme is shown:
-/// nobody knows where its password ends.
+/// The URL with its password as `***`, for display and logs. If it is not a valid Redis URL, only the scheme is shown:
+/// the end of its password is unknown.
 #[must_use]
 pub fn redacted(url: &str) -> String {
     URLS.redacted(url, |parts| Target::read(parts).map(drop))

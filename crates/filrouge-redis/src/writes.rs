@@ -1,5 +1,5 @@
-//! Whether Redis takes writes: the newest refusal stands until a write succeeds. It stops nothing, for reads and removals
-//! may be served.
+//! Records whether Redis accepts writes: keeps the newest refusal until a write succeeds. It blocks nothing: reads and
+//! removals may still succeed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,22 +7,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Writes(Mutex<Option<String>>);
 
 impl Writes {
-    /// A write was refused.
+    /// Records a refused write.
     pub(crate) fn refused(&self, why: &str) {
-        *self.held() = Some(why.to_owned());
+        *self.newest_refusal() = Some(why.to_owned());
     }
 
-    /// A write was taken.
-    pub(crate) fn taken(&self) {
-        *self.held() = None;
+    /// Records a successful write.
+    pub(crate) fn accepted(&self) {
+        *self.newest_refusal() = None;
     }
 
-    /// Why the newest write was refused, if it was.
+    /// The reason why the newest write was refused; `None` if it succeeded.
     pub(crate) fn why(&self) -> Option<String> {
-        self.held().clone()
+        self.newest_refusal().clone()
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<String>> {
+    fn newest_refusal(&self) -> MutexGuard<'_, Option<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,53 +1,53 @@
-//! What a search answers.
+//! The results of a search.
 
 use filrouge_sources::Role;
 use filrouge_sources::library::list::Row;
 use serde::Serialize;
 
-/// A place where something was found, with what stands around it.
+/// An excerpt: a match with the text around it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Excerpt {
-    /// The message; `null` for a title.
+    /// The message's id; `null` for a title.
     #[serde(rename = "messageID")]
     pub message_id: Option<String>,
-    /// The part.
+    /// The part's id.
     #[serde(rename = "partID")]
     pub part_id: Option<String>,
-    /// `sessionID:messageID`, to ask the history for.
+    /// `sessionID:messageID`, the address to request from the history; for a title the session's id alone.
     pub place: String,
     /// `title`, `text`, `reasoning`, `tool_input`, `tool_output`, `tool_error`, `tool_title`, `tool` (its name),
     /// `file`, `patch`, `summary`, `error`, `other`.
     pub field: String,
-    /// Who said it.
+    /// The role of the message's author.
     pub role: Option<Role>,
-    /// The tool.
+    /// The tool's name.
     pub tool: Option<String>,
-    /// When, milliseconds since 1970.
+    /// The time of the message, in milliseconds since 1970.
     pub created: Option<i64>,
-    /// The item of the ledger.
+    /// The seq of the ledger's item; absent for a foreign history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// Where in the field the hit begins, in characters.
+    /// The offset of the match in the field, in characters.
     pub offset: usize,
-    /// The text around it, the hit between `«` and `»`.
+    /// The text around the match, with the match between `«` and `»`.
     pub text: String,
-    /// Of the ledger: what its records are to say.
+    /// For a text of the ledger: the claim about its record that a verified record must confirm.
     #[serde(skip)]
     pub(crate) claim: Option<Claim>,
 }
 
-/// What a copy of the ledger's texts says.
+/// The properties of an index's copy of a ledger text. The text is shown only if a verified record confirms them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// The first item of the message; `None` for a title.
     pub(crate) message: Option<u64>,
-    /// [`crate::Spoken::print`] of the text.
-    pub(crate) print: u64,
+    /// [`crate::SearchDocument::piece_hash`] of the text.
+    pub(crate) hash: u64,
 }
 
-/// A session in which something was found.
+/// A session in a search result, with excerpts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -55,35 +55,35 @@ pub struct Hit {
     /// The session.
     #[serde(flatten)]
     pub session: Row,
-    /// How many messages of it match; the title counts as one. 0 for what was found by its meaning alone, or by some of
-    /// the words.
+    /// The number of its messages that match; the title counts as one. 0 for a session found by meaning alone, or by
+    /// some of the words.
     pub matches: usize,
-    /// Whether `matches` was counted; else it is estimated.
+    /// Whether `matches` was counted rather than estimated.
     pub exact: bool,
     /// The first excerpts.
     pub excerpts: Vec<Excerpt>,
 }
 
-/// One page of sessions in which something was found, the best first.
+/// One page of hits, the best first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Results {
     /// The sessions.
     pub sessions: Vec<Hit>,
-    /// How many sessions there are on all pages, also those that were found by their meaning alone.
+    /// The number of sessions on all pages, including those found by meaning alone.
     pub total_sessions: usize,
-    /// How many messages and titles hold what is looked for in all: the sum of `matches`.
+    /// The number of matching messages and titles on all pages: the sum of `matches`.
     pub total_matches: usize,
-    /// Whether the totals were counted; else they are estimated from what was looked through, and better with what this
-    /// page has looked through beside. A page keeps nothing for the next: the last of several is no surer than the first.
-    /// Where one page shows everything, and all of it was looked through, they are counted.
+    /// Whether the totals were counted. Otherwise they are estimated from the scanned candidates, including those that
+    /// this page scanned in addition. No state is kept between pages, so the last page's totals are no more certain
+    /// than the first's. When one page shows all hits and everything in them was scanned, the totals are counted.
     pub exact: bool,
-    /// Everything that was said until then was looked through, milliseconds since 1970; `null` where everything was looked
-    /// through as it is.
+    /// The time, in milliseconds since 1970, up to which the indexes contain all messages; `null` when no index was
+    /// used and the histories themselves were scanned.
     pub as_of: Option<i64>,
-    /// Goes on behind this page; `null` on the last.
+    /// The cursor of the next page; `null` on the last page.
     pub next_cursor: Option<String>,
-    /// What was left out, in words.
+    /// Notices about omitted results, and about how the query was understood.
     pub notices: Vec<String>,
 }

@@ -1,60 +1,61 @@
-//! What is asked for.
+//! The parameters of a search.
 
 use filrouge_sources::Role;
 use filrouge_types::{Clock, SystemClock, Timestamp};
 use serde::Deserialize;
 
-use crate::condition::{Condition, Speaker, What};
-use crate::dates::{Here, Zone};
+use crate::condition::{Attribute, Condition, Speaker};
+use crate::dates::{DateContext, Zone};
 
-/// By what is looked for.
+/// Whether to search by words, by meaning, or both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Everything that holds all words: complete.
+    /// All messages that contain all words: a complete result.
     #[default]
     Words,
-    /// What means the like, the nearest: never complete.
+    /// The messages nearest in meaning: never a complete result.
     Meaning,
-    /// Both, as one list.
+    /// Both, merged into one list.
     Both,
 }
 
-/// What comes first.
+/// The order of the hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// What was most likely meant.
+    /// The most relevant session first.
     #[default]
     Best,
-    /// What changed last.
+    /// The most recently changed session first.
     Newest,
 }
 
-/// What is asked for. Times are milliseconds since 1970.
+/// The parameters of a search. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
     /// Words, `"a phrase"`, `/regex/` or `/regex/i`; also `-word`, and filters such as `agent:build`, `-tool:bash` and
-    /// `on:28-december`, which hold beside those below. Empty with a filter: everything that passes it.
+    /// `on:28-december`, which apply in addition to the fields below. An empty query with a filter returns everything
+    /// that passes the filter.
     pub query: String,
     /// A regular expression without slashes, instead of `query`.
     pub regex: Option<String>,
-    /// A question, instead of `query`: finds what was asked alike before, and shows what was answered. Looks at what was
-    /// indexed alone.
+    /// A question, instead of `query`: finds similar questions that were asked before, and shows their answers.
+    /// Searches indexed sessions only.
     pub similar: Option<String>,
-    /// By what is looked for.
+    /// Whether to search by words, by meaning, or both.
     pub mode: Mode,
-    /// What comes first.
+    /// The order of the hits.
     pub order: Order,
-    /// Where the days of the query's dates begin and end.
+    /// The time zone of dates in the query.
     pub zone: Zone,
-    /// When it is asked: what `today` and `7d` in the query count from; `None`: now.
+    /// The time that `today` and `7d` in the query refer to; `None` means the current time.
     pub now: Option<i64>,
-    /// Only messages of this agent; one that names none is of its session's.
+    /// Only messages of this agent; a message that names no agent belongs to its session's agent.
     pub agent: Option<String>,
     /// A project's id, name, or folder.
     pub project_id: Option<String>,
-    /// Only calls of this tool, in any case.
+    /// Only calls of this tool; case is ignored.
     pub tool: Option<String>,
     /// Only messages of this role.
     pub role: Option<Role>,
@@ -62,25 +63,27 @@ pub struct Ask {
     pub since: Option<i64>,
     /// Only messages before this time.
     pub until: Option<i64>,
-    /// Only of this program.
+    /// Only sessions of this program.
     pub source: Option<String>,
-    /// Not this session, most often the caller's own.
+    /// Excludes this session, most often the caller's own.
     pub exclude_session: Option<String>,
     /// Only this session.
     pub session_id: Option<String>,
-    /// At most so many sessions; 0 means the default, 20.
+    /// The maximum number of sessions; 0 means the default, 20.
     pub limit: usize,
-    /// At most so many excerpts of a session; 0 means the default, 5. With `similar` a question and its answer are one.
+    /// The maximum number of excerpts per session; 0 means the default, 5. With `similar`, a question and its answer
+    /// count as one.
     pub excerpts: usize,
-    /// Where to go on: `nextCursor` of the page before. With `session_id` pages go through the matches of that session.
-    /// Times that are counted from now are counted from [`crate::begun`] then.
+    /// The cursor to continue from: `nextCursor` of the previous page. With `session_id`, pages contain the matches of
+    /// that session. For a later page, times relative to now must be computed from [`crate::started_at`].
     pub cursor: Option<String>,
-    /// Masks what has the form of a credential in excerpts and all words but ids; nothing is found in it then.
+    /// Masks text that has the form of a credential, in excerpts and in all other text except ids; no search then finds
+    /// any part of it.
     pub mask: bool,
 }
 
 impl Ask {
-    /// What is asked for by a name that is none.
+    /// The name of the first filter that is an empty string.
     pub(crate) fn blank(&self) -> Option<&'static str> {
         let names = [
             ("agent", &self.agent),
@@ -93,37 +96,37 @@ impl Ask {
         blank.map(|(what, _)| what)
     }
 
-    /// From when and where it is asked.
-    pub(crate) fn here(&self) -> Here {
+    /// The reference time and the time zone for dates in the query.
+    pub(crate) fn date_context(&self) -> DateContext {
         let now = self.now.and_then(Timestamp::from_millis);
-        Here {
+        DateContext {
             now: now.unwrap_or_else(|| SystemClock.now()),
             zone: self.zone.clone(),
         }
     }
 
-    /// What is asked for beside the query.
+    /// The filters of the fields, which apply in addition to those in the query.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
-        let text = |text: &Option<String>, what: fn(String) -> What| text.clone().map(what);
+        let text = |text: &Option<String>, what: fn(String) -> Attribute| text.clone().map(what);
         let within = self.since.is_some() || self.until.is_some();
-        let so = [
-            text(&self.agent, What::Agent),
-            text(&self.project_id, What::Project),
-            text(&self.tool, What::Tool),
-            text(&self.source, What::Source),
-            text(&self.session_id, What::Session),
-            self.role.map(|role| What::Role(Speaker::Of(role))),
-            within.then_some(What::Within(self.since, self.until)),
+        let required = [
+            text(&self.agent, Attribute::Agent),
+            text(&self.project_id, Attribute::Project),
+            text(&self.tool, Attribute::Tool),
+            text(&self.source, Attribute::Source),
+            text(&self.session_id, Attribute::Session),
+            self.role.map(|role| Attribute::Role(Speaker::Of(role))),
+            within.then_some(Attribute::Within(self.since, self.until)),
         ];
-        let so = so.into_iter().flatten().map(|what| Condition {
+        let required = required.into_iter().flatten().map(|what| Condition {
             what,
             excluded: false,
         });
-        let not = text(&self.exclude_session, What::Session);
-        let not = not.map(|what| Condition {
+        let exclusion = text(&self.exclude_session, Attribute::Session);
+        let exclusion = exclusion.map(|what| Condition {
             what,
             excluded: true,
         });
-        so.chain(not).collect()
+        required.chain(exclusion).collect()
     }
 }

@@ -1,24 +1,24 @@
-//! What a message must be beside holding words: `agent:build`, `-tool:bash`, `on:28-december`.
+//! The filters of a query: `agent:build`, `-tool:bash`, `on:28-december`.
 
 use std::fmt::Write as _;
 
 use filrouge_sources::Role;
 use filrouge_sources::programs::sources;
 
-use crate::dates::{self, Here};
+use crate::dates::{self, DateContext};
 
 /// The names of filters in a query.
 pub(crate) const NAMES: [&str; 9] = [
     "agent", "project", "tool", "role", "source", "session", "before", "after", "on",
 ];
 
-/// Why a query cannot be understood.
+/// The reason why a query is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("query, character {at}: {text}")]
 pub struct Wrong {
-    /// Where: in characters of the query, from 1.
+    /// The position in the query: in characters, from 1.
     pub at: usize,
-    /// What is wrong, and what would be right.
+    /// The error, and the accepted alternatives.
     pub text: String,
 }
 
@@ -29,67 +29,68 @@ impl Wrong {
     }
 }
 
-/// One filter, of a query or of what was asked beside it.
+/// One filter, from the query or from a field of [`crate::Ask`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Condition {
-    pub(crate) what: What,
-    /// Whether what is so is left out.
+    pub(crate) what: Attribute,
+    /// Whether it excludes what it matches instead of requiring it.
     pub(crate) excluded: bool,
 }
 
-/// What is to be so.
+/// The attribute that a filter compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Attribute {
     Agent(String),
-    /// By id, name or folder.
+    /// A project by its id, name or folder.
     Project(String),
     Tool(String),
     Role(Speaker),
     Source(String),
     Session(String),
-    /// Milliseconds since 1970: at this time or later; before this time.
+    /// A time range in milliseconds since 1970: from the first time on, and before the second.
     Within(Option<i64>, Option<i64>),
 }
 
-/// Who speaks.
+/// The author that `role:` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaker {
     /// Messages of a role.
     Of(Role),
-    /// What tools gave: outputs, errors and titles of calls.
+    /// Results of tools: outputs, errors and titles of calls.
     Tool,
 }
 
-/// A filter as it was written.
+/// A filter as written in the query.
 #[derive(Debug)]
 pub(crate) struct Written<'a> {
     pub(crate) name: &'static str,
     pub(crate) value: String,
     pub(crate) excluded: bool,
-    /// The name with its colon, and where it and the value begin: in characters, from 1.
+    /// The name with its colon; the next two members are the positions of the name and of the value, in characters from
+    /// 1.
     pub(crate) text: &'a str,
     pub(crate) at: usize,
     pub(crate) value_at: usize,
 }
 
 impl Written<'_> {
-    /// Reads the value.
+    /// Parses the value.
     ///
     /// # Errors
-    /// [`Wrong`] at the value, with what would be right.
-    pub(crate) fn read(&self, here: &Here) -> Result<Condition, Wrong> {
+    /// [`Wrong`] at the position of the value, with the accepted values.
+    pub(crate) fn read(&self, date_context: &DateContext) -> Result<Condition, Wrong> {
         let value = self.value.trim();
         if value.is_empty() {
-            return Err(self.wrong("needs a value behind it"));
+            return Err(self.wrong("needs a value after it"));
         }
         let what = match self.name {
-            "agent" => What::Agent(value.to_owned()),
-            "project" => What::Project(value.to_owned()),
-            "tool" => What::Tool(value.to_owned()),
-            "session" => What::Session(value.to_owned()),
-            "role" => What::Role(self.speaker(value)?),
-            "source" => What::Source(self.source(value)?),
-            _ => self.time(value, here)?,
+            "agent" => Attribute::Agent(value.to_owned()),
+            "project" => Attribute::Project(value.to_owned()),
+            "tool" => Attribute::Tool(value.to_owned()),
+            "session" => Attribute::Session(value.to_owned()),
+            "role" => Attribute::Role(self.speaker(value)?),
+            "source" => Attribute::Source(self.source(value)?),
+            _ => self.time(value, date_context)?,
         };
         let excluded = self.excluded;
         Ok(Condition { what, excluded })
@@ -101,7 +102,7 @@ impl Written<'_> {
             "assistant" => Speaker::Of(Role::Assistant),
             "system" => Speaker::Of(Role::System),
             "tool" => Speaker::Tool,
-            _ => return Err(self.wrong("is no role: give user, assistant, system or tool")),
+            _ => return Err(self.wrong("is not a role: give user, assistant, system or tool")),
         })
     }
 
@@ -113,15 +114,15 @@ impl Written<'_> {
         })
     }
 
-    fn time(&self, value: &str, here: &Here) -> Result<What, Wrong> {
+    fn time(&self, value: &str, date_context: &DateContext) -> Result<Attribute, Wrong> {
         let wrong = || self.wrong(&format!("is no day and no time; {}", dates::FORMS));
-        let stretch = here.stretch(value).ok_or_else(wrong)?;
+        let time_range = date_context.time_range(value).ok_or_else(wrong)?;
         Ok(match self.name {
-            "before" => What::Within(None, Some(stretch.since)),
-            "after" => What::Within(Some(stretch.since), None),
+            "before" => Attribute::Within(None, Some(time_range.since)),
+            "after" => Attribute::Within(Some(time_range.since), None),
             _ => {
-                let days = here.whole_days(stretch).ok_or_else(wrong)?;
-                What::Within(Some(days.since), Some(days.until))
+                let days = date_context.whole_days(time_range).ok_or_else(wrong)?;
+                Attribute::Within(Some(days.since), Some(days.until))
             }
         })
     }
@@ -133,23 +134,23 @@ impl Written<'_> {
         } else {
             format!(" {:?}", self.value.chars().take(40).collect::<String>())
         };
-        let quoted = format!("in quotes, \"{name}…\" is looked for as it stands");
+        let quoted = format!("in quotes, \"{name}…\" is searched for literally");
         Wrong::new(self.value_at, format!("{name}{value} {text}; {quoted}"))
     }
 }
 
-/// Conditions in words, to tell how they were understood.
-pub(crate) fn told(conditions: &[Condition]) -> Option<String> {
+/// Describes the filters, to show how they were understood.
+pub(crate) fn described(conditions: &[Condition]) -> Option<String> {
     let words = conditions.iter().map(|one| {
         let minus = if one.excluded { "-" } else { "" };
-        format!("{minus}{}", one.what.told())
+        format!("{minus}{}", one.what.described())
     });
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| format!("filters of the query: {}", words.join(", ")))
 }
 
-impl What {
-    fn told(&self) -> String {
+impl Attribute {
+    fn described(&self) -> String {
         match self {
             Self::Agent(value) => format!("agent:{value:?}"),
             Self::Project(value) => format!("project:{value:?}"),

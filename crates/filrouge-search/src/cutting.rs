@@ -1,24 +1,26 @@
-//! Cutting a piece out of a text: one line, the hit between `«` and `»`, credentials masked before anything is cut.
+//! Cuts excerpts out of texts: on one line, with the match between `«` and `»`. Credentials are masked before anything
+//! is cut.
 
 use std::ops::Range;
 
 use unicode_normalization::char::is_combining_mark;
 
-/// How many characters are shown before a hit and behind it.
+/// The number of characters shown before a match and after it.
 const AROUND: usize = 80;
-/// How many characters of a hit are shown.
+/// The maximum number of characters of a match that are shown.
 const HIT: usize = 300;
-/// How many characters more are shown where a cut would part what is read as one.
+/// The maximum number of extra characters shown where a cut would split a grapheme.
 const JOINED: usize = 16;
-/// What stands for a credential. Its shape is not told: a search for parts of it must learn nothing.
+/// Replaces a credential. Its shape is not shown: a search for parts of it must reveal nothing.
 const MASK: &str = "[masked]";
 
-/// The hit with what stands around it, and where that ends. `hidden` are the places of credentials, in order.
+/// Returns the match with the text around it, and the end of that text. `hidden` contains the ranges of credentials, in
+/// order.
 pub(crate) fn around(text: &str, hit: Range<usize>, hidden: &[Range<usize>]) -> (String, usize) {
     let hit = widened(hit, hidden);
-    let from = outside(back(text, hit.start), hidden).start;
-    let to = outside(ahead(text, hit.end, AROUND), hidden).end;
-    let shown = outside(ahead(text, hit.start, HIT), hidden)
+    let from = credential_at(back(text, hit.start), hidden).start;
+    let to = credential_at(ahead(text, hit.end, AROUND), hidden).end;
+    let shown = credential_at(ahead(text, hit.start, HIT), hidden)
         .end
         .min(hit.end);
     let mut out = String::new();
@@ -41,7 +43,7 @@ pub(crate) fn around(text: &str, hit: Range<usize>, hidden: &[Range<usize>]) -> 
 
 /// The beginning of a text.
 pub(crate) fn beginning(text: &str, hidden: &[Range<usize>]) -> String {
-    let to = outside(ahead(text, 0, 2 * AROUND), hidden).end;
+    let to = credential_at(ahead(text, 0, 2 * AROUND), hidden).end;
     let mut out = String::new();
     push(&mut out, text, 0..to, hidden);
     if to < text.len() {
@@ -50,7 +52,7 @@ pub(crate) fn beginning(text: &str, hidden: &[Range<usize>]) -> String {
     out
 }
 
-/// Ranges in order, one of those that overlap.
+/// Sorts ranges and merges those that overlap or touch.
 pub(crate) fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
     all.sort_by_key(|one| one.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
@@ -63,7 +65,7 @@ pub(crate) fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// The hit with the whole of every credential it touches.
+/// Extends the match to cover every credential it touches.
 fn widened(mut hit: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
     for one in hidden {
         let touches = one.start < hit.end && hit.start < one.end;
@@ -74,8 +76,8 @@ fn widened(mut hit: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
     hit
 }
 
-/// A place, or the credential in the midst of which it is.
-fn outside(at: usize, hidden: &[Range<usize>]) -> Range<usize> {
+/// The range of the credential that contains a position, or the empty range at the position.
+fn credential_at(at: usize, hidden: &[Range<usize>]) -> Range<usize> {
     let within = |one: &&Range<usize>| one.start < at && at < one.end;
     hidden.iter().find(within).cloned().unwrap_or(at..at)
 }
@@ -85,8 +87,8 @@ fn back(text: &str, at: usize) -> usize {
     let mut around = before.char_indices().rev();
     let mut first = (at, text.get(at..).and_then(|t| t.chars().next()));
     for (shown, (start, c)) in around.by_ref().enumerate() {
-        let is_whole = || !first.1.is_some_and(|first| joins(c, first));
-        if shown >= AROUND && (is_whole() || shown >= AROUND + JOINED) {
+        let is_boundary = || !first.1.is_some_and(|first| joins(c, first));
+        if shown >= AROUND && (is_boundary() || shown >= AROUND + JOINED) {
             break;
         }
         first = (start, Some(c));
@@ -95,11 +97,11 @@ fn back(text: &str, at: usize) -> usize {
 }
 
 fn ahead(text: &str, at: usize, chars: usize) -> usize {
-    let behind = text.get(at..).unwrap_or_default();
+    let after = text.get(at..).unwrap_or_default();
     let mut last = None;
-    for (shown, (end, c)) in behind.char_indices().enumerate() {
-        let is_whole = || !last.is_some_and(|last| joins(last, c));
-        if shown >= chars && (is_whole() || shown >= chars + JOINED) {
+    for (shown, (end, c)) in after.char_indices().enumerate() {
+        let is_boundary = || !last.is_some_and(|last| joins(last, c));
+        if shown >= chars && (is_boundary() || shown >= chars + JOINED) {
             return at + end;
         }
         last = Some(c);
@@ -107,7 +109,7 @@ fn ahead(text: &str, at: usize, chars: usize) -> usize {
     text.len()
 }
 
-/// Whether two characters are read as one: a letter and its marks, the parts of an emoji.
+/// Whether two characters belong to one grapheme: a letter and its marks, the parts of an emoji.
 fn joins(first: char, second: char) -> bool {
     const JOINER: char = '\u{200d}';
     first == JOINER
@@ -115,7 +117,7 @@ fn joins(first: char, second: char) -> bool {
         || is_combining_mark(second)
 }
 
-/// Adds a piece on one line: line feeds and other control characters become spaces.
+/// Appends a piece of the text, on one line and with credentials masked: line feeds and other control characters become spaces.
 fn push(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Range<usize>]) {
     let plain = |out: &mut String, piece: Range<usize>| {
         let piece = text.get(piece).unwrap_or_default();
@@ -141,16 +143,16 @@ mod tests {
     use super::*;
 
     fn cut(text: &str, hit: &str, hidden: &[&str]) -> String {
-        let place = |part: &&str| {
+        let range_of = |part: &&str| {
             let at = text.find(part)?;
             Some(at..at + part.len())
         };
-        let hidden: Vec<Range<usize>> = hidden.iter().filter_map(place).collect();
-        around(text, place(&hit).unwrap(), &hidden).0
+        let hidden: Vec<Range<usize>> = hidden.iter().filter_map(range_of).collect();
+        around(text, range_of(&hit).unwrap(), &hidden).0
     }
 
     #[test]
-    fn a_line_with_the_hit_marked() {
+    fn an_excerpt_is_one_line_with_the_match_marked() {
         assert_eq!(cut("one\ntwo\tthree", "two", &[]), "one «two» three");
         let long = format!("{}é{}", "ä".repeat(100), "ö".repeat(100));
         assert_eq!(
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_as_one_is_not_cut() {
+    fn graphemes_are_not_split() {
         let (family, wave) = ("👩\u{200d}👩\u{200d}👧", "👋\u{1f3fd}");
         for whole in [family, wave, "e\u{301}\u{327}", "❤\u{fe0f}"] {
             for pad in 70..=82 {
@@ -186,7 +188,7 @@ mod tests {
                 "{shown}"
             );
         }
-        // However many marks there are, an excerpt ends.
+        // An excerpt is limited even in a long run of marks.
         let marks = format!("{0}a{0} hit {0}a{0}", "\u{301}".repeat(300));
         assert!(cut(&marks, "hit", &[]).chars().count() < 2 * (AROUND + JOINED) + 10);
     }
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_touch_are_one() {
+    fn ranges_that_touch_are_merged() {
         assert_eq!(joined(vec![5..7, 0..2, 6..9, 9..10]), [0..2, 5..10]);
     }
 }

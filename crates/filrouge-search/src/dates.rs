@@ -1,7 +1,7 @@
-//! Days, months and moments as people write them: `28-december`, `monday`, `2025-12`, `7d`, an ISO time.
+//! Parses days, months and times as people write them: `28-december`, `monday`, `2025-12`, `7d`, an ISO time.
 //!
-//! English and French. What names no year is the latest that is not in the future; a day begins and ends where the
-//! asker lives.
+//! English and French. A date without a year is the latest one that is not in the future. Days begin and end in the
+//! caller's time zone.
 
 use filrouge_store::text_index::fold;
 use filrouge_types::{Moment, Timestamp};
@@ -9,22 +9,23 @@ use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Weekday};
 use jiff::tz::TimeZone;
 
-/// What can be written, to tell whoever has written something else.
+/// The accepted forms, for error messages.
 pub(crate) const FORMS: &str = "give a day such as 2025-12-28, 28-december, 28-dec-2025, monday, today or yesterday, a \
      month such as december or 2025-12, a time such as 2025-12-28T14:30:00Z, or how long ago such as 7d";
 
-/// The last moment there is: what [`jiff::Timestamp::MAX`] is.
+/// The last representable time: [`jiff::Timestamp::MAX`].
 const LAST: i64 = 253_402_207_200_999;
 
-/// Where days begin and end.
+/// The time zone in which days begin and end.
 #[derive(Debug, Clone, Default)]
 pub enum Zone {
-    /// In UTC.
+    /// UTC.
     #[default]
     Utc,
-    /// Where this machine is. It is found out for a question with a date alone: that takes longer than many a search.
+    /// This machine's zone. It is looked up only for a query with a date, because the lookup can take longer than a
+    /// search.
     System,
-    /// There.
+    /// This zone.
     Of(TimeZone),
 }
 
@@ -38,23 +39,23 @@ impl Zone {
     }
 }
 
-/// A stretch of time, milliseconds since 1970: from the first until before the second. Of a moment both are the same.
+/// A time range in milliseconds since 1970, `until` excluded. For a point in time both are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct TimeRange {
     pub(crate) since: i64,
     pub(crate) until: i64,
 }
 
-/// From when and where it is asked.
+/// The reference time and the time zone for dates in a query.
 #[derive(Debug, Clone)]
-pub(crate) struct Here {
+pub(crate) struct DateContext {
     pub(crate) now: Timestamp,
     pub(crate) zone: Zone,
 }
 
-impl Here {
-    /// The stretch of time that a text names.
-    pub(crate) fn stretch(&self, text: &str) -> Option<Stretch> {
+impl DateContext {
+    /// The time range that a text describes; `None` for any other text.
+    pub(crate) fn time_range(&self, text: &str) -> Option<TimeRange> {
         let word = fold(text.trim());
         let today = self.today()?;
         let day = match &*word {
@@ -69,14 +70,14 @@ impl Here {
             .or_else(|| self.moment(text.trim()))
     }
 
-    /// The whole days that a stretch touches.
-    pub(crate) fn whole_days(&self, stretch: Stretch) -> Option<Stretch> {
+    /// Extends a time range to full days.
+    pub(crate) fn whole_days(&self, time_range: TimeRange) -> Option<TimeRange> {
         let day = |millis| {
             let at = jiff::Timestamp::from_millisecond(millis).ok()?;
             Some(at.to_zoned(self.zone.get()).date())
         };
-        let last = stretch.until.max(stretch.since.saturating_add(1)) - 1;
-        self.days(day(stretch.since)?, day(last)?)
+        let last = time_range.until.max(time_range.since.saturating_add(1)) - 1;
+        self.days(day(time_range.since)?, day(last)?)
     }
 
     fn today(&self) -> Option<Date> {
@@ -84,14 +85,15 @@ impl Here {
         Some(now.to_zoned(self.zone.get()).date())
     }
 
-    fn days(&self, first: Date, last: Date) -> Option<Stretch> {
-        Some(Stretch {
+    fn days(&self, first: Date, last: Date) -> Option<TimeRange> {
+        Some(TimeRange {
             since: self.begin(first)?,
             until: last.tomorrow().map_or(Some(LAST), |day| self.begin(day))?,
         })
     }
 
-    /// When a day begins. Of the last days there are not all are moments everywhere: the last moment then.
+    /// The beginning of a day. In some zones the last days of the calendar have no representable beginning: then
+    /// [`LAST`].
     fn begin(&self, day: Date) -> Option<i64> {
         let last = || (day >= Date::MAX.yesterday().ok()?).then_some(LAST);
         self.at(day.at(0, 0, 0, 0)).or_else(last)
@@ -102,8 +104,8 @@ impl Here {
         Some(zoned.timestamp().as_millisecond())
     }
 
-    /// Years, months and days, of which at least the month or the year is named.
-    fn of_parts(&self, word: &str, today: Date) -> Option<Stretch> {
+    /// The range of a date of year, month and day, which names at least the month or the year.
+    fn of_parts(&self, word: &str, today: Date) -> Option<TimeRange> {
         let parts = word.split(['-', '/', ' ']).filter(|part| !part.is_empty());
         let parts: Vec<Part> = parts.map(Part::of).collect::<Option<_>>()?;
         let month_of = |first: Date| self.days(first, first.last_of_month());
@@ -121,7 +123,7 @@ impl Here {
             }
             [Part::Year(year), Part::Day(month)] => month_of(Date::new(year, month, 1).ok()?),
             [Part::Day(day), Part::Month(month)] | [Part::Month(month), Part::Day(day)] => {
-                // The 29th of February comes every eighth year at the latest.
+                // 29 February occurs at least once in eight years.
                 let years = (0..=8).map(|ago| Date::new(today.year() - ago, month, day));
                 let day = years.flatten().find(|day| *day <= today)?;
                 self.days(day, day)
@@ -137,8 +139,8 @@ impl Here {
         }
     }
 
-    /// A time; without an offset it is of the asker's zone.
-    fn moment(&self, text: &str) -> Option<Stretch> {
+    /// A point in time; without an offset it is in the caller's zone.
+    fn moment(&self, text: &str) -> Option<TimeRange> {
         let is_time = text.contains(['T', 't', ' ', ':']);
         let civil = || text.parse::<DateTime>().ok().filter(|_| is_time);
         let since = match text.parse::<jiff::Timestamp>() {
@@ -149,11 +151,11 @@ impl Here {
             },
         };
         let until = since;
-        Some(Stretch { since, until })
+        Some(TimeRange { since, until })
     }
 
-    /// What else is a moment elsewhere: `20251228`, `7d`, milliseconds since 1970.
-    fn other(&self, text: &str) -> Option<Stretch> {
+    /// The other forms that [`Moment`] accepts: `20251228`, `7d`, milliseconds since 1970.
+    fn other(&self, text: &str) -> Option<TimeRange> {
         let moment: Moment = text.parse().ok()?;
         if let Moment::Day(_) = moment {
             let day: Date = text.parse().ok()?;
@@ -161,11 +163,11 @@ impl Here {
         }
         let since = moment.start(self.now).as_millis();
         let until = since;
-        Some(Stretch { since, until })
+        Some(TimeRange { since, until })
     }
 }
 
-/// The latest day not behind `today` that is `wanted`, of so many.
+/// The latest of the last `days` days, `today` included, that is `wanted`.
 fn last(today: Date, wanted: impl Fn(Date) -> bool, days: i64) -> Option<Date> {
     let mut before = (0..days).filter_map(|ago| today.checked_sub(ago.days()).ok());
     before.find(|day| wanted(*day))
@@ -176,9 +178,9 @@ fn last(today: Date, wanted: impl Fn(Date) -> bool, days: i64) -> Option<Date> {
 enum Part {
     /// Four digits.
     Year(i16),
-    /// By its name.
+    /// A month by its name.
     Month(i8),
-    /// One or two digits; behind a year also a month.
+    /// One or two digits; after a year this may be a month.
     Day(i8),
 }
 
@@ -237,27 +239,27 @@ fn weekday(name: &str) -> Option<Weekday> {
 mod tests {
     use super::*;
 
-    /// Saturday, 21 November 2026, 22:30 in UTC; Sunday already two hours further east.
-    fn here(hours: i8) -> Here {
-        Here {
+    /// Saturday, 21 November 2026, 22:30 in UTC; in UTC+2 it is Sunday already.
+    fn date_context(hours: i8) -> DateContext {
+        DateContext {
             now: Timestamp::from_millis(1_795_300_200_000).unwrap(),
             zone: Zone::Of(TimeZone::fixed(jiff::tz::offset(hours))),
         }
     }
 
     fn read(text: &str, hours: i8) -> Option<(String, String)> {
-        let stretch = here(hours).stretch(text)?;
+        let time_range = date_context(hours).time_range(text)?;
         let at = |millis| {
             let at = jiff::Timestamp::from_millisecond(millis).unwrap();
-            at.to_zoned(here(hours).zone.get())
+            at.to_zoned(date_context(hours).zone.get())
                 .strftime("%F %H:%M")
                 .to_string()
         };
-        Some((at(stretch.since), at(stretch.until)))
+        Some((at(time_range.since), at(time_range.until)))
     }
 
     #[test]
-    fn days_months_and_years_as_people_write_them() {
+    fn days_months_and_years_are_read_as_people_write_them() {
         for (text, since, until) in [
             ("2026-11-21", "2026-11-21", "2026-11-22"),
             ("20261121", "2026-11-21", "2026-11-22"),
@@ -291,27 +293,30 @@ mod tests {
     }
 
     #[test]
-    fn the_last_day_is_one() {
+    fn the_last_days_of_the_calendar_are_accepted() {
         assert_eq!(jiff::Timestamp::MAX.as_millisecond(), LAST);
         for hours in [-12, 0, 14] {
             for text in ["9999-12-31", "9999-12-30", "9999-12", "9999"] {
-                let stretch = here(hours).stretch(text).unwrap();
+                let time_range = date_context(hours).time_range(text).unwrap();
                 assert!(
-                    stretch.until <= LAST && stretch.since <= stretch.until,
+                    time_range.until <= LAST && time_range.since <= time_range.until,
                     "{text}"
                 );
-                assert!(stretch.until > 253_402_000_000_000, "{text}");
+                assert!(time_range.until > 253_402_000_000_000, "{text}");
             }
         }
     }
 
     #[test]
-    fn days_are_those_of_the_asker() {
+    fn days_follow_the_time_zone_of_the_caller() {
         assert_eq!(read("today", 2).unwrap().0, "2026-11-22 00:00");
         assert_eq!(read("22-november", 2).unwrap().0, "2026-11-22 00:00");
         assert_eq!(
-            here(2).stretch("today").unwrap().since,
-            here(0).stretch("2026-11-21T22:00").unwrap().since
+            date_context(2).time_range("today").unwrap().since,
+            date_context(0)
+                .time_range("2026-11-21T22:00")
+                .unwrap()
+                .since
         );
         let noon = ("2026-11-21 12:00".to_owned(), "2026-11-21 12:00".to_owned());
         for text in [
@@ -323,24 +328,29 @@ mod tests {
         }
         assert_eq!(read("7d", 0).unwrap().0, "2026-11-14 22:30");
         assert_eq!(read("1795300200000", 0).unwrap().0, "2026-11-21 22:30");
-        let day = here(0).whole_days(here(0).stretch("7d").unwrap()).unwrap();
-        assert_eq!(Some(day), here(0).stretch("2026-11-14"));
-        let month = here(0).stretch("dec").unwrap();
-        assert_eq!(here(0).whole_days(month), Some(month));
+        let day = date_context(0)
+            .whole_days(date_context(0).time_range("7d").unwrap())
+            .unwrap();
+        assert_eq!(Some(day), date_context(0).time_range("2026-11-14"));
+        let month = date_context(0).time_range("dec").unwrap();
+        assert_eq!(date_context(0).whole_days(month), Some(month));
     }
 
     #[test]
-    fn where_clocks_are_changed_days_are_shorter() {
+    fn a_day_on_which_clocks_change_is_shorter() {
         // Daylight saving begins on the last Sunday of March at 2:00.
         let rule = "CET-1CEST,M3.5.0,M10.5.0/3";
         let zone = Zone::Of(TimeZone::posix(rule).unwrap());
-        let here = Here { zone, ..here(0) };
-        let day = here.stretch("2026-03-29").unwrap();
+        let date_context = DateContext {
+            zone,
+            ..date_context(0)
+        };
+        let day = date_context.time_range("2026-03-29").unwrap();
         assert_eq!(day.until - day.since, 23 * 3_600_000);
     }
 
     #[test]
-    fn what_is_no_date_is_none() {
+    fn text_that_is_no_date_is_refused() {
         for text in [
             "",
             "foo",

@@ -1,5 +1,4 @@
-//! What a text means, as a vector (DESIGN §10): the port [`Embedder`], its implementations, and their vectors as an
-//! index keeps them.
+//! Embeddings (DESIGN §10): the port [`Embedder`], its implementations, and the vectors that an index stores.
 //!
 //! Vectors are compared only with vectors of the same [`Embedder::id`].
 
@@ -19,44 +18,45 @@ pub use http::{Http, HttpSettings, Key};
 #[cfg(feature = "minilm")]
 pub use minilm::MiniLm;
 
-/// Texts become vectors that are near each other where the texts mean the like.
+/// Turns texts into vectors; texts with similar meanings get vectors that are near each other.
 ///
-/// Calls block, for as long as a model computes or a service answers.
+/// Calls block while a model computes or a service answers.
 pub trait Embedder: Send + Sync {
-    /// Names whatever the vectors depend on: model, its file, how texts are cut. Changes whenever vectors would.
+    /// Identifies everything that the vectors depend on: the model, its file, how texts are cut. Changes whenever the
+    /// vectors would.
     fn id(&self) -> &str;
 
-    /// How long each vector is.
+    /// The number of elements of each vector.
     fn dimensions(&self) -> usize;
 
-    /// One vector for each text, in the order of the texts: of length one, or of zeroes where a text has nothing to go
-    /// by. Of a text that is longer than the model takes, the beginning counts.
+    /// Returns one vector per text, in the order of the texts: of unit length, or all zeroes for a text without any
+    /// content to embed. A text that is longer than the model accepts is truncated.
     ///
     /// # Errors
-    /// [`EmbedError`]; then there is no vector of any of them.
+    /// [`EmbedError`]; no vectors are returned then.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError>;
 }
 
-/// Why there are no vectors. Nothing of the texts nor of a key is in any of them.
+/// The reason why embedding failed. No error contains any part of a text or a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// It does not answer now: no connection, no answer in time, too many requests, a failure of its own.
+    /// The embedder does not answer now: no connection, no answer in time, too many requests, an internal failure.
     #[error("the embedder does not answer: {0}")]
     Unavailable(String),
-    /// It answers that it will not: a wrong key, model or address.
+    /// The embedder rejects the request: a wrong key, model or address.
     #[error("the embedder refuses: {0}")]
     Refused(String),
-    /// What it gives, or the files it is made of, are not what they must be.
-    #[error("the embedder's data is not as it must be: {0}")]
+    /// The embedder's output, settings or model files are invalid.
+    #[error("the embedder's data is invalid: {0}")]
     Malformed(String),
-    /// A text, or an answer, is larger than is taken.
+    /// A text or an answer exceeds a limit.
     #[error("too large for the embedder: {0}")]
     TooLarge(String),
 }
 
 impl EmbedError {
-    /// What a caller is told (DESIGN §12).
+    /// The error for a caller (DESIGN §12).
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         match self {
@@ -73,26 +73,29 @@ impl From<EmbedError> for Failure {
     }
 }
 
-/// A vector of unit length with eight bits for each element, as an index keeps it. Products of two of one length are
-/// compared as they are: elements are measured by what they are on the average, not by the largest of each vector.
+/// Quantizes a vector of unit length to eight bits per element, the form that an index stores. Products of two such
+/// vectors of one length are directly comparable: the scale follows from the average size of an element, not from the
+/// largest of each vector.
 #[must_use]
 pub fn quantized(exact: &[f32]) -> Vec<i8> {
     #[allow(clippy::cast_precision_loss, reason = "no vector is that long")]
     let scale = (exact.len() as f32).sqrt() * 20.0;
-    // `as` keeps within the bounds, and makes what is no number 0.
-    #[allow(clippy::cast_possible_truncation, reason = "meant")]
+    // `as` saturates, and turns NaN into 0.
+    #[allow(clippy::cast_possible_truncation, reason = "saturation is intended")]
     let element = |x: &f32| (x * scale).round().clamp(-127.0, 127.0) as i8;
     exact.iter().map(element).collect()
 }
 
-/// Makes a vector's length one. One of zeroes stays as it is.
+/// Scales a vector to unit length. A zero vector stays unchanged.
 ///
 /// # Errors
-/// [`EmbedError::Malformed`] when a number in it is none, or they are too large to have a length.
+/// [`EmbedError::Malformed`] when an element is not a number, or the length is not finite.
 fn to_unit_length(vector: &mut [f32]) -> Result<(), EmbedError> {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if !length.is_finite() {
-        return Err(EmbedError::Malformed("a vector has no length".to_owned()));
+        return Err(EmbedError::Malformed(
+            "a vector has no finite length".to_owned(),
+        ));
     }
     if length > 0.0 {
         vector.iter_mut().for_each(|x| *x /= length);
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_become_one() {
+    fn vectors_are_scaled_to_unit_length() {
         let mut vector = [3.0, 0.0, -4.0];
         to_unit_length(&mut vector).unwrap();
         assert_eq!(vector, [0.6, 0.0, -0.8]);
@@ -113,21 +116,21 @@ mod tests {
         to_unit_length(&mut nothing).unwrap();
         assert_eq!(nothing, [0.0; 3]);
         for wrong in [f32::NAN, f32::INFINITY, f32::MAX] {
-            let told = to_unit_length(&mut [wrong, 1.0]).map_err(|e| e.code());
-            assert_eq!(told, Err(ErrorCode::Internal), "{wrong}");
+            let result = to_unit_length(&mut [wrong, 1.0]).map_err(|e| e.code());
+            assert_eq!(result, Err(ErrorCode::Internal), "{wrong}");
         }
     }
 
     #[test]
-    fn a_caller_may_come_again_where_that_helps() {
+    fn only_an_unavailable_embedder_is_retryable() {
         let why = || "why".to_owned();
-        for (error, again) in [
+        for (error, retryable) in [
             (EmbedError::Unavailable(why()), true),
             (EmbedError::Refused(why()), false),
             (EmbedError::Malformed(why()), false),
             (EmbedError::TooLarge(why()), false),
         ] {
-            assert_eq!(error.code().retry(), again, "{error}");
+            assert_eq!(error.code().retry(), retryable, "{error}");
             let failure = Failure::from(error.clone());
             assert_eq!(
                 (failure.code, failure.detail),

@@ -1,8 +1,9 @@
-//! A regular expression whose search can be interrupted.
+//! A regular expression whose search can be cancelled.
 //!
-//! Its time grows with the text, and with how much of the expression is alive at once: a counted repetition takes minutes
-//! over some megabytes. Such texts are searched by following the states byte by byte, with the leftmost match and its
-//! preferred end as in `regex`; all other texts are searched by `regex-automata`, which is faster.
+//! The time of a search grows with the text and with the number of states that are active at once: a counted repetition
+//! takes minutes over some megabytes. Texts that may take long are searched by following the states byte by byte, with
+//! the leftmost match and its preferred end as in `regex`; all other texts are searched by `regex-automata`, which is
+//! faster.
 
 use std::ops::Range;
 
@@ -11,28 +12,29 @@ use regex_automata::nfa::thompson::{self, NFA, State};
 use regex_automata::util::primitives::StateID;
 use regex_syntax::hir::Hir;
 
-/// A compiled expression takes at most so many bytes.
+/// The maximum size of a compiled expression, in bytes.
 const PROGRAM_BYTES: usize = 1 << 20;
-/// The most bytes of the lazy automaton while searching; it is cleared when it is full.
+/// The maximum size of the lazy automaton's cache, in bytes; it is cleared when full.
 const CACHE_BYTES: usize = 1 << 20;
-/// Bytes of a text times states that are searched without an interruption: about a second at the worst.
-const AT_A_STRETCH: usize = 1 << 28;
-/// How many bytes are searched between two checks whether the caller still waits.
-const ASK_EVERY: usize = 64;
+/// The maximum product of a text's bytes and the expression's states that is searched without checks for cancellation:
+/// about a second at worst.
+const MAX_UNCHECKED: usize = 1 << 28;
+/// The number of bytes searched between two checks for cancellation.
+const CHECK_EVERY: usize = 64;
 
-/// Says that nobody waits for an answer any more.
+/// Returns true once the search is cancelled.
 pub(crate) type Stopped<'s> = &'s (dyn Fn() -> bool + Sync);
 
-/// A regular expression, ready.
+/// A compiled regular expression.
 pub(crate) struct Expression {
     regex: Regex,
     states: NFA,
-    /// Whether it depends on what stands beside it whether something matches.
-    looks: bool,
-    at_a_stretch: usize,
+    /// Whether it has assertions, so that a match depends on the text around it.
+    has_assertions: bool,
+    max_unchecked: usize,
 }
 
-/// It cannot be made ready.
+/// The compiled expression would exceed a limit.
 #[derive(Debug)]
 pub(crate) struct TooLarge;
 
@@ -47,12 +49,12 @@ impl Expression {
         Ok(Self {
             regex: regex.map_err(|_| TooLarge)?,
             states: states.map_err(|_| TooLarge)?,
-            looks: !hir.properties().look_set().is_empty(),
-            at_a_stretch: AT_A_STRETCH,
+            has_assertions: !hir.properties().look_set().is_empty(),
+            max_unchecked: MAX_UNCHECKED,
         })
     }
 
-    /// Whether a text holds it. When nobody waits any more, what was not found yet is not there.
+    /// Whether a text has a match. After a cancellation, a match that was not found yet is reported as absent.
     pub(crate) fn is_in(&self, text: &str, stopped: Stopped<'_>) -> bool {
         match self.is_short(text) {
             true => self.regex.is_match(text),
@@ -60,7 +62,7 @@ impl Expression {
         }
     }
 
-    /// The leftmost place in a text; when nobody waits any more, none that was not found yet.
+    /// The leftmost match in a text; `None` also when the search was cancelled before it was found.
     pub(crate) fn find(&self, text: &str, stopped: Stopped<'_>) -> Option<Range<usize>> {
         match self.is_short(text) {
             true => Some(self.regex.find(text)?.range()),
@@ -69,20 +71,23 @@ impl Expression {
     }
 
     fn is_short(&self, text: &str) -> bool {
-        text.len().saturating_mul(self.states.states().len()) <= self.at_a_stretch
+        text.len().saturating_mul(self.states.states().len()) <= self.max_unchecked
     }
 
-    /// Whether what is in a piece of a text is in the text as well.
+    /// Whether a match in a piece of a text is always a match in the whole text.
     pub(crate) const fn is_in_whole(&self) -> bool {
-        !self.looks
+        !self.has_assertions
     }
 
-    /// Follows the states through a text; with `any`, to the end of the first match that ends.
+    /// Follows the states through a text; with `any`, stops at the end of the first match that ends.
     fn steps(&self, text: &str, stopped: Stopped<'_>, any: bool) -> Option<Range<usize>> {
-        let (mut here, mut next) = (Alive::of(&self.states), Alive::of(&self.states));
+        let (mut here, mut next) = (
+            ActiveStates::of(&self.states),
+            ActiveStates::of(&self.states),
+        );
         let mut found = None;
         for at in 0..=text.len() {
-            if at % ASK_EVERY == 0 && stopped() {
+            if at % CHECK_EVERY == 0 && stopped() {
                 return None;
             }
             if found.is_some() && here.threads.is_empty() {
@@ -96,7 +101,7 @@ impl Expression {
                 let to = match self.states.state(*state) {
                     State::Match { .. } => {
                         found = Some(*start..at);
-                        // What is behind it is preferred less.
+                        // The states after this one have lower priority.
                         break;
                     }
                     State::ByteRange { trans } => {
@@ -120,16 +125,16 @@ impl Expression {
     }
 }
 
-/// The states that are alive at one place of a text, the preferred first, each with where its match has begun.
-struct Alive {
+/// The states that are active at one position of a text, the preferred first, each with the start of its match.
+struct ActiveStates {
     threads: Vec<(StateID, usize)>,
-    /// Of every state, when it was last alive.
+    /// For every state, the step at which it was last active.
     seen: Vec<u64>,
     now: u64,
     stack: Vec<StateID>,
 }
 
-impl Alive {
+impl ActiveStates {
     fn of(states: &NFA) -> Self {
         Self {
             threads: Vec::new(),
@@ -144,7 +149,7 @@ impl Alive {
         self.now += 1;
     }
 
-    /// Adds a state with all that it leads to without a step.
+    /// Adds a state and all states that it leads to without consuming a byte.
     fn add(&mut self, states: &NFA, text: &str, state: StateID, (start, at): (usize, usize)) {
         self.stack.push(state);
         while let Some(state) = self.stack.pop() {
@@ -177,12 +182,12 @@ mod tests {
 
     use super::*;
 
-    /// One that never leaves a text to `regex`.
+    /// An expression that always follows the states, however short the text.
     fn stepping(pattern: &str) -> Expression {
         let mut parser = ParserBuilder::new().multi_line(true).build();
         let hir = parser.parse(pattern).unwrap();
         let mut expression = Expression::new(&hir).unwrap();
-        expression.at_a_stretch = 0;
+        expression.max_unchecked = 0;
         expression
     }
 
@@ -209,8 +214,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_regex_finds(of in 0..PATTERNS.len(), text in "[abcdéßB \n日]{0,12}") {
-            let expression = stepping(PATTERNS[of]);
+        fn finds_what_regex_finds(number in 0..PATTERNS.len(), text in "[abcdéßB \n日]{0,12}") {
+            let expression = stepping(PATTERNS[number]);
             let expected = expression.regex.find(&text).map(|found| found.range());
             prop_assert_eq!(expression.find(&text, &|| false), expected.clone());
             prop_assert_eq!(expression.is_in(&text, &|| false), expected.is_some());
@@ -218,20 +223,20 @@ mod tests {
     }
 
     #[test]
-    fn lets_go_when_nobody_waits() {
+    fn a_cancelled_search_stops() {
         let expression = stepping("[ab][a-d]{0,4000}[x-z]");
         let text = "abcd".repeat(100_000) + "z";
-        let asked = AtomicUsize::new(0);
-        let stopped = || asked.fetch_add(1, Ordering::Relaxed) >= 3;
+        let checks = AtomicUsize::new(0);
+        let stopped = || checks.fetch_add(1, Ordering::Relaxed) >= 3;
         assert!(!expression.is_in(&text, &stopped));
         assert_eq!(expression.find(&text, &stopped), None);
-        assert_eq!(asked.load(Ordering::Relaxed), 5);
+        assert_eq!(checks.load(Ordering::Relaxed), 5);
     }
 
     #[test]
-    fn large_texts_are_not_left_to_regex() {
+    fn large_texts_are_searched_by_states() {
         let mut expression = stepping("a{500}");
-        expression.at_a_stretch = AT_A_STRETCH;
+        expression.max_unchecked = MAX_UNCHECKED;
         assert!(expression.is_short("a"));
         assert!(!expression.is_short(&"a".repeat(1 << 20)));
     }

@@ -4,24 +4,24 @@ use filrouge_sources::{MessageError, Part, PartKind};
 use serde::{Deserialize, Serialize};
 
 filrouge_types::words!(
-    /// Which text of a message it is. Their order is stored: new ones come last.
+    /// The kinds of texts of a message. The order of the variants is stored, so new ones are added at the end.
     #[derive(Serialize, Deserialize)]
     pub enum Field: "field" {
         /// The session's title.
         Title => "title",
-        /// What somebody said.
+        /// The text of a message.
         Text => "text",
-        /// What an agent thought.
+        /// An agent's reasoning.
         Reasoning => "reasoning",
         /// A tool's name.
         Tool => "tool",
         /// The arguments of a call, as JSON.
         ToolInput => "tool_input",
-        /// What a tool gave.
+        /// The output of a tool.
         ToolOutput => "tool_output",
-        /// What a tool failed with.
+        /// The error of a tool.
         ToolError => "tool_error",
-        /// What a tool calls what it did.
+        /// The title that a tool gave its call.
         ToolTitle => "tool_title",
         /// A file's name or address.
         File => "file",
@@ -29,20 +29,20 @@ filrouge_types::words!(
         Patch => "patch",
         /// The summary of a compaction.
         Summary => "summary",
-        /// The error a message ended in.
+        /// The error that ended a message.
         Error => "error",
-        /// What is kept as written, as JSON.
+        /// A part of another kind, kept as JSON.
         Other => "other",
     }
 );
 
 impl Field {
-    /// Whether it is JSON, of which the strings are searched as they read, too.
+    /// Whether the text is JSON, whose strings are also searched with their escapes resolved.
     pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::ToolInput | Self::Other)
     }
 
-    /// Whether it comes with the result of a tool, not with its call.
+    /// Whether the text belongs to the result of a tool, not to its call.
     pub(crate) const fn is_result(self) -> bool {
         matches!(
             self,
@@ -51,8 +51,8 @@ impl Field {
     }
 }
 
-/// Shows `each` the texts of a part, in the order they are read.
-pub(crate) fn of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, &'a str)) {
+/// Passes the texts of a part to `each`, in reading order.
+pub(crate) fn each_text_of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, &'a str)) {
     let mut all = |field, texts: &'a [Box<str>]| texts.iter().for_each(|t| each(field, t));
     match &part.kind {
         PartKind::Patch { files } => return all(Field::Patch, files),
@@ -84,13 +84,17 @@ pub(crate) fn of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, &'a str)) 
     }
 }
 
-/// Shows `each` the texts of a message's error.
-pub(crate) fn of_error<'a>(error: &'a MessageError, each: &mut dyn FnMut(Field, &'a str)) {
+/// Passes the texts of a message's error to `each`.
+pub(crate) fn each_text_of_error<'a>(
+    error: &'a MessageError,
+    each: &mut dyn FnMut(Field, &'a str),
+) {
     each(Field::Error, &error.message);
     each(Field::Error, &error.name);
 }
 
-/// Steps and snapshots: hashes and numbers in words that every message would be found by.
+/// Whether a part is a step or a snapshot. These are not searched: their hashes, numbers and words would match in every
+/// message.
 fn is_bookkeeping(kind: &str) -> bool {
     matches!(kind, "step-start" | "step-finish" | "snapshot")
 }

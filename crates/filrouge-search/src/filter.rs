@@ -1,30 +1,30 @@
-//! What a search lets through, made ready once: which sessions, and which of their messages.
+//! The filters of a search, prepared once: which sessions pass, and which of their messages.
 
-use filrouge_sources::library::Project;
+use filrouge_sources::library::ProjectFilter;
 use filrouge_sources::{Header, Role};
 use filrouge_store::text_index::TITLE;
 
-use crate::condition::{Condition, Speaker, What};
-use crate::spoken::{Spoken, kind};
+use crate::condition::{Attribute, Condition, Speaker};
+use crate::search_document::{SearchDocument, kind};
 
-/// The filters of a search: those of the query and those beside it. All of them hold.
+/// The filters of a search, from the query and from the fields of the request. A message must pass all of them.
 pub(crate) struct Filter<'a> {
-    conditions: Vec<Ready<'a>>,
+    conditions: Vec<ReadyCondition<'a>>,
 }
 
-struct Ready<'a> {
-    what: &'a What,
+struct ReadyCondition<'a> {
+    what: &'a Attribute,
     excluded: bool,
-    project: Option<Project<'a>>,
+    project: Option<ProjectFilter<'a>>,
 }
 
 impl<'a> Filter<'a> {
     pub(crate) fn of(conditions: &'a [Condition]) -> Self {
-        let ready = |one: &'a Condition| Ready {
+        let ready = |one: &'a Condition| ReadyCondition {
             what: &one.what,
             excluded: one.excluded,
             project: match &one.what {
-                What::Project(asked) => Some(Project::of(asked)),
+                Attribute::Project(wanted) => Some(ProjectFilter::of(wanted)),
                 _ => None,
             },
         };
@@ -33,7 +33,7 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Whether there is no condition beside what is left out.
+    /// Whether there is no filter except those that exclude.
     pub(crate) fn is_empty(&self) -> bool {
         self.conditions.iter().all(|one| one.excluded)
     }
@@ -43,129 +43,136 @@ impl<'a> Filter<'a> {
         self.sessions(false).next()
     }
 
-    /// The sessions that are left out; or those that alone are searched.
+    /// The sessions that are excluded, or, with `false`, the only ones to search.
     pub(crate) fn sessions(&self, excluded: bool) -> impl Iterator<Item = &'a str> {
         let all = self.conditions.iter();
         all.filter_map(move |one| match one.what {
-            What::Session(id) if one.excluded == excluded => Some(id.as_str()),
+            Attribute::Session(id) if one.excluded == excluded => Some(id.as_str()),
             _ => None,
         })
     }
 
     /// Whether sessions of a program may pass.
-    pub(crate) fn lets_source(&self, name: &str) -> bool {
+    pub(crate) fn may_pass_source(&self, name: &str) -> bool {
         self.conditions.iter().all(|one| match one.what {
-            What::Source(asked) => (asked == name) != one.excluded,
+            Attribute::Source(wanted) => (wanted == name) != one.excluded,
             _ => true,
         })
     }
 
-    /// Whether an agent is asked for, or left out.
-    pub(crate) fn asks_agent(&self) -> bool {
-        let agent = |one: &Ready<'_>| matches!(one.what, What::Agent(_));
+    /// Whether a filter names an agent.
+    pub(crate) fn names_agent(&self) -> bool {
+        let agent = |one: &ReadyCondition<'_>| matches!(one.what, Attribute::Agent(_));
         self.conditions.iter().any(agent)
     }
 
-    /// Whether a project is asked for, or left out.
-    pub(crate) fn asks_project(&self) -> bool {
+    /// Whether a filter names a project.
+    pub(crate) fn names_project(&self) -> bool {
         self.conditions.iter().any(|one| one.project.is_some())
     }
 
-    /// No message before this time passes.
+    /// Messages before this time do not pass.
     pub(crate) fn since(&self) -> Option<i64> {
         self.spans().filter_map(|(since, _)| since).max()
     }
 
-    /// No message at this time or later passes.
+    /// Messages at this time or later do not pass.
     pub(crate) fn until(&self) -> Option<i64> {
         self.spans().filter_map(|(_, until)| until).min()
     }
 
     fn spans(&self) -> impl Iterator<Item = (Option<i64>, Option<i64>)> {
-        let so = self.conditions.iter().filter(|one| !one.excluded);
-        so.filter_map(|one| match one.what {
-            What::Within(since, until) => Some((*since, *until)),
+        let required = self.conditions.iter().filter(|one| !one.excluded);
+        required.filter_map(|one| match one.what {
+            Attribute::Within(since, until) => Some((*since, *until)),
             _ => None,
         })
     }
 
-    /// A bit for each kind of document that may pass.
+    /// The kinds of documents that may pass, one bit each.
     pub(crate) fn kinds(&self) -> u32 {
         let roles = [Role::User, Role::Assistant, Role::System].into_iter();
-        let roles = roles.filter(|role| self.lets_role(*role));
+        let roles = roles.filter(|role| self.may_pass_role(*role));
         let roles = roles.fold(0, |bits, role| bits | 1 << kind(Some(role)));
-        let titles = self.conditions.iter().all(Ready::may_be_title);
+        let titles = self.conditions.iter().all(ReadyCondition::may_be_title);
         roles | u32::from(titles) << TITLE
     }
 
-    /// Whether a message must be known to say if it passes, beyond its role.
-    pub(crate) fn looks_at_messages(&self) -> bool {
-        let looks = |one: &Ready<'_>| matches!(one.what, What::Agent(_) | What::Within(..));
-        self.conditions.iter().any(looks)
+    /// Whether a filter depends on more of a message than its role.
+    pub(crate) fn depends_on_messages(&self) -> bool {
+        let depends = |one: &ReadyCondition<'_>| {
+            matches!(one.what, Attribute::Agent(_) | Attribute::Within(..))
+        };
+        self.conditions.iter().any(depends)
     }
 
-    /// Whether anything of a session may pass.
-    pub(crate) fn lets(&self, header: &Header) -> bool {
-        self.conditions.iter().all(|one| one.lets(header))
+    /// Whether a session can have messages, or a title, that pass.
+    pub(crate) fn may_pass(&self, header: &Header) -> bool {
+        self.conditions.iter().all(|one| one.passes_session(header))
     }
 
     /// Whether messages of a role may pass.
-    pub(crate) fn lets_role(&self, role: Role) -> bool {
+    pub(crate) fn may_pass_role(&self, role: Role) -> bool {
         self.conditions.iter().all(|one| match one.what {
-            What::Role(Speaker::Of(asked)) => (*asked == role) != one.excluded,
+            Attribute::Role(Speaker::Of(wanted)) => (*wanted == role) != one.excluded,
             _ => true,
         })
     }
 
-    /// Whether a message or a title of a session whose agent is `agent` is looked at. A message that names no agent is of its
-    /// session's; a title has an agent, and neither role, nor time, nor tool.
-    pub(crate) fn lets_spoken(&self, agent: Option<&str>, spoken: &Spoken<'_>) -> bool {
-        let agent = spoken.agent.as_deref().or(agent);
-        match spoken.role {
-            Some(role) => self.lets_said(agent, role, spoken.created),
-            None => self.lets_titled(agent),
+    /// Whether a message or a title passes, in a session whose agent is `agent`. A message that names no agent belongs
+    /// to its session's agent; a title has an agent, but no role, time or tool.
+    pub(crate) fn passes_document(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> bool {
+        let agent = doc.agent.as_deref().or(agent);
+        match doc.role {
+            Some(role) => self.passes_message(agent, role, doc.created),
+            None => self.passes_title(agent),
         }
     }
 
-    fn lets_titled(&self, agent: Option<&str>) -> bool {
+    fn passes_title(&self, agent: Option<&str>) -> bool {
         let mut all = self.conditions.iter();
-        all.all(|one| one.may_be_title() && one.lets_agent(agent))
+        all.all(|one| one.may_be_title() && one.passes_agent(agent))
     }
 
-    fn lets_said(&self, agent: Option<&str>, role: Role, created: i64) -> bool {
+    fn passes_message(&self, agent: Option<&str>, role: Role, created: i64) -> bool {
         let mut all = self.conditions.iter();
-        self.lets_role(role) && all.all(|one| one.lets_agent(agent) && one.lets_time(created))
+        self.may_pass_role(role)
+            && all.all(|one| one.passes_agent(agent) && one.passes_time(created))
     }
 }
 
-impl Ready<'_> {
-    fn lets(&self, header: &Header) -> bool {
-        let is_so = match self.what {
-            What::Source(source) => *source == header.source,
-            What::Session(id) => *id == *header.id,
-            What::Project(_) => self.project.as_ref().is_some_and(|p| p.has(header)),
+impl ReadyCondition<'_> {
+    fn passes_session(&self, header: &Header) -> bool {
+        let matches = match self.what {
+            Attribute::Source(source) => *source == header.source,
+            Attribute::Session(id) => *id == *header.id,
+            Attribute::Project(_) => self.project.as_ref().is_some_and(|p| p.has(header)),
             _ => return true,
         };
-        is_so != self.excluded
+        matches != self.excluded
     }
 
-    /// What has no role, time and tool is none that is left out.
+    /// Whether a title can pass. It has no role, time or tool: a filter on one of these rejects it unless it excludes.
     const fn may_be_title(&self) -> bool {
-        self.excluded || !matches!(self.what, What::Role(_) | What::Tool(_) | What::Within(..))
+        self.excluded
+            || !matches!(
+                self.what,
+                Attribute::Role(_) | Attribute::Tool(_) | Attribute::Within(..)
+            )
     }
 
-    fn lets_agent(&self, agent: Option<&str>) -> bool {
+    fn passes_agent(&self, agent: Option<&str>) -> bool {
         match self.what {
-            What::Agent(asked) => {
-                agent.is_some_and(|agent| agent.eq_ignore_ascii_case(asked)) != self.excluded
+            Attribute::Agent(wanted) => {
+                agent.is_some_and(|agent| agent.eq_ignore_ascii_case(wanted)) != self.excluded
             }
             _ => true,
         }
     }
 
-    fn lets_time(&self, created: i64) -> bool {
+    fn passes_time(&self, created: i64) -> bool {
         match *self.what {
-            What::Within(since, until) => {
+            Attribute::Within(since, until) => {
                 let is_in = since.is_none_or(|since| created >= since)
                     && until.is_none_or(|until| created < until);
                 is_in != self.excluded

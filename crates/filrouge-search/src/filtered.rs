@@ -1,9 +1,9 @@
-//! Filters of queries, and texts that people type otherwise, on conversations made by hand.
+//! Tests of filters and of texts in other spellings, on handmade conversations.
 
 use std::sync::Arc;
 
 use filrouge_sources::library::Library;
-use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Message, PartKind, Role};
 
 use super::*;
@@ -12,15 +12,15 @@ const DAY: i64 = 86_400_000;
 /// Saturday, 21 November 2026, 0:00 in UTC.
 const TODAY: i64 = 1_795_219_200_000;
 
-fn called(tool: &str, input: &str, output: &str) -> PartKind {
-    let mut call = made::tool(Some(output));
+fn tool_call(tool: &str, input: &str, output: &str) -> PartKind {
+    let mut call = samples::tool(Some(output));
     call.name = tool.into();
     call.input = input.into();
     PartKind::Tool(Box::new(call))
 }
 
 fn message(id: &str, role: Role, agent: &str, at: i64, kind: PartKind) -> Message {
-    let mut message = made::message(id, role, vec![made::part("p", kind)]);
+    let mut message = samples::message(id, role, vec![samples::part("p", kind)]);
     message.created = at;
     message.agent = (!agent.is_empty()).then(|| agent.into());
     message
@@ -33,10 +33,10 @@ fn text(text: &str) -> PartKind {
     }
 }
 
-/// Two sessions full of quinces.
+/// Two sessions whose messages mention a quince.
 fn library() -> Library {
-    let made = Made::default();
-    let mut first = made::header("s1", TODAY);
+    let source = MemorySource::default();
+    let mut first = samples::header("s1", TODAY);
     first.project_name = Some("Phare".into());
     first.title = Some("A quince".into());
     let messages = vec![
@@ -47,23 +47,23 @@ fn library() -> Library {
             Role::Assistant,
             "build",
             TODAY + 1,
-            called("bash", r#"{"c":"ls"}"#, "quince.txt"),
+            tool_call("bash", r#"{"c":"ls"}"#, "quince.txt"),
         ),
         message(
             "read",
             Role::Assistant,
             "plan",
             TODAY + 2,
-            called("Read", r#"{"f":"quince"}"#, "empty"),
+            tool_call("Read", r#"{"f":"quince"}"#, "empty"),
         ),
     ];
-    made.put(first, made::conversation(messages));
-    let mut second = made::header("s2", TODAY - 400 * DAY);
+    source.put(first, samples::conversation(messages));
+    let mut second = samples::header("s2", TODAY - 400 * DAY);
     second.title = None;
     let old = TODAY - 400 * DAY;
     let messages = vec![message("o", Role::System, "", old, text("quince"))];
-    made.put(second, made::conversation(messages));
-    Library::new(vec![Arc::new(made)], 1 << 20)
+    source.put(second, samples::conversation(messages));
+    Library::new(vec![Arc::new(source)], 1 << 20)
 }
 
 fn ask(query: &str) -> Ask {
@@ -75,7 +75,7 @@ fn ask(query: &str) -> Ask {
     }
 }
 
-/// The places where a query is found, in order of their names.
+/// The places of a query's matches, sorted.
 fn places(query: &str) -> Vec<String> {
     let found = search(&library(), &ask(query)).unwrap();
     let places = found.sessions.iter().flat_map(|hit| &hit.excerpts);
@@ -86,7 +86,7 @@ fn places(query: &str) -> Vec<String> {
 }
 
 #[test]
-fn filters_say_where_to_look() {
+fn filters_restrict_a_search() {
     for (query, found) in [
         ("quince", "s1 s1:a s1:bash s1:read s1:u s2:o"),
         ("quince agent:BUILD", "s1:a s1:bash"),
@@ -126,7 +126,7 @@ fn filters_say_where_to_look() {
 }
 
 #[test]
-fn filters_of_the_query_and_those_beside_it_both_hold() {
+fn filters_of_the_query_and_of_the_fields_both_apply() {
     let found = |query: &str, agent: &str| {
         let agent = Some(agent.to_owned());
         let ask = Ask {
@@ -138,14 +138,14 @@ fn filters_of_the_query_and_those_beside_it_both_hold() {
     assert_eq!(found("quince", "build"), 2);
     assert_eq!(found("quince tool:bash", "build"), 1);
     assert_eq!(found("quince agent:plan", "build"), 0);
-    let told = search(&library(), &ask("quince -tool:bash on:yesterday")).unwrap();
+    let results = search(&library(), &ask("quince -tool:bash on:yesterday")).unwrap();
     let expected = "filters of the query: -tool:\"bash\", \
                     (from 2026-11-20T00:00:00Z before 2026-11-21T00:00:00Z)";
-    assert_eq!(told.notices, [expected]);
+    assert_eq!(results.notices, [expected]);
     let why = |query: &str| search(&library(), &ask(query)).unwrap_err();
     assert_eq!(why("quince session:nobody").code(), "session_not_found");
     let wrong = why("quince role:nobody").to_string();
-    assert!(wrong.starts_with("query, character 13: role: \"nobody\" is no role"));
+    assert!(wrong.starts_with("query, character 13: role: \"nobody\" is not a role"));
     assert!(
         why("-tool:bash")
             .to_string()
@@ -154,7 +154,7 @@ fn filters_of_the_query_and_those_beside_it_both_hold() {
 }
 
 #[test]
-fn days_are_those_of_the_zone() {
+fn days_follow_the_time_zone() {
     let zone = TimeZone::fixed(jiff::tz::offset(-2));
     let zoned = Ask {
         zone: Zone::Of(zone),
@@ -163,13 +163,13 @@ fn days_are_those_of_the_zone() {
     let found = search(&library(), &zoned).unwrap();
     let excerpts = found.sessions[0].excerpts.iter();
     let places: Vec<_> = excerpts.map(|one| one.place.as_str()).collect();
-    // Two hours further west the 20th ends at 2:00, and begins after the agent's answer.
+    // In UTC-2 the 20th begins at 2:00 UTC, after the agent's answer, and ends at 2:00 UTC of the 21st.
     assert_eq!(places, ["s1:bash", "s1:read"]);
 }
 
 #[test]
-fn what_is_typed_otherwise_is_found_and_shown_as_it_stands() {
-    let made = Made::default();
+fn text_in_another_spelling_is_found_and_shown_as_written() {
+    let source = MemorySource::default();
     let texts = [
         "Où est le Café ?",
         "das Cafe\u{301} in der Hauptstraße",
@@ -181,10 +181,10 @@ fn what_is_typed_otherwise_is_found_and_shown_as_it_stands() {
         let id = format!("m{n}");
         message(&id, Role::User, "", 0, text(said))
     });
-    let mut header = made::header("s", 1);
+    let mut header = samples::header("s", 1);
     header.title = None;
-    made.put(header, made::conversation(messages.collect()));
-    let library = Library::new(vec![Arc::new(made)], 1 << 20);
+    source.put(header, samples::conversation(messages.collect()));
+    let library = Library::new(vec![Arc::new(source)], 1 << 20);
     for (query, excerpts) in [
         (
             "cafe",

@@ -1,8 +1,8 @@
-//! What an index is asked for a regular expression: terms, each of which the folded form of whatever holds the expression
-//! meets by one of its literals ([`Spoken::folded`](crate::Spoken::folded)).
+//! The index terms of a regular expression: the folded form of every document that matches the expression contains at
+//! least one literal of each term ([`SearchDocument::folded`](crate::SearchDocument::folded)).
 //!
-//! The expression is folded first: what it says of letters in two cases or with marks is one letter then. What any match
-//! holds from each of its places on is what `regex-syntax` finds of prefixes.
+//! The expression is folded first, so that letters in two cases or with marks become one letter. The literals at each
+//! position of the expression are the prefixes that `regex-syntax` extracts from there.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -11,27 +11,27 @@ use filrouge_store::text_index::narrows;
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Class, Dot, Hir, HirKind, Repetition};
 
-use crate::spoken::{SEPARATOR, folded_literal};
+use crate::search_document::{SEPARATOR, folded_literal};
 
-/// A term has at most so many literals, and a class so many characters; of one of more anything may be.
-const WAYS: usize = 64;
-/// Bytes of a literal.
-const LONG: usize = 64;
-/// From each place on so many pieces of the expression are read.
-const AHEAD: usize = 16;
-/// More terms hardly narrow further.
-const TERMS: usize = 8;
+/// The maximum number of literals of a term, and of characters of a class; a larger class may match anything.
+const MAX_LITERALS: usize = 64;
+/// The maximum number of bytes of a literal.
+const MAX_LITERAL_BYTES: usize = 64;
+/// The maximum number of pieces of the expression that are read from each position.
+const MAX_PIECES_AHEAD: usize = 16;
+/// The maximum number of terms: further ones hardly narrow the result.
+const MAX_TERMS: usize = 8;
 
-/// The literals of which one is there.
+/// A list of literals of which every match contains at least one.
 pub(crate) type Term = Vec<String>;
 
-/// The terms of an expression, those with the longest literals first; none when nothing is known. Each of their literals
-/// narrows.
+/// The terms of an expression, those with the longest literals first; empty when the expression does not determine any
+/// text of its matches. Each of their literals narrows the result.
 pub(crate) fn terms(hir: &Hir) -> Vec<Term> {
     terms_of(hir, narrows)
 }
 
-/// Those of which every literal is one that `counts`.
+/// The terms of which `counts` accepts all literals.
 pub(crate) fn terms_of(hir: &Hir, counts: fn(&str) -> bool) -> Vec<Term> {
     best(&folded(hir), counts)
 }
@@ -42,20 +42,20 @@ fn best(hir: &Hir, counts: fn(&str) -> bool) -> Vec<Term> {
     terms.sort_by_key(|term| Reverse(term.iter().map(String::len).min()));
     let mut kept: Vec<Term> = Vec::new();
     for term in terms {
-        if kept.len() < TERMS && !kept.iter().any(|other| is_met_with(&term, other)) {
+        if kept.len() < MAX_TERMS && !kept.iter().any(|other| is_implied_by(&term, other)) {
             kept.push(term);
         }
     }
     kept
 }
 
-/// Whether whatever meets `other` meets `term`.
-fn is_met_with(term: &Term, other: &Term) -> bool {
+/// Whether every text that meets `other` also meets `term`.
+fn is_implied_by(term: &Term, other: &Term) -> bool {
     let holds = |text: &String| term.iter().any(|literal| text.contains(literal.as_str()));
     other.iter().all(holds)
 }
 
-/// Adds what every match of a folded expression holds.
+/// Adds the terms that every match of a folded expression meets.
 fn gather(hir: &Hir, counts: fn(&str) -> bool, terms: &mut Vec<Term>) {
     terms.extend(first(hir, counts));
     match hir.kind() {
@@ -66,11 +66,11 @@ fn gather(hir: &Hir, counts: fn(&str) -> bool, terms: &mut Vec<Term>) {
         HirKind::Concat(all) => {
             for (at, one) in all.iter().enumerate() {
                 gather(one, counts, terms);
-                let ahead = all.iter().skip(at).take(AHEAD).cloned();
+                let ahead = all.iter().skip(at).take(MAX_PIECES_AHEAD).cloned();
                 terms.extend(first(&Hir::concat(ahead.collect()), counts));
             }
         }
-        // One of several: the best of each.
+        // An alternation: the best term of each branch, as one.
         HirKind::Alternation(all) => {
             let each = all.iter().map(|one| best(one, counts).into_iter().next());
             let each: Option<Vec<Term>> = each.collect();
@@ -80,20 +80,20 @@ fn gather(hir: &Hir, counts: fn(&str) -> bool, terms: &mut Vec<Term>) {
     }
 }
 
-/// What every match begins with, if it counts.
+/// The term of the literals that every match begins with, if `counts` accepts them all.
 fn first(hir: &Hir, counts: fn(&str) -> bool) -> Option<Term> {
     let mut extractor = Extractor::new();
     extractor
-        .limit_class(WAYS)
-        .limit_total(WAYS)
-        .limit_literal_len(LONG);
+        .limit_class(MAX_LITERALS)
+        .limit_total(MAX_LITERALS)
+        .limit_literal_len(MAX_LITERAL_BYTES);
     let begins = extractor.extract(hir);
     let text = |literal: &[u8]| {
         let whole = literal
             .utf8_chunks()
             .next()
             .map_or("", |chunk| chunk.valid());
-        // However much white space is one space.
+        // Any run of white space is one space.
         folded_literal(whole)
     };
     let literals = begins.literals()?.iter();
@@ -101,7 +101,7 @@ fn first(hir: &Hir, counts: fn(&str) -> bool) -> Option<Term> {
     (!term.is_empty() && term.iter().all(|literal| counts(literal))).then_some(term)
 }
 
-/// Of two literals of which one holds the other, the shorter is enough.
+/// Drops every literal that contains another one: the shorter one is sufficient.
 fn shortest(literals: Term) -> Term {
     let all: BTreeSet<String> = literals.into_iter().collect();
     let holds = |one: &&String| {
@@ -111,10 +111,10 @@ fn shortest(literals: Term) -> Term {
     all.iter().filter(|one| !holds(one)).cloned().collect()
 }
 
-/// What the folded form of a match matches, or more than that.
+/// An expression that matches the folded form of every match, and possibly more.
 fn folded(hir: &Hir) -> Hir {
     match hir.kind() {
-        // What is before and behind stands together.
+        // An assertion is empty, so the text before it and the text after it are adjacent.
         HirKind::Empty | HirKind::Look(_) => Hir::empty(),
         HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
             Ok(text) => Hir::concat(text.chars().map(of_char).collect()),
@@ -153,15 +153,17 @@ fn of_class(class: &Class) -> Option<Hir> {
         }
     };
     let chars = ranges.into_iter().flat_map(|(first, last)| first..=last);
-    let mut ways = BTreeSet::new();
+    let mut alternatives = BTreeSet::new();
     for (at, c) in chars.enumerate() {
-        ways.insert(alone(char::from_u32(c)?).filter(|_| at < WAYS)?);
+        alternatives.insert(alone(char::from_u32(c)?).filter(|_| at < MAX_LITERALS)?);
     }
-    let ways = ways.into_iter().map(|way| Hir::literal(way.into_bytes()));
-    Some(Hir::alternation(ways.collect()))
+    let alternatives = alternatives
+        .into_iter()
+        .map(|alternative| Hir::literal(alternative.into_bytes()));
+    Some(Hir::alternation(alternatives.collect()))
 }
 
-/// Its first times stand right behind what is before it, its last ones right before what is behind it.
+/// The first repetitions directly follow the text before, the last ones directly precede the text after.
 fn of_repetition(repetition: &Repetition) -> Hir {
     let sub = folded(&repetition.sub);
     let times = |min, max| {
@@ -173,7 +175,7 @@ fn of_repetition(repetition: &Repetition) -> Hir {
         })
     };
     let (min, max) = (repetition.min, repetition.max);
-    // However much white space is one space.
+    // Any run of white space is one space.
     if *sub.kind() == *Hir::literal(*b" ").kind() {
         return times(min.min(1), Some(1));
     }
@@ -187,8 +189,8 @@ fn of_repetition(repetition: &Repetition) -> Hir {
     }
 }
 
-/// What a character folds to; `None` where that depends on what stands beside it: characters of some scripts become
-/// others with their marks.
+/// The folded form of a character; `None` if it depends on the neighbors: characters of some scripts combine with their
+/// marks.
 fn alone(c: char) -> Option<String> {
     let latin = matches!(c, ..'\u{483}' | '\u{1e00}'..'\u{2000}');
     let sign =
@@ -197,7 +199,7 @@ fn alone(c: char) -> Option<String> {
     if c.is_whitespace() || c == SEPARATOR {
         return Some(" ".to_owned());
     }
-    // Not every store takes control characters.
+    // Not every store accepts control characters.
     let plain = (latin || sign || ideograph) && !c.is_control();
     plain.then(|| folded_literal(c.encode_utf8(&mut [0; 4])))
 }
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_each_other_is_one_term() {
+    fn adjacent_literals_are_one_term() {
         for (pattern, expected) in [
             (
                 r"src\/parser\/\w+\.rs",
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn few_ways_are_all_named() {
+    fn few_alternatives_are_all_listed() {
         for (pattern, expected) in [
             (
                 r"(?i)\bORCHARD (and|or) \w+",
@@ -257,19 +259,24 @@ mod tests {
         ] {
             assert_eq!(of(pattern), expected, "{pattern}");
         }
-        // What has too many ways ends, and another term begins.
+        // A term that would have too many alternatives ends, and another one begins.
         let many = of("[ab]{4}one[ab]{4}two");
-        assert!(many.iter().all(|term| term.len() <= WAYS));
+        assert!(many.iter().all(|term| term.len() <= MAX_LITERALS));
         for word in ["one", "two"] {
             let holds = |term: &Term| term.iter().all(|literal| literal.contains(word));
             assert!(many.iter().any(holds), "{many:?}");
         }
         let long = of(&"0123456789".repeat(20));
-        assert!(long.iter().flatten().all(|one| one.len() <= LONG) && !long.is_empty());
+        assert!(
+            long.iter()
+                .flatten()
+                .all(|one| one.len() <= MAX_LITERAL_BYTES)
+                && !long.is_empty()
+        );
     }
 
     #[test]
-    fn what_may_be_anything_is_no_term() {
+    fn expressions_that_match_anything_have_no_terms() {
         for pattern in [r"\w+\.x", "(abc)?", "(abc)*", "abc|..", "[^a]bc", ""] {
             assert_eq!(of(pattern), Vec::<Term>::new(), "{pattern}");
         }
@@ -278,28 +285,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_folded_alone_is_the_same_in_company() {
+    fn characters_fold_the_same_next_to_others() {
         let company = [
             "", "a", "é", "か", "ハ", "한", "\u{1112}", "\u{915}", "日", "\u{3099}", "\u{309a}",
             "\u{1161}", "\u{11ab}", "\u{93c}", "\u{338}", "\u{20d0}", "\u{5b0}",
         ];
-        // Of ideographs some.
+        // Tests only a sample of the ideographs.
         let some = |code: &u32| !(0x3400..0xa000).contains(code) || code.is_multiple_of(97);
         for c in (0..=0x1_ffff).filter(some).filter_map(char::from_u32) {
             let Some(alone) = alone(c) else { continue };
             for other in company {
-                let [before, behind] = [format!("{other}{c}"), format!("{c}{other}")];
+                let [before, after] = [format!("{other}{c}"), format!("{c}{other}")];
                 let other = folded_literal(other);
-                // A mark that goes leaves what is beside it.
+                // A mark that folding removes leaves its neighbors unchanged.
                 assert_eq!(
                     folded_literal(&before),
                     format!("{other}{alone}"),
                     "{before:?}"
                 );
                 assert_eq!(
-                    folded_literal(&behind),
+                    folded_literal(&after),
                     format!("{alone}{other}"),
-                    "{behind:?}"
+                    "{after:?}"
                 );
             }
         }

@@ -1,10 +1,10 @@
-//! Find anything anyone said (DESIGN §10): one query language and one shape of results over the ledger and over foreign
-//! histories, answered from derived indexes where there are some and by looking through everything else.
+//! Search over the ledger and foreign histories (DESIGN §10): one query language and one form of results. Derived
+//! indexes answer for what they cover; everything else is scanned.
 
 mod answer;
 mod ask;
 #[cfg(test)]
-mod behaviour;
+mod behavior;
 mod condition;
 mod cutting;
 mod dates;
@@ -24,7 +24,7 @@ mod query;
 mod question;
 mod rank;
 mod reading;
-mod spoken;
+mod search_document;
 mod term;
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ pub use dates::Zone;
 pub use fields::Field;
 #[cfg(test)]
 pub(crate) use find::search;
-pub use find::{LedgerSearch, Searcher, begun};
+pub use find::{LedgerSearch, Searcher, started_at};
 pub use jiff::tz::TimeZone;
 pub use query::Wrong;
-pub use spoken::{Malformed, Piece, Spoken, kind};
+pub use search_document::{Malformed, Piece, SearchDocument, kind};

@@ -1,37 +1,39 @@
-//! What is looked for, made ready to look: which terms a text holds.
+//! The compiled query: determines which of its terms a text contains.
 //!
-//! Words and phrases are looked for in folded text, regular expressions in the text as it stands.
+//! Words and phrases are searched for in folded text, regular expressions in the text as written.
 
 use std::ops::Range;
 
 use filrouge_engine::credentials;
-use filrouge_store::text_index::{fold, place};
+use filrouge_store::text_index::{fold, unfolded_range};
 
-use crate::condition::{Condition, Speaker, What};
+use crate::condition::{Attribute, Condition, Speaker};
 use crate::cutting;
 use crate::expression::Stopped;
 use crate::fields::Field;
 use crate::query::{Query, Wrong};
-use crate::spoken::{Piece, Spoken};
+use crate::search_document::{Piece, SearchDocument};
 use crate::term::{Compiled, Folding, Sought};
 use crate::view::View;
 
 /// All terms of a query.
 pub(crate) struct Matcher<'s> {
     terms: Vec<Compiled>,
-    /// The bits of terms that a message must hold.
+    /// The bits of terms that a message must contain.
     pub(crate) wanted: u64,
-    /// The bits of those it must not.
-    refused: u64,
-    /// Only calls of this tool can hold what is wanted; or, where the second says so, only what is none.
+    /// The bits of terms that a message must not contain.
+    excluded_bits: u64,
+    /// The tools that filters name: wanted terms are searched for only in calls of each of them or, with `true`, only
+    /// outside of its calls.
     tools: Vec<(Box<str>, bool)>,
-    /// Only what tools gave can hold what is wanted; or, where it says so, only what they did not give.
+    /// One element for each filter `role:tool`: wanted terms are searched for only in results of tools or, with `true`,
+    /// only outside of results.
     results: Vec<bool>,
-    /// Whether what pieces of a text hold the text holds: [`Compiled::is_in_whole`].
+    /// Whether a match in a piece of a text is always one in the whole text: [`Compiled::is_in_whole`].
     in_whole: bool,
-    /// Whether nothing is found in what has the form of a credential.
+    /// Whether nothing is found in text that has the form of a credential.
     mask: bool,
-    /// Nothing more is found once it says so: whoever asks has to ask it, too.
+    /// Once this returns true, matches may be missed without an error: callers must check it, too.
     stopped: Stopped<'s>,
 }
 
@@ -42,21 +44,21 @@ impl<'s> Matcher<'s> {
         mask: bool,
         stopped: Stopped<'s>,
     ) -> Result<Self, Wrong> {
-        let (mut wanted, mut refused) = (0, 0);
+        let (mut wanted, mut excluded_bits) = (0, 0);
         for (bit, term) in query.terms.iter().enumerate() {
-            let mask = if term.excluded {
-                &mut refused
+            let bits = if term.excluded {
+                &mut excluded_bits
             } else {
                 &mut wanted
             };
-            *mask |= 1 << bit;
+            *bits |= 1 << bit;
         }
         let tools = conditions.iter().filter_map(|one| match &one.what {
-            What::Tool(name) => Some((name.as_str().into(), one.excluded)),
+            Attribute::Tool(name) => Some((name.as_str().into(), one.excluded)),
             _ => None,
         });
         let results = conditions.iter().filter_map(|one| {
-            matches!(one.what, What::Role(Speaker::Tool)).then_some(one.excluded)
+            matches!(one.what, Attribute::Role(Speaker::Tool)).then_some(one.excluded)
         });
         let terms = query.terms.iter().map(Compiled::of);
         let terms: Vec<Compiled> = terms.collect::<Result<_, _>>()?;
@@ -64,7 +66,7 @@ impl<'s> Matcher<'s> {
             in_whole: terms.iter().all(Compiled::is_in_whole),
             terms,
             wanted,
-            refused,
+            excluded_bits,
             tools: tools.collect(),
             results: results.collect(),
             mask,
@@ -72,27 +74,28 @@ impl<'s> Matcher<'s> {
         })
     }
 
-    /// What [`Spoken::folded`] of whatever holds all wanted terms meets: each by one of its literals.
+    /// The index terms of the wanted terms: in every document that contains all wanted terms, [`SearchDocument::folded`]
+    /// contains at least one literal of each index term.
     pub(crate) fn literals(&self) -> Vec<Vec<String>> {
         let bits = self.terms.iter().enumerate();
         let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
         wanted.flat_map(|(_, term)| term.literals.clone()).collect()
     }
 
-    /// Whether a message must not hold some term.
-    pub(crate) const fn refuses(&self) -> bool {
-        self.refused != 0
+    /// Whether the query excludes a term.
+    pub(crate) const fn excludes_terms(&self) -> bool {
+        self.excluded_bits != 0
     }
 
-    /// Whether a message with these terms is one that is looked for.
+    /// Whether a message that contains exactly these terms matches.
     pub(crate) const fn accepts(&self, bits: u64) -> bool {
-        bits & self.wanted == self.wanted && bits & self.refused == 0
+        bits & self.wanted == self.wanted && bits & self.excluded_bits == 0
     }
 
-    /// Which of the terms in `sought` a text holds.
-    pub(crate) fn of_text(&self, field: Field, text: &Folding<'_>, sought: u64) -> u64 {
-        let sought = sought & (self.wanted | self.refused);
-        let found = self.of_one(text, text.text, None, sought);
+    /// The terms in `sought` that a text contains.
+    pub(crate) fn terms_in_text(&self, field: Field, text: &Folding<'_>, sought: u64) -> u64 {
+        let sought = sought & (self.wanted | self.excluded_bits);
+        let found = self.terms_in_version(text, text.text, None, sought);
         let left = sought & !found;
         if left == 0 || !field.is_json() {
             return found;
@@ -100,15 +103,21 @@ impl<'s> Matcher<'s> {
         match View::of(text.text) {
             Some(view) => {
                 let read = Folding::of(&view.text);
-                found | self.of_one(&read, text.text, Some(&view), left)
+                found | self.terms_in_version(&read, text.text, Some(&view), left)
             }
             None => found,
         }
     }
 
-    /// Which of the terms in `sought` a text holds as it is written, or as it reads.
-    fn of_one(&self, text: &Folding<'_>, written: &str, view: Option<&View>, sought: u64) -> u64 {
-        let sought = self.may_hold(text, sought);
+    /// The terms in `sought` that a text contains as written or, with `view`, with its escapes resolved.
+    fn terms_in_version(
+        &self,
+        text: &Folding<'_>,
+        written: &str,
+        view: Option<&View>,
+        sought: u64,
+    ) -> u64 {
+        let sought = self.may_contain(text, sought);
         if sought == 0 {
             return 0;
         }
@@ -116,15 +125,15 @@ impl<'s> Matcher<'s> {
         match hidden.is_empty() {
             true if self.in_whole => sought,
             true => self.holds(text, sought),
-            false => open(text.text, &hidden).fold(0, |found, (_, piece)| {
+            false => visible_pieces(text.text, &hidden).fold(0, |found, (_, piece)| {
                 found | self.holds(&Folding::of(piece), sought & !found)
             }),
         }
     }
 
-    /// Which of the terms in `sought` may stand in pieces of a text. What stands nowhere stands in no piece: where
-    /// credentials are need not be known.
-    pub(crate) fn may_hold(&self, text: &Folding<'_>, sought: u64) -> u64 {
+    /// The terms in `sought` that pieces of a text may contain. If the whole text contains none, no piece does, so that
+    /// credentials need not be located first.
+    pub(crate) fn may_contain(&self, text: &Folding<'_>, sought: u64) -> u64 {
         self.which(sought, |term| term.may_be_in(text, self.stopped))
     }
 
@@ -138,8 +147,8 @@ impl<'s> Matcher<'s> {
         found.fold(0, |found, (bit, _)| found | 1 << bit)
     }
 
-    /// The first place in a text of a term, outside of what is hidden: whole characters with their marks.
-    pub(crate) fn place(
+    /// The first match of a term in a text, outside of hidden ranges, extended to whole characters with their marks.
+    pub(crate) fn first_match(
         &self,
         term: u32,
         text: &Folding<'_>,
@@ -148,7 +157,7 @@ impl<'s> Matcher<'s> {
         let term = self.terms.get(usize::try_from(term).ok()?)?;
         let found = |piece: &Folding<'_>| match &term.sought {
             sought @ Sought::Regex(_) => sought.find(piece.text, self.stopped),
-            sought => Some(place(
+            sought => Some(unfolded_range(
                 piece.text,
                 sought.find(piece.folded(), self.stopped)?,
             )),
@@ -156,13 +165,13 @@ impl<'s> Matcher<'s> {
         if hidden.is_empty() {
             return found(text);
         }
-        open(text.text, hidden).find_map(|(start, piece)| {
+        visible_pieces(text.text, hidden).find_map(|(start, piece)| {
             let found = found(&Folding::of(piece))?;
             Some(start + found.start..start + found.end)
         })
     }
 
-    /// Where credentials stand in a text: as it is written, or as it reads.
+    /// The ranges of credentials in a text as written or, with `view`, with its escapes resolved.
     pub(crate) fn hidden(&self, written: &str, view: Option<&View>) -> Vec<Range<usize>> {
         if !self.mask {
             return Vec::new();
@@ -172,12 +181,12 @@ impl<'s> Matcher<'s> {
         };
         let mut hidden = credentials(&view.text);
         let there = credentials(written).into_iter();
-        hidden.extend(there.map(|r| view.here(r.start)..view.here(r.end)));
+        hidden.extend(there.map(|r| view.view_position(r.start)..view.view_position(r.end)));
         cutting::joined(hidden)
     }
 
-    /// Whether what is wanted may stand in a text, by the tool whose call it is of.
-    pub(crate) fn looks_in(&self, field: Field, tool: Option<&str>) -> bool {
+    /// Whether wanted terms are searched for in a text with this field, in a call of this tool.
+    pub(crate) fn counts_in(&self, field: Field, tool: Option<&str>) -> bool {
         let is_of = |name: &str| tool.is_some_and(|tool| tool.eq_ignore_ascii_case(name));
         let is_result = tool.is_some()
             && matches!(
@@ -189,30 +198,36 @@ impl<'s> Matcher<'s> {
             && self.results.iter().all(|excluded| is_result != *excluded)
     }
 
-    /// As [`Matcher::of_piece`]; `text` is the piece's.
-    pub(crate) fn of_field(&self, piece: &Piece<'_>, text: &Folding<'_>, sought: u64) -> u64 {
-        let looked_for = if self.looks_in(piece.field, piece.tool.as_deref()) {
-            self.wanted | self.refused
+    /// Like [`Matcher::terms_in_piece`], with the piece's text in `text`.
+    pub(crate) fn terms_in_folded(
+        &self,
+        piece: &Piece<'_>,
+        text: &Folding<'_>,
+        sought: u64,
+    ) -> u64 {
+        let searched = if self.counts_in(piece.field, piece.tool.as_deref()) {
+            self.wanted | self.excluded_bits
         } else {
-            self.refused
+            self.excluded_bits
         };
-        self.of_text(piece.field, text, sought & looked_for)
+        self.terms_in_text(piece.field, text, sought & searched)
     }
 
-    /// Which of the terms in `sought` a piece holds; wanted ones only where they are looked for.
-    pub(crate) fn of_piece(&self, piece: &Piece<'_>, sought: u64) -> u64 {
-        self.of_field(piece, &Folding::of(&piece.text), sought)
+    /// The terms in `sought` that a piece contains; wanted terms only in texts in which they are searched for.
+    pub(crate) fn terms_in_piece(&self, piece: &Piece<'_>, sought: u64) -> u64 {
+        self.terms_in_folded(piece, &Folding::of(&piece.text), sought)
     }
 
-    /// Which of these, each folded words of which any will do, stand in a message outside of what is hidden.
-    pub(crate) fn open_words(&self, terms: &[Vec<String>], spoken: &Spoken<'_>) -> u64 {
+    /// The terms that a message contains outside of credentials; each of these terms is a list of alternative folded
+    /// words.
+    pub(crate) fn visible_words(&self, terms: &[Vec<String>], doc: &SearchDocument<'_>) -> u64 {
         let mut found = 0;
-        for piece in &spoken.pieces {
+        for piece in &doc.pieces {
             let view = View::of(&piece.text).filter(|_| piece.field.is_json());
             for view in std::iter::once(None).chain(view.as_ref().map(Some)) {
                 let text = view.map_or(&*piece.text, |view| &view.text);
-                for (_, open) in open(text, &self.hidden(&piece.text, view)) {
-                    let folded = fold(open);
+                for (_, visible) in visible_pieces(text, &self.hidden(&piece.text, view)) {
+                    let folded = fold(visible);
                     for (bit, words) in terms.iter().enumerate() {
                         let is_in = words.iter().any(|word| folded.contains(word.as_str()));
                         found |= u64::from(is_in) << bit;
@@ -223,41 +238,41 @@ impl<'s> Matcher<'s> {
         found
     }
 
-    /// Whether a message holds nothing that it must not.
-    pub(crate) fn lets(&self, spoken: &Spoken<'_>) -> bool {
-        let mut pieces = spoken.pieces.iter();
-        !self.refuses() || pieces.all(|piece| self.of_piece(piece, self.refused) == 0)
+    /// Whether a message contains no excluded term.
+    pub(crate) fn has_no_excluded_term(&self, doc: &SearchDocument<'_>) -> bool {
+        let mut pieces = doc.pieces.iter();
+        !self.excludes_terms()
+            || pieces.all(|piece| self.terms_in_piece(piece, self.excluded_bits) == 0)
     }
 
-    /// Whether what is wanted may stand in some text of a message or a title.
-    pub(crate) fn looks_into(&self, spoken: &Spoken<'_>) -> bool {
-        let mut pieces = spoken.pieces.iter();
-        let looked_in = pieces.any(|piece| self.looks_in(piece.field, piece.tool.as_deref()));
-        looked_in || spoken.pieces.is_empty() && self.looks_in(Field::Text, None)
+    /// Whether wanted terms are searched for in any text of a message or a title.
+    pub(crate) fn counts_anywhere(&self, doc: &SearchDocument<'_>) -> bool {
+        let mut pieces = doc.pieces.iter();
+        let looked_in = pieces.any(|piece| self.counts_in(piece.field, piece.tool.as_deref()));
+        looked_in || doc.pieces.is_empty() && self.counts_in(Field::Text, None)
     }
 
-    /// Whether texts are told apart by the tools they are of.
-    pub(crate) fn looks_at_calls(&self) -> bool {
+    /// Whether the query distinguishes texts by their tools.
+    pub(crate) fn depends_on_calls(&self) -> bool {
         !self.tools.is_empty() || !self.results.is_empty()
     }
 
-    /// Whether a message or a title is one that is looked for.
-    pub(crate) fn is_in(&self, spoken: &Spoken<'_>) -> bool {
-        self.looks_into(spoken) && self.accepts(self.of_spoken(spoken))
+    /// Whether a message or a title matches.
+    pub(crate) fn is_in(&self, doc: &SearchDocument<'_>) -> bool {
+        self.counts_anywhere(doc) && self.accepts(self.terms_in_document(doc))
     }
 
-    /// Which terms a message or a title holds; wanted ones only where they are looked for.
-    fn of_spoken(&self, spoken: &Spoken<'_>) -> u64 {
-        spoken
-            .pieces
+    /// The terms that a message or a title contains; wanted terms only in texts in which they are searched for.
+    fn terms_in_document(&self, doc: &SearchDocument<'_>) -> u64 {
+        doc.pieces
             .iter()
-            .fold(0, |found, piece| found | self.of_piece(piece, !found))
+            .fold(0, |found, piece| found | self.terms_in_piece(piece, !found))
     }
 }
 
-/// What stands between the hidden places, each with where it begins. Each is looked through for itself, so that whether
-/// something is found never depends on what is hidden: who asks for beginnings of a key must learn nothing.
-pub(crate) fn open<'t>(
+/// The pieces of a text between hidden ranges, each with its start. Each piece is searched separately, so that no
+/// result depends on hidden text: a query for the beginning of a key must reveal nothing.
+pub(crate) fn visible_pieces<'t>(
     text: &'t str,
     hidden: &[Range<usize>],
 ) -> impl Iterator<Item = (usize, &'t str)> {

@@ -1,39 +1,39 @@
-//! What is looked for, as people and agents write it; knows nothing of where it is looked for.
+//! The query language for people and agents; it does not depend on the history that is searched.
 //!
-//! Words and `"phrases"`, in any order; each that a `-` precedes must be absent. Between them stand filters, each at most
-//! once: `agent:` `project:` `tool:` `role:` `source:` `session:` `before:` `after:` `on:`; with a `-` before it, and then
-//! any number of times, a filter leaves out. A query that begins and ends with `/` (flags `i`, `m`, `s`, `x` may follow)
-//! is one regular expression; filters may stand before and behind it. Punctuation is part of a word: `--flag`, `c++`,
-//! `->`, `std::vec` and `/usr/lib` are words. What would be read otherwise is looked for in quotes: `"-v"`, `"/usr/lib/"`,
-//! `"agent:x"`. Within quotes `\"` is a quotation mark.
+//! A query has words and `"phrases"`, in any order; one with a `-` before it must be absent. They can be mixed with
+//! filters, each at most once: `agent:` `project:` `tool:` `role:` `source:` `session:` `before:` `after:` `on:`; with
+//! a `-` before it, a filter excludes, and may occur any number of times. A query that begins and ends with `/` (flags
+//! `i`, `m`, `s`, `x` may follow) is one regular expression; filters may precede and follow it. Punctuation is part of
+//! a word: `--flag`, `c++`, `->`, `std::vec` and `/usr/lib` are words. Text that has a special meaning is searched for
+//! literally in quotes: `"-v"`, `"/usr/lib/"`, `"agent:x"`. Within quotes `\"` is a quotation mark.
 
 pub use crate::condition::Wrong;
 use crate::condition::{Condition, Written};
-use crate::dates::Here;
-use crate::reading::Reader;
+use crate::dates::DateContext;
+use crate::reading::QueryReader;
 pub(crate) use crate::reading::{Flags, Kind, Term};
 
-/// Longer queries are refused, in characters.
+/// The maximum length of a query, in characters.
 pub(crate) const MAX_CHARS: usize = 4_096;
-/// Queries of more terms are refused, and of more filters.
+/// The maximum number of terms of a query, and of filters.
 pub(crate) const MAX_TERMS: usize = 32;
 
-/// A query, understood.
+/// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
-    /// In the order they were written; none for an empty query.
+    /// The terms in the order of the query; none for an empty query.
     pub(crate) terms: Vec<Term>,
     /// Its filters.
     pub(crate) conditions: Vec<Condition>,
-    /// It has the form of a regular expression but for this letter, which is no flag.
+    /// The invalid flag, if the query otherwise has the form of a regular expression.
     pub(crate) strange_flag: Option<char>,
 }
 
 impl Query {
-    /// One regular expression, as it stands.
+    /// A query of one regular expression.
     ///
     /// # Errors
-    /// [`Wrong`] for one that is empty or too long.
+    /// [`Wrong`] for an expression that is empty or too long.
     pub(crate) fn of_regex(pattern: &str) -> Result<Self, Wrong> {
         if pattern.is_empty() {
             return Err(Wrong::new(1, "the regular expression is empty"));
@@ -55,52 +55,52 @@ impl Query {
     }
 }
 
-/// Reads a query, as it is asked `here`.
+/// Parses a query.
 ///
 /// # Errors
-/// [`Wrong`] for a phrase that is not closed, a filter whose value is none, and for more than the bounds allow. Whether
-/// a regular expression is one is not looked at.
-pub(crate) fn parse(query: &str, here: &Here) -> Result<Query, Wrong> {
+/// [`Wrong`] for a phrase that is not closed, a filter with an invalid value, and for a query that exceeds a limit.
+/// Regular expressions are not checked here.
+pub(crate) fn parse(query: &str, date_context: &DateContext) -> Result<Query, Wrong> {
     if query.chars().count() > MAX_CHARS {
         let text = format!("a query has at most {MAX_CHARS} characters");
         return Err(Wrong::new(MAX_CHARS + 1, text));
     }
-    let mut given = Given::default();
-    let mut reader = Reader::new(query);
+    let mut parsing = Parsing::default();
+    let mut reader = QueryReader::new(query);
     while let Some(filter) = reader.filter()? {
-        given.add(&filter, here)?;
+        parsing.add(&filter, date_context)?;
     }
     match reader.regex() {
-        Some(Ok(term)) => given.query.terms.push(term),
-        Some(Err(letter)) => given.query.strange_flag = Some(letter),
+        Some(Ok(term)) => parsing.query.terms.push(term),
+        Some(Err(letter)) => parsing.query.strange_flag = Some(letter),
         None => {}
     }
     loop {
         if let Some(filter) = reader.filter()? {
-            given.add(&filter, here)?;
+            parsing.add(&filter, date_context)?;
         } else if let Some(term) = reader.term()? {
-            given.look_for(term)?;
+            parsing.add_term(term)?;
         } else {
-            return Ok(given.query);
+            return Ok(parsing.query);
         }
     }
 }
 
-/// What was read so far.
+/// The part of a query that was read so far.
 #[derive(Default)]
-struct Given {
+struct Parsing {
     query: Query,
-    /// The filters that stand once.
+    /// The names of filters that were read and may occur only once.
     names: Vec<&'static str>,
 }
 
-impl Given {
-    fn add(&mut self, filter: &Written<'_>, here: &Here) -> Result<(), Wrong> {
+impl Parsing {
+    fn add(&mut self, filter: &Written<'_>, date_context: &DateContext) -> Result<(), Wrong> {
         let name = filter.name;
         if !filter.excluded {
             if self.names.contains(&name) {
                 let text = format!(
-                    "{name}: is given twice; it stands once (-{name}: as often as there is something to leave out)"
+                    "{name}: is given twice; it may occur once (-{name}: any number of times)"
                 );
                 return Err(Wrong::new(filter.at, text));
             }
@@ -110,11 +110,11 @@ impl Given {
             let text = format!("a query has at most {MAX_TERMS} filters");
             return Err(Wrong::new(filter.at, text));
         }
-        self.query.conditions.push(filter.read(here)?);
+        self.query.conditions.push(filter.read(date_context)?);
         Ok(())
     }
 
-    fn look_for(&mut self, term: Term) -> Result<(), Wrong> {
+    fn add_term(&mut self, term: Term) -> Result<(), Wrong> {
         if self.query.terms.len() == MAX_TERMS {
             let text = format!("a query has at most {MAX_TERMS} words and phrases");
             return Err(Wrong::new(term.at, text));

@@ -1,29 +1,29 @@
-//! A search, understood: what a query and what is asked beside it come to.
+//! A parsed search: its query, combined with the fields of the request.
 
 use crate::ask::{Ask, Mode};
-use crate::condition::{Condition, told};
+use crate::condition::{Condition, described};
 use crate::expression::Stopped;
 use crate::filter::Filter;
 use crate::matcher::Matcher;
 use crate::query::{self, Kind, Query, Term, Wrong};
 
-/// What is looked for, and in what.
+/// The terms of a search, and its filters.
 pub(crate) struct Question<'s> {
     query: Query,
-    /// Those of the query, and those beside it.
+    /// The filters of the query and of the request's fields.
     conditions: Vec<Condition>,
     pub(crate) matcher: Matcher<'s>,
 }
 
 impl<'s> Question<'s> {
-    /// Reads the query; nothing is found by it any more once `stopped` says so.
+    /// Parses the query. Once `stopped` returns true, no further matches are found.
     ///
     /// # Errors
-    /// [`Wrong`] for what cannot be understood, and where there is nothing to look for.
+    /// [`Wrong`] for an invalid query, and for one with neither a term nor a filter.
     pub(crate) fn of(ask: &Ask, stopped: Stopped<'s>) -> Result<Self, Wrong> {
         let query = match &ask.regex {
             Some(pattern) => Query::of_regex(pattern)?,
-            None => query::parse(&ask.query, &ask.here())?,
+            None => query::parse(&ask.query, &ask.date_context())?,
         };
         let mut conditions = query.conditions.clone();
         conditions.extend(ask.conditions());
@@ -40,7 +40,7 @@ impl<'s> Question<'s> {
                 "the query is empty: give words, a \"phrase\" or /regex/ to look for, or a filter"
             } else {
                 "the query only says what must be absent: give something to look for as well, or a filter; \
-                 in quotes, \"-word\" is looked for"
+                 in quotes, \"-word\" is searched for"
             };
             return Err(Wrong::new(1, text));
         }
@@ -51,33 +51,34 @@ impl<'s> Question<'s> {
         })
     }
 
-    /// What is looked for, in the order it was written.
+    /// The terms of the query, in the order they were written.
     pub(crate) fn terms(&self) -> &[Term] {
         &self.query.terms
     }
 
-    /// What is to mean the like, without expressions and what must be absent; empty where nothing is asked by its meaning.
-    pub(crate) fn meant(&self, ask: &Ask) -> String {
+    /// The text to search for by meaning, without expressions and excluded terms; empty when the search is not by
+    /// meaning.
+    pub(crate) fn text_to_embed(&self, ask: &Ask) -> String {
         if let Some(text) = &ask.similar {
             return text.clone();
         }
         if ask.mode == Mode::Words {
             return String::new();
         }
-        let said = |term: &&Term| !term.excluded && !matches!(term.kind, Kind::Regex(_));
-        let terms = self.query.terms.iter().filter(said);
+        let is_embedded = |term: &&Term| !term.excluded && !matches!(term.kind, Kind::Regex(_));
+        let terms = self.query.terms.iter().filter(is_embedded);
         let texts: Vec<&str> = terms.map(|term| term.text.as_str()).collect();
         texts.join(" ")
     }
 
-    /// What it lets through.
+    /// The filters of the search.
     pub(crate) fn filter(&self) -> Filter<'_> {
         Filter::of(&self.conditions)
     }
 
-    /// How the query was understood where it may have been meant otherwise, in words.
+    /// Notices on how the query was understood, where the user may have intended something else.
     pub(crate) fn notices(&self) -> Vec<String> {
-        let mut notices: Vec<String> = told(&self.query.conditions).into_iter().collect();
+        let mut notices: Vec<String> = described(&self.query.conditions).into_iter().collect();
         let path = |text: &str| {
             let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '_' | '-' | '.');
             text.contains('/') && text.chars().all(plain)
@@ -89,7 +90,7 @@ impl<'s> Question<'s> {
             ));
         }
         if self.query.terms.iter().any(is_path) {
-            let text = "the query was read as a regular expression, as it stands between slashes; \
+            let text = "the query was read as a regular expression, because it is between slashes; \
                         put it in quotes to look for a path";
             notices.push(text.to_owned());
         }

@@ -1,5 +1,5 @@
-//! Which session was meant: what was said by the user over what a tool printed, a phrase over scattered words, a title
-//! over all, what is recent over what is old (DESIGN §10).
+//! Ranks sessions by the probability that the user searches for them: the user's text above tool output, a phrase above
+//! scattered words, a title above all other matches, recent sessions above old ones (DESIGN §10).
 
 use filrouge_sources::Role;
 
@@ -7,97 +7,97 @@ use crate::fields::Field;
 
 const DAY_MS: f64 = 86_400_000.0;
 
-/// How telling the place is where something was found; the greatest counts.
+/// The significance of the text that contains a match; the greatest one is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Weight {
-    /// What a tool printed, errors, what is kept as written.
+    /// Tool output, errors, parts of other kinds.
     #[default]
-    Printed,
-    /// What a tool was asked, names of tools and files.
-    Asked,
+    ToolOutput,
+    /// Arguments of calls, names of tools and files.
+    CallInput,
     /// Reasoning and summaries.
-    Thought,
-    /// What an agent or the application said.
-    Answered,
-    /// What the user said.
-    Said,
+    Reasoning,
+    /// Text of an agent or the application.
+    AgentText,
+    /// Text of the user, and titles.
+    UserText,
 }
 
 impl Weight {
-    /// All, the least telling first.
+    /// All weights, the least significant first.
     pub(crate) const ALL: [Self; 5] = [
-        Self::Printed,
-        Self::Asked,
-        Self::Thought,
-        Self::Answered,
-        Self::Said,
+        Self::ToolOutput,
+        Self::CallInput,
+        Self::Reasoning,
+        Self::AgentText,
+        Self::UserText,
     ];
 
-    /// That of a text.
+    /// The weight of a text.
     pub(crate) const fn of(field: Field, role: Option<Role>) -> Self {
         match (field, role) {
-            (Field::Title, _) | (Field::Text, Some(Role::User)) => Self::Said,
-            (Field::Text, _) => Self::Answered,
-            (Field::Reasoning | Field::Summary, _) => Self::Thought,
+            (Field::Title, _) | (Field::Text, Some(Role::User)) => Self::UserText,
+            (Field::Text, _) => Self::AgentText,
+            (Field::Reasoning | Field::Summary, _) => Self::Reasoning,
             (Field::Tool | Field::ToolInput | Field::ToolTitle | Field::File | Field::Patch, _) => {
-                Self::Asked
+                Self::CallInput
             }
             (Field::ToolOutput | Field::ToolError | Field::Error | Field::Other, _) => {
-                Self::Printed
+                Self::ToolOutput
             }
         }
     }
 
     const fn points(self) -> f64 {
         match self {
-            Self::Printed => 0.0,
-            Self::Asked => 0.5,
-            Self::Thought => 0.8,
-            Self::Answered => 1.5,
-            Self::Said => 2.5,
+            Self::ToolOutput => 0.0,
+            Self::CallInput => 0.5,
+            Self::Reasoning => 0.8,
+            Self::AgentText => 1.5,
+            Self::UserText => 2.5,
         }
     }
 }
 
-/// What speaks for a session.
+/// The evidence that a session is the one that the user searches for.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Evidence {
-    /// How many of its messages hold what is looked for; the title counts as one.
+    /// The number of its messages that match; the title counts as one.
     pub(crate) matches: usize,
-    /// Whether `matches` was counted; else it is estimated.
+    /// Whether `matches` was counted rather than estimated.
     pub(crate) exact: bool,
-    /// Whether the title holds it.
+    /// Whether the title matches.
     pub(crate) title: bool,
-    /// The most telling place.
+    /// The most significant text with a match.
     pub(crate) weight: Weight,
-    /// Whether all words stand there as whole words.
-    pub(crate) whole: bool,
-    /// Whether the words stand there side by side, in the order they were asked for.
+    /// Whether all words of the query occur as whole words.
+    pub(crate) whole_words: bool,
+    /// Whether the words of the query occur next to each other, in the same order.
     pub(crate) near: bool,
 }
 
 impl Evidence {
-    /// What speaks for a session of which nothing was found.
+    /// The evidence of a session without matches.
     pub(crate) const NONE: Self = Self {
         matches: 0,
         exact: true,
         title: false,
-        weight: Weight::Printed,
-        whole: false,
+        weight: Weight::ToolOutput,
+        whole_words: false,
         near: false,
     };
 
-    /// Adds what speaks for another message of the session.
+    /// Adds the evidence of another message of the session.
     pub(crate) fn add(&mut self, other: Self) {
         self.matches += other.matches;
         self.exact &= other.exact;
         self.title |= other.title;
         self.weight = self.weight.max(other.weight);
-        self.whole |= other.whole;
+        self.whole_words |= other.whole_words;
         self.near |= other.near;
     }
 
-    /// How much it is worth, of a session that last changed at `updated` and is looked for at `now`.
+    /// The score of a session that last changed at `updated`, for a search at `now`.
     pub(crate) fn score(&self, updated: i64, now: i64) -> f64 {
         #[allow(clippy::cast_precision_loss)]
         let (age, matches) = (
@@ -107,25 +107,25 @@ impl Evidence {
         let if_so = |so: bool, points: f64| if so { points } else { 0.0 };
         if_so(self.title, 3.0)
             + self.weight.points()
-            + if_so(self.whole, 1.0)
+            + if_so(self.whole_words, 1.0)
             + if_so(self.near, 1.5)
             + 0.4 * matches.ln_1p()
             + 1.0 / (1.0 + age / 30.0)
     }
 }
 
-/// Scores as they are compared, sent and read again: whole numbers, the best the greatest.
+/// A score in the form that is compared and written into cursors: an integer, of which the greatest is the best.
 pub(crate) fn rounded(score: f64) -> i64 {
     #[allow(clippy::cast_possible_truncation)]
     let rounded = (score * 1e9).round() as i64;
     rounded
 }
 
-/// What a place in one of several lists is worth (reciprocal rank fusion): lists need no common measure.
-pub(crate) fn worth(rank: usize) -> f64 {
+/// The weight of a rank in one of several lists (reciprocal rank fusion), so that the lists need no common measure.
+pub(crate) fn rank_weight(rank: usize) -> f64 {
     #[allow(clippy::cast_precision_loss)]
-    let worth = 1.0 / (60.0 + rank as f64);
-    worth
+    let weight = 1.0 / (60.0 + rank as f64);
+    weight
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
 
     const NOW: i64 = 1_800_000_000_000;
 
-    fn found(field: Field, role: Role) -> Evidence {
+    fn evidence(field: Field, role: Role) -> Evidence {
         Evidence {
             matches: 1,
             exact: true,
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_comes_before_what_was_printed() {
+    fn text_that_was_said_ranks_above_tool_output() {
         let order = [
-            found(Field::Text, Role::User),
-            found(Field::Text, Role::Assistant),
-            found(Field::Reasoning, Role::Assistant),
-            found(Field::ToolInput, Role::Assistant),
-            found(Field::ToolOutput, Role::Assistant),
+            evidence(Field::Text, Role::User),
+            evidence(Field::Text, Role::Assistant),
+            evidence(Field::Reasoning, Role::Assistant),
+            evidence(Field::ToolInput, Role::Assistant),
+            evidence(Field::ToolOutput, Role::Assistant),
         ];
         let scores = order.map(|one| one.score(NOW, NOW));
         assert!(scores.is_sorted_by(|a, b| a > b), "{scores:?}");
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn titles_phrases_and_newer_sessions_come_first() {
-        let plain = found(Field::Text, Role::User);
+        let plain = evidence(Field::Text, Role::User);
         let (title, near) = (
             Evidence {
                 title: true,
@@ -172,29 +172,29 @@ mod tests {
         assert!(title.score(NOW, NOW) > near.score(NOW, NOW));
         assert!(near.score(NOW, NOW) > plain.score(NOW, NOW));
         assert!(plain.score(NOW, NOW) > plain.score(NOW - 86_400_000, NOW));
-        // Many mentions in what a tool printed are not worth the user's own words.
+        // Many matches in tool output rank below one match in the user's text.
         let many = Evidence {
             matches: 50,
-            ..found(Field::ToolOutput, Role::Assistant)
+            ..evidence(Field::ToolOutput, Role::Assistant)
         };
         assert!(plain.score(NOW, NOW) > many.score(NOW, NOW));
     }
 
     #[test]
-    fn times_that_cannot_be_are_old_or_new() {
-        let plain = found(Field::Text, Role::User);
+    fn extreme_times_count_as_old_or_new() {
+        let plain = evidence(Field::Text, Role::User);
         let (old, new) = (plain.score(i64::MIN, NOW), plain.score(i64::MAX, NOW));
         assert!(old < plain.score(0, NOW) && new >= plain.score(NOW, NOW));
     }
 
     #[test]
-    fn two_lists_are_one() {
-        assert!(worth(0) + worth(5) > worth(0));
-        assert!(worth(1) + worth(1) > worth(0));
-        // Far down in long lists, too, places are told apart.
+    fn weights_of_two_lists_add_up() {
+        assert!(rank_weight(0) + rank_weight(5) > rank_weight(0));
+        assert!(rank_weight(1) + rank_weight(1) > rank_weight(0));
+        // Ranks far down in long lists still differ.
         assert!(
             (0..10_000)
-                .map(|rank| rounded(worth(rank)))
+                .map(|rank| rounded(rank_weight(rank)))
                 .is_sorted_by(|a, b| a > b)
         );
     }

@@ -1,47 +1,47 @@
-//! Reading a query from its beginning to its end.
+//! Reads a query from left to right.
 
 use crate::condition::{NAMES, Written, Wrong};
 
-/// So many letters behind a slash may have been meant as flags.
+/// The maximum number of letters after a slash that may have been meant as flags.
 const FLAGS: usize = 2;
 
 /// One search term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Term {
     pub(crate) kind: Kind,
-    /// Without quotes, slashes and flags.
+    /// The text without quotes, slashes and flags.
     pub(crate) text: String,
-    /// Whether what holds it is left out.
+    /// Whether messages that contain the term are excluded.
     pub(crate) excluded: bool,
-    /// Where `text` begins in the query: in characters, from 1.
+    /// The position of `text` in the query, in characters from 1.
     pub(crate) at: usize,
 }
 
-/// How a term is to be read.
+/// How a term is matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// As it stands, in any case.
+    /// Literally; case and accents are ignored.
     Word,
-    /// As it stands, in any case; white space stands for any white space.
+    /// Literally; case and accents are ignored, and white space matches any white space.
     Phrase,
     /// A regular expression.
     Regex(Flags),
 }
 
-/// The flags of a regular expression. `m` is always on, so that `^` and `$` are the ends of lines (`\A` and `\z` those
-/// of the text): who searches logs means lines.
+/// The flags of a regular expression. `m` is always on, so that `^` and `$` match at the ends of lines, as searches in
+/// logs require (`\A` and `\z` match at the ends of the text).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Flags {
     /// `i`: any case.
     pub(crate) any_case: bool,
-    /// `s`: `.` is also a line feed.
+    /// `s`: `.` also matches a line feed.
     pub(crate) dot_all: bool,
-    /// `x`: white space and comments in the pattern mean nothing.
+    /// `x`: white space and comments in the pattern are ignored.
     pub(crate) verbose: bool,
 }
 
-/// A whole text as a regular expression, if it has that form; or the letter behind it that is no flag. What holds
-/// more than a few letters there is a path.
+/// Reads a whole text as a regular expression, if it has that form; `Err` is an invalid flag. A text with more than a
+/// few letters after the slash is a path.
 fn regex(query: &str) -> Option<Result<Term, char>> {
     let (pattern, letters) = query.trim().strip_prefix('/')?.rsplit_once('/')?;
     if pattern.is_empty() {
@@ -69,19 +69,19 @@ fn regex(query: &str) -> Option<Result<Term, char>> {
     }))
 }
 
-/// What is left of a query, and where it begins: in characters, from 1.
+/// The unread rest of a query, and its position, in characters from 1.
 #[derive(Clone)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct QueryReader<'a> {
     rest: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> QueryReader<'a> {
     pub(crate) const fn new(query: &'a str) -> Self {
         Self { rest: query, at: 1 }
     }
 
-    /// The filter that stands here.
+    /// Reads the filter at this position.
     ///
     /// # Errors
     /// [`Wrong`] for a quoted value that is not closed.
@@ -115,14 +115,14 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// The regular expression that all the rest is, but for filters behind it; or the letter behind it that is no flag.
+    /// Reads the rest as a regular expression, except for filters after it; `Err` is an invalid flag.
     pub(crate) fn regex(&mut self) -> Option<Result<Term, char>> {
         self.space();
         let spaces = self.rest.match_indices(char::is_whitespace);
         let mut before = spaces.filter_map(|(at, space)| {
-            let (before, behind) = self.rest.split_at_checked(at + space.len())?;
-            named(behind)?;
-            let all = Reader::new(behind).only_filters();
+            let (before, after) = self.rest.split_at_checked(at + space.len())?;
+            named(after)?;
+            let all = QueryReader::new(after).only_filters();
             let is_regex = matches!(regex(before.trim_end()), Some(Ok(_)));
             (is_regex && all).then_some(before)
         });
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         Some(found.map(|term| Term { at, ..term }))
     }
 
-    /// Whether nothing stands here but filters.
+    /// Whether only filters follow.
     fn only_filters(mut self) -> bool {
         while let Ok(Some(_)) = self.filter() {}
         self.rest.is_empty()
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         self.take(char::is_whitespace);
     }
 
-    /// The word or phrase that stands here; `None` at the end.
+    /// Reads the word or phrase at this position; `None` at the end.
     ///
     /// # Errors
     /// [`Wrong`] for a phrase that is not closed.
@@ -179,10 +179,10 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// The phrase that begins here; two quotes with nothing between are a word.
+    /// The phrase that begins at this position; two adjacent quotes are a word.
     ///
     /// # Errors
-    /// [`Wrong`] for one that is not closed, and for one of white space, which stands between words.
+    /// [`Wrong`] for a phrase that is not closed, and for one that contains only white space.
     fn phrase(&self) -> Result<Option<String>, Wrong> {
         let Some(inside) = self.rest.strip_prefix('"') else {
             return Ok(None);
@@ -228,16 +228,16 @@ impl<'a> Reader<'a> {
 
 /// Whether the `-` that a term begins with excludes it: options (`--flag`) and arrows (`->`) are words.
 fn excludes(term: &str) -> bool {
-    let behind = term.strip_prefix('-').and_then(|t| t.chars().next());
-    behind.is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | '>' | '='))
+    let after = term.strip_prefix('-').and_then(|t| t.chars().next());
+    after.is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | '>' | '='))
 }
 
 /// The name of the filter that a text begins with. `tool::call` and `source://x` are words.
 fn named(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix('-').unwrap_or(text);
     let is_here = |name: &&&str| {
-        let behind = text.strip_prefix(**name).and_then(|t| t.strip_prefix(':'));
-        behind.is_some_and(|value| !value.starts_with(':') && !value.starts_with("//"))
+        let after = text.strip_prefix(**name).and_then(|t| t.strip_prefix(':'));
+        after.is_some_and(|value| !value.starts_with(':') && !value.starts_with("//"))
     };
     NAMES.iter().find(is_here).copied()
 }

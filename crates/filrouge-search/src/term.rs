@@ -1,4 +1,4 @@
-//! One term, made ready to be looked for.
+//! One compiled term of a query.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -12,19 +12,20 @@ use regex_syntax::{Parser, ParserBuilder};
 use crate::expression::{Expression, Stopped, TooLarge};
 use crate::index_terms;
 use crate::query::{Flags, Kind, Term, Wrong};
-use crate::spoken::folded_literal;
+use crate::search_document::folded_literal;
 
-/// Groups in groups.
+/// The maximum nesting depth of groups in an expression.
 const NESTING: u32 = 50;
 
 /// A term.
 pub(crate) struct Compiled {
     pub(crate) sought: Sought,
-    /// What [`crate::Spoken::folded`] of whatever holds the term meets: each by one of its literals.
+    /// Index terms: the [`crate::SearchDocument::folded`] text of each matching document contains one literal of every
+    /// entry.
     pub(crate) literals: Vec<index_terms::Term>,
 }
 
-/// A text, and its folded form once somebody has asked for it.
+/// A text with its folded form, which is computed on first use.
 pub(crate) struct Folding<'t> {
     pub(crate) text: &'t str,
     folded: OnceCell<Cow<'t, str>>,
@@ -43,18 +44,18 @@ impl<'t> Folding<'t> {
     }
 }
 
-/// How a term is looked for.
+/// The way in which a term is searched for.
 pub(crate) enum Sought {
-    /// In folded text, as it stands.
+    /// Literally, in folded text.
     Word(Box<Finder<'static>>),
-    /// In folded text, any white space for any other.
+    /// In folded text, where any white space matches any other.
     Spaced(Box<Expression>),
-    /// In the text as it stands.
+    /// In the text as written.
     Regex(Box<Expression>),
 }
 
 impl Sought {
-    /// The first place in a text, which is folded if that is where it is looked for.
+    /// The first match in a text, which is folded for words and phrases.
     pub(crate) fn find(&self, text: &str, stopped: Stopped<'_>) -> Option<Range<usize>> {
         match self {
             Self::Word(word) => {
@@ -74,7 +75,7 @@ impl Compiled {
         }
     }
 
-    /// Whether a text holds it.
+    /// Whether a text contains the term.
     pub(crate) fn is_in(&self, text: &Folding<'_>, stopped: Stopped<'_>) -> bool {
         match &self.sought {
             Sought::Regex(expression) => expression.is_in(text.text, stopped),
@@ -82,7 +83,8 @@ impl Compiled {
         }
     }
 
-    /// Whether what a piece of a text holds the text holds, too. An expression may be met by the end of a piece.
+    /// Whether a match in a piece of a text is always one in the whole text. This is not true of an expression with
+    /// assertions, which may match at the end of a piece.
     pub(crate) const fn is_in_whole(&self) -> bool {
         match &self.sought {
             Sought::Regex(expression) => expression.is_in_whole(),
@@ -90,7 +92,7 @@ impl Compiled {
         }
     }
 
-    /// Whether a piece of a text may hold it.
+    /// Whether a piece of a text may contain the term.
     pub(crate) fn may_be_in(&self, text: &Folding<'_>, stopped: Stopped<'_>) -> bool {
         match &self.sought {
             Sought::Regex(expression) if !expression.is_in_whole() => self.is_near(text),
@@ -98,7 +100,7 @@ impl Compiled {
         }
     }
 
-    /// Whether a text has what the folded form of whatever holds it has, as far as that is told without white space.
+    /// Whether a text contains the literals of the term, except those with white space.
     fn is_near(&self, text: &Folding<'_>) -> bool {
         let plain = |term: &&index_terms::Term| !term.iter().any(|one| one.contains(' '));
         let has = |term: &index_terms::Term| {
@@ -111,8 +113,7 @@ impl Compiled {
     fn of_words(term: &Term) -> Result<Self, Wrong> {
         let folded = fold(&term.text);
         if folded.is_empty() {
-            let text =
-                "these are accents alone, which are not told apart: give the letters they stand on";
+            let text = "this term has only accents, which a search ignores: add the letters that they belong to";
             return Err(Wrong::new(term.at, text));
         }
         let sought = if folded.contains(char::is_whitespace) {
@@ -142,7 +143,7 @@ fn expression(hir: &Hir, term: &Term) -> Result<Box<Expression>, Wrong> {
 }
 
 fn too_large(term: &Term) -> Wrong {
-    let text = "this is too large once its repetitions are written out";
+    let text = "the expression is too large once its repetitions are expanded";
     Wrong::new(term.at, text)
 }
 
@@ -176,7 +177,7 @@ fn parse(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, Wrong> {
     })
 }
 
-/// A phrase in which any white space stands for any other.
+/// The pattern of a phrase in which any white space matches any other.
 fn spaced(phrase: &str) -> String {
     let (mut pattern, mut rest) = (String::new(), phrase);
     while let Some(at) = rest.find(char::is_whitespace) {

@@ -1,4 +1,5 @@
-//! Searches against a plain reading of everything, on conversations full of what is awkward in JSON.
+//! Compares searches with a plain reading of everything, on conversations with many characters that JSON escapes or
+//! that fold.
 
 mod indexed;
 mod plainly;
@@ -17,15 +18,15 @@ use super::*;
 use crate::answer::{Hit, Results};
 use crate::find::EXCERPTS;
 use crate::matcher::Matcher;
-use crate::spoken::Spoken;
-use filrouge_sources::library::{Library, made};
+use crate::search_document::SearchDocument;
+use filrouge_sources::library::{Library, samples};
 use filrouge_sources::{Conversation, Header, Message, MessageError, PartKind, Role};
 use filrouge_store::text_index::fold;
 use plainly::{plainly, texts};
 use spelled::{Dice, Spelled, spell};
 
-/// What JSON escapes, what has several cases and spellings, what is composed, and what could be taken for
-/// an escape.
+/// Characters that JSON escapes, that have several cases or spellings, that combine, or that could be taken for an
+/// escape.
 const ALPHABET: [char; 54] = [
     'a', 'a', 'k', 'K', 's', 'S', 'ſ', '\u{212a}', 'İ', 'i', 'é', 'e', '\u{301}', 'É', 'ß', 'ẞ',
     'Σ', 'ς', 'ί', '日', '本', '😀', '"', '\\', '/', '\n', '\t', '\u{1b}', '\u{7f}', ' ', ' ', '_',
@@ -33,8 +34,8 @@ const ALPHABET: [char; 54] = [
     '\u{3099}', '한', '하', '\u{1112}', '\u{1161}', '\u{11ab}', '\u{f900}',
 ];
 
-fn nasty(most: usize) -> impl Strategy<Value = String> {
-    let chars = proptest::collection::vec(proptest::sample::select(&ALPHABET[..]), 0..=most);
+fn nasty(max_len: usize) -> impl Strategy<Value = String> {
+    let chars = proptest::collection::vec(proptest::sample::select(&ALPHABET[..]), 0..=max_len);
     chars.prop_map(String::from_iter)
 }
 
@@ -46,7 +47,7 @@ fn a_part() -> impl Strategy<Value = PartKind> {
     });
     let tool = (nasty(8), nasty(8), any::<u64>(), any::<bool>());
     let tool = tool.prop_map(move |(argument, output, seed, other)| {
-        let mut tool = made::tool(Some(&output));
+        let mut tool = samples::tool(Some(&output));
         tool.input = format!("{{\"q\":{}}}", spell(&argument, &mut Dice(seed))).into();
         if other {
             tool.name = "Read".into();
@@ -71,9 +72,9 @@ fn a_message() -> impl Strategy<Value = Message> {
     (role, parts, error, 0..20_i64, agent).prop_map(|(role, kinds, error, created, agent)| {
         let parts = kinds.into_iter().enumerate();
         let parts = parts
-            .map(|(n, kind)| made::part(&format!("p{n}"), kind))
+            .map(|(n, kind)| samples::part(&format!("p{n}"), kind))
             .collect();
-        let mut message = made::message("", role, parts);
+        let mut message = samples::message("", role, parts);
         message.created = created;
         message.agent = agent.map(Into::into);
         message.error = error.map(|text| MessageError {
@@ -96,20 +97,20 @@ fn a_history() -> impl Strategy<Value = Vec<(Arc<Header>, Conversation)>> {
             .into_iter()
             .enumerate()
             .map(|(n, (title, mut messages, at))| {
-                let mut header = made::header(&format!("ses_{n}"), at);
+                let mut header = samples::header(&format!("ses_{n}"), at);
                 header.title = Some(title.into());
                 header.agent = (n % 2 == 0).then(|| "build".into());
                 header.project_name = (n % 3 == 0).then(|| "phare".into());
                 for (m, message) in messages.iter_mut().enumerate() {
                     message.id = format!("msg_{m}").into();
                 }
-                (Arc::new(header), made::conversation(messages))
+                (Arc::new(header), samples::conversation(messages))
             });
         sessions.collect()
     })
 }
 
-/// A piece of some text there is, as somebody would type it.
+/// A piece of an existing text, as a user might type it.
 fn piece(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<String> {
     let mut all: Vec<String> = sessions
         .iter()
@@ -142,7 +143,7 @@ fn piece(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<St
     })
 }
 
-fn asked(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<Ask> {
+fn random_ask(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<Ask> {
     let mut words = vec![piece(sessions, dice)?];
     for _ in 0..dice.roll(3) {
         let minus = if dice.roll(3) == 0 { "-" } else { "" };
@@ -161,21 +162,24 @@ fn asked(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<As
         3 => (ask.since, ask.until) = (Some(4), Some(15)),
         _ => {}
     }
-    let query = query::parse(&ask.query, &ask.here()).ok()?;
-    // Accents alone are refused, however the words around them are read.
+    let query = query::parse(&ask.query, &ask.date_context()).ok()?;
+    // A query with a term of accents alone is refused.
     Matcher::new(&query, &[], false, &|| false).ok()?;
     let is_word = |term: &Term| !matches!(term.kind, Kind::Regex(_));
     query.terms.iter().all(is_word).then_some(ask)
 }
 
-/// All pages together.
+/// Searches page by page; returns all hits, and the first page.
 fn all_pages(library: &Library, mut ask: Ask) -> (Vec<Hit>, Results) {
     let first = search(library, &ask).unwrap();
     let (mut hits, mut next) = (first.sessions.clone(), first.next_cursor.clone());
     while let Some(cursor) = next {
         ask.cursor = Some(cursor);
         let page = search(library, &ask).unwrap();
-        assert!(!page.sessions.is_empty(), "a cursor that leads nowhere");
+        assert!(
+            !page.sessions.is_empty(),
+            "the cursor leads to an empty page"
+        );
         hits.extend(page.sessions);
         next = page.next_cursor;
     }
@@ -188,7 +192,7 @@ proptest! {
     #[test]
     fn finds_what_a_plain_reading_finds(sessions in a_history(), seed in any::<u64>()) {
         let mut dice = Dice(seed);
-        let Some(ask) = asked(&sessions, &mut dice) else {
+        let Some(ask) = random_ask(&sessions, &mut dice) else {
             return Ok(());
         };
         let expected = plainly(&sessions, &ask);
@@ -208,27 +212,27 @@ proptest! {
     }
 
     #[test]
-    fn an_index_can_be_asked_for_the_literals(text in nasty(14), words in nasty(5), pattern in 0..REGEXES.len()) {
+    fn matching_documents_hold_the_index_terms(text in nasty(14), words in nasty(5), pattern in 0..REGEXES.len()) {
         for query in [REGEXES[pattern].to_owned(), format!("\"{}\"", words.replace('"', ""))] {
-            let Ok(query) = query::parse(&query, &Ask::default().here()) else {
+            let Ok(query) = query::parse(&query, &Ask::default().date_context()) else {
                 continue;
             };
             let Ok(matcher) = Matcher::new(&query, &[], false, &|| false) else {
                 continue;
             };
-            let part = [made::text("p", &text)];
-            let message = made::message("m", Role::User, part.to_vec());
-            let spoken = Spoken::of(&message);
-            let folded = spoken.folded();
+            let part = [samples::text("p", &text)];
+            let message = samples::message("m", Role::User, part.to_vec());
+            let doc = SearchDocument::of(&message);
+            let folded = doc.folded();
             let holds = |any: &Vec<String>| any.iter().any(|one| folded.contains(one.as_str()));
-            if matcher.wanted != 0 && matcher.is_in(&spoken) {
+            if matcher.wanted != 0 && matcher.is_in(&doc) {
                 prop_assert!(matcher.literals().iter().all(holds), "{:?} in {:?}", matcher.literals(), folded);
             }
         }
     }
 
     #[test]
-    fn a_view_reads_as_the_strings_do(text in nasty(20), seed in any::<u64>()) {
+    fn a_view_resolves_any_spelling_of_a_string(text in nasty(20), seed in any::<u64>()) {
         let input = format!("{{\"q\":{}}}", spell(&text, &mut Dice(seed)));
         let read = View::of(&input).map_or(input.clone(), |view| view.text);
         prop_assert_eq!(read, format!("{{\"q\":\"{}\"}}", text));

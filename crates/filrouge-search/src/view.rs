@@ -1,18 +1,19 @@
-//! JSON as it reads: the escapes of its strings resolved, everything else as written.
+//! A view of JSON text: the escapes of its strings resolved, everything else as written.
 //!
-//! The arguments of a tool are JSON. Who looks for a quotation mark or a line feed in them means the argument, and who
-//! looks for a key means the text; both are in one view, and each place of it is one of the text.
+//! The arguments of a tool are JSON. A search for a quotation mark or a line feed refers to the argument, a search for
+//! a key to the JSON text. Both occur in one view, and each position in the view maps to a position in the text.
 
 /// A JSON text with its escapes resolved.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) text: String,
-    /// Where a stretch that is spelled alike begins: here, and in the text as written.
-    stretches: Vec<(usize, usize)>,
+    /// The starts of the segments, in the view and in the text as written; segments are alternately an escape and a
+    /// text without escapes.
+    segments: Vec<(usize, usize)>,
 }
 
 impl View {
-    /// `None` for what is no JSON or reads as it is written.
+    /// The view of a text; `None` when the text is not JSON or has no escapes.
     pub(crate) fn of(raw: &str) -> Option<Self> {
         let mut slash = memchr::memchr(b'\\', raw.as_bytes())?;
         if !raw.trim_start().starts_with(['{', '[', '"']) {
@@ -20,16 +21,16 @@ impl View {
         }
         let mut view = Self {
             text: String::with_capacity(raw.len()),
-            stretches: Vec::new(),
+            segments: Vec::new(),
         };
         let mut at = 0;
         loop {
             let (c, len) = escaped(raw.get(slash..)?);
             view.text.push_str(raw.get(at..slash)?);
-            view.stretches.push((view.text.len(), slash));
+            view.segments.push((view.text.len(), slash));
             view.text.push(c);
             at = slash + len;
-            view.stretches.push((view.text.len(), at));
+            view.segments.push((view.text.len(), at));
             let rest = raw.get(at..)?;
             match memchr::memchr(b'\\', rest.as_bytes()) {
                 Some(more) => slash = at + more,
@@ -41,22 +42,22 @@ impl View {
         }
     }
 
-    /// The place in the text as written.
-    pub(crate) fn written(&self, at: usize) -> usize {
-        let n = self.stretches.partition_point(|(here, _)| *here <= at);
-        match n.checked_sub(1).and_then(|n| self.stretches.get(n)) {
+    /// Maps a position of the view to the text as written.
+    pub(crate) fn written_position(&self, at: usize) -> usize {
+        let n = self.segments.partition_point(|(here, _)| *here <= at);
+        match n.checked_sub(1).and_then(|n| self.segments.get(n)) {
             Some((here, there)) => there + (at - here),
             None => at,
         }
     }
 
-    /// The place here of one in the text as written; within an escape, where it begins.
-    pub(crate) fn here(&self, written: usize) -> usize {
+    /// Maps a position of the text as written to the view; one within an escape to the start of the escape.
+    pub(crate) fn view_position(&self, written: usize) -> usize {
         let n = self
-            .stretches
+            .segments
             .partition_point(|(_, there)| *there <= written);
-        match n.checked_sub(1).and_then(|n| self.stretches.get(n)) {
-            // Every other stretch is an escape: one character here.
+        match n.checked_sub(1).and_then(|n| self.segments.get(n)) {
+            // Every other segment is an escape: one character of the view.
             Some((here, there)) if n % 2 == 0 => here + (written - there),
             Some((here, _)) => *here,
             None => written,
@@ -64,8 +65,8 @@ impl View {
     }
 }
 
-/// The character that the escape at the beginning stands for, and how long the escape is. One that is none stands for
-/// its backslash.
+/// The character for which the escape at the beginning stands, and the length of the escape. An invalid escape stands
+/// for its backslash.
 fn escaped(text: &str) -> (char, usize) {
     let bytes = text.as_bytes();
     match bytes.get(1) {
@@ -80,7 +81,7 @@ fn escaped(text: &str) -> (char, usize) {
     }
 }
 
-/// `\uXXXX`, or two of them that are one character.
+/// Decodes `\uXXXX`, or a surrogate pair of two.
 fn spelled(text: &str) -> Option<(char, usize)> {
     let first = unit(text)?;
     if let Some(c) = char::from_u32(first) {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_as_the_strings_do_and_knows_the_places() {
+    fn escapes_are_resolved_and_positions_mapped() {
         let raw = r#"{"a":"say \"hi\"\n\u00e9\ud83d\ude00 \ud800 \q","b":"C:\\x\/y"}"#;
         let view = View::of(raw).unwrap();
         assert_eq!(
@@ -117,18 +118,18 @@ mod tests {
         for word in ["hi", "q", "C:", "y", "b"] {
             let (here, there) = (view.text.rfind(word).unwrap(), raw.rfind(word).unwrap());
             assert_eq!(
-                (view.written(here), view.here(there)),
+                (view.written_position(here), view.view_position(there)),
                 (there, here),
                 "{word}"
             );
         }
         let smile = view.text.find('😀').unwrap();
         assert_eq!(
-            raw.get(view.written(smile)..)
+            raw.get(view.written_position(smile)..)
                 .map(|t| t.starts_with("\\ud83d")),
             Some(true)
         );
-        assert_eq!(view.here(view.written(smile) + 3), smile);
+        assert_eq!(view.view_position(view.written_position(smile) + 3), smile);
         assert!(View::of(r#"{"a":"b"}"#).is_none());
         assert!(View::of(r"echo \n").is_none());
     }

@@ -1,4 +1,4 @@
-//! What speaks for one message: where in it stands what is looked for, and how.
+//! The evidence of one message: the texts in which the terms occur, and the kind of match.
 
 use filrouge_sources::Role;
 use memchr::memmem::Finder;
@@ -7,24 +7,24 @@ use crate::matcher::Matcher;
 use crate::query::Kind;
 use crate::question::Question;
 use crate::rank::{Evidence, Weight};
-use crate::spoken::{Piece, Spoken, folded_literal};
+use crate::search_document::{Piece, SearchDocument, folded_literal};
 use crate::term::Folding;
 
-/// The words of a question as they are looked at closely.
+/// The words of a search, prepared for ranking.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     each: Vec<Word>,
-    /// All side by side in the order they were asked for; of one word nothing.
+    /// A finder of all words in sequence, in the order of the query; `None` for a single word.
     together: Option<Finder<'static>>,
 }
 
 /// A word, folded.
 #[derive(Debug)]
 struct Word {
-    /// Its bit among the terms.
+    /// The bit of its term.
     bit: u64,
     finder: Finder<'static>,
-    /// Whether it begins, and ends, with a letter or a digit.
+    /// Whether the word begins with a letter or a digit, and whether it ends with one.
     letters: (bool, bool),
 }
 
@@ -52,19 +52,19 @@ impl Words {
     }
 }
 
-/// What was seen of one message.
+/// The matches in one message.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen {
-    /// The terms in its texts, by how telling these are.
+pub(crate) struct MessageMatches {
+    /// The terms in its texts, by the weight of the text.
     bits: [u64; Weight::ALL.len()],
-    /// Those that stand there as whole words.
-    whole: u64,
+    /// The terms that occur as whole words.
+    whole_words: u64,
     near: bool,
 }
 
-impl Seen {
-    /// Adds a text of it.
-    pub(crate) fn piece(
+impl MessageMatches {
+    /// Adds a text of the message.
+    pub(crate) fn add_piece(
         &mut self,
         matcher: &Matcher,
         words: &Words,
@@ -72,34 +72,34 @@ impl Seen {
         role: Option<Role>,
     ) {
         let text = Folding::of(&piece.text);
-        let bits = matcher.of_field(piece, &text, u64::MAX);
+        let bits = matcher.terms_in_folded(piece, &text, u64::MAX);
         if let Some(known) = self.bits.get_mut(Weight::of(piece.field, role) as usize) {
             *known |= bits;
         }
         if bits & words.bits() == 0 {
             return;
         }
-        let left = bits & !self.whole;
+        let left = bits & !self.whole_words;
         for word in words.each.iter().filter(|word| left & word.bit != 0) {
-            if word.stands_whole(text.folded()) {
-                self.whole |= word.bit;
+            if word.occurs_whole(text.folded()) {
+                self.whole_words |= word.bit;
             }
         }
         let together = words.together.as_ref().filter(|_| !self.near);
         self.near |= together.is_some_and(|all| all.find(text.folded().as_bytes()).is_some());
     }
 
-    /// The terms that were seen.
+    /// The terms that were found.
     pub(crate) fn terms(&self) -> u64 {
         self.bits.iter().fold(0, |all, bits| all | bits)
     }
 
-    /// What speaks for the message, if that was all of it and it is one that is looked for.
+    /// The evidence of the message, once all its texts were added; `None` when it does not match.
     pub(crate) fn evidence(&self, matcher: &Matcher, words: &Words) -> Option<Evidence> {
         if !matcher.accepts(self.terms()) {
             return None;
         }
-        // The least telling of the places without which not all terms are there.
+        // The weight of the least significant text that is needed to cover all terms.
         let mut left = matcher.wanted;
         let needed = Weight::ALL.into_iter().rev().zip(self.bits.iter().rev());
         let weight = needed.into_iter().find_map(|(weight, bits)| {
@@ -111,24 +111,28 @@ impl Seen {
             exact: true,
             title: false,
             weight: weight.unwrap_or_default(),
-            whole: words.bits() != 0 && self.whole & words.bits() == words.bits(),
+            whole_words: words.bits() != 0 && self.whole_words & words.bits() == words.bits(),
             near: self.near,
         })
     }
 }
 
-/// What speaks for a message or a title; `None` when it is none that is looked for.
-pub(crate) fn weigh(matcher: &Matcher, words: &Words, spoken: &Spoken<'_>) -> Option<Evidence> {
-    if !matcher.looks_into(spoken) {
+/// The evidence of a message or a title; `None` when it does not match.
+pub(crate) fn weigh(
+    matcher: &Matcher,
+    words: &Words,
+    doc: &SearchDocument<'_>,
+) -> Option<Evidence> {
+    if !matcher.counts_anywhere(doc) {
         return None;
     }
-    let mut seen = Seen::default();
-    for piece in &spoken.pieces {
-        seen.piece(matcher, words, piece, spoken.role);
+    let mut matches = MessageMatches::default();
+    for piece in &doc.pieces {
+        matches.add_piece(matcher, words, piece, doc.role);
     }
-    let evidence = seen.evidence(matcher, words)?;
+    let evidence = matches.evidence(matcher, words)?;
     Some(Evidence {
-        title: spoken.role.is_none(),
+        title: doc.role.is_none(),
         ..evidence
     })
 }
@@ -144,15 +148,15 @@ impl Word {
         }
     }
 
-    /// Whether it stands somewhere in a folded text with no letter or digit right before or behind it.
-    fn stands_whole(&self, text: &str) -> bool {
+    /// Whether the word occurs in a folded text without a letter or digit directly before or after it.
+    fn occurs_whole(&self, text: &str) -> bool {
         let (first, last) = self.letters;
         let mut places = self.finder.find_iter(text.as_bytes());
         places.any(|at| {
             let before = text.get(..at).and_then(|t| t.chars().next_back());
-            let behind = at + self.finder.needle().len();
-            let behind = text.get(behind..).and_then(|t| t.chars().next());
-            !(first && is_letter(before) || last && is_letter(behind))
+            let after = at + self.finder.needle().len();
+            let after = text.get(after..).and_then(|t| t.chars().next());
+            !(first && is_letter(before) || last && is_letter(after))
         })
     }
 }
@@ -165,16 +169,16 @@ fn is_letter(c: Option<char>) -> bool {
 mod tests {
     use super::*;
 
-    fn stands_whole(text: &str, word: &str) -> bool {
-        Word::of(1, word).stands_whole(text)
+    fn occurs_whole(text: &str, word: &str) -> bool {
+        Word::of(1, word).occurs_whole(text)
     }
 
     #[test]
-    fn words_stand_whole_between_what_is_no_letter() {
-        assert!(stands_whole("a cat, here", "cat"));
-        assert!(stands_whole("concat cat", "cat"));
-        assert!(!stands_whole("concat cats", "cat"));
-        assert!(stands_whole("x->y", "->"));
-        assert!(stands_whole("my_var = 1", "my_var"));
+    fn whole_words_have_no_letter_next_to_them() {
+        assert!(occurs_whole("a cat, here", "cat"));
+        assert!(occurs_whole("concat cat", "cat"));
+        assert!(!occurs_whole("concat cats", "cat"));
+        assert!(occurs_whole("x->y", "->"));
+        assert!(occurs_whole("my_var = 1", "my_var"));
     }
 }

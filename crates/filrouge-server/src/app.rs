@@ -1,4 +1,4 @@
-//! What the native routes work with. It knows no route.
+//! The shared state of the native routes. It does not depend on any route.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,16 +14,17 @@ use crate::mcp::{McpSettings, Mounted};
 use crate::recordings::Recordings;
 use crate::search::SearchSettings;
 
-/// What the routes work with: the HTTP layer, and what only the native routes need. A handle; all clones are one.
+/// The shared state of the routes: the HTTP layer, and the parts that only the native routes need. Clones are handles
+/// to the same state.
 #[derive(Clone)]
 pub struct App {
     http: HttpLayer,
     anchor: Option<Arc<AnchorKeeper>>,
-    /// The provider streams that are being recorded.
+    /// The recordings of provider streams in progress.
     pub(crate) recordings: Arc<Recordings>,
-    /// What agents are answered from.
+    /// The MCP service and its histories.
     pub(crate) mcp: Arc<Mounted>,
-    /// What searches are answered with.
+    /// The indexes and the embedder of searches.
     pub(crate) search: SearchSettings,
 }
 
@@ -42,8 +43,8 @@ impl FromRef<App> for HttpLayer {
 }
 
 impl App {
-    /// The engine, who is let in, the anchor's keeper, the bounds of what
-    /// callers may take, what agents are answered from over MCP, and what searches are answered with.
+    /// Builds the state from the engine, the authentication, the anchor's keeper, the limits for callers, the
+    /// histories for MCP, and the settings of searches.
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
@@ -63,7 +64,7 @@ impl App {
         }
     }
 
-    /// Why the ledger's index is not kept in step.
+    /// Why the ledger's index is not up to date.
     pub(crate) fn search_failure(&self) -> Option<String> {
         let failure = self.search.feed.as_ref()?.failure()?;
         Some(failure.detail)

@@ -1,4 +1,4 @@
-//! What agents are answered from over the Model Context Protocol.
+//! The service for agents over the Model Context Protocol.
 
 use filrouge_mcp::{Histories, HttpService, McpServer, Own};
 use filrouge_sources::Library;
@@ -7,17 +7,17 @@ mod alone;
 
 pub use alone::serve_mcp;
 
-/// What agents are answered from at `/mcp`, and under which names.
+/// The histories that `/mcp` serves, and the host names that it accepts.
 #[derive(Clone)]
 pub struct McpSettings {
-    /// Histories that everybody who may call can read, whoever they are of; none unless asked for.
+    /// Histories that every caller can read, whatever their owner; none by default.
     pub library: Library,
-    /// Names in `Host` and `Origin` that are answered to besides those of this machine, with or without a port.
+    /// Accepted names in `Host` and `Origin` besides those of this machine, with or without a port.
     pub hosts: Vec<String>,
 }
 
 impl Default for McpSettings {
-    /// The ledger alone, and this machine's own names.
+    /// Only the ledger, and this machine's own names.
     fn default() -> Self {
         Self {
             library: Library::new(Vec::new(), 0),
@@ -26,7 +26,7 @@ impl Default for McpSettings {
     }
 }
 
-/// The service with the histories that are the same for everybody.
+/// The service, with the histories that all callers share.
 pub(crate) struct Mounted {
     pub(crate) library: Library,
     pub(crate) service: HttpService,

@@ -1,8 +1,8 @@
-//! What `/metrics` reports of the store and what stands around it: one table, made at each scrape.
+//! The metrics of the store and its surroundings for `/metrics`: one table, built at each scrape.
 
 use std::sync::atomic::Ordering;
 
-use filrouge_engine::scopes::TwoScopes;
+use filrouge_engine::scopes::TieredLedger;
 use filrouge_engine::spool::Spooling;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::app::App;
-use crate::routes::standing;
+use crate::routes::readiness;
 
 /// Metrics without labels: kind, name, help, value.
 macro_rules! rows {
@@ -19,8 +19,8 @@ macro_rules! rows {
     )+};
 }
 
-/// A counter by labels. Their values come from the program or from a list of few words, never from callers.
-fn by<const N: usize, V: Into<String>>(
+/// A counter with labels. Label values come from the program or from a short fixed list, never from callers.
+fn register_labeled<const N: usize, V: Into<String>>(
     registry: &mut Registry,
     (name, help): (&str, &str),
     labels: [&'static str; N],
@@ -35,7 +35,7 @@ fn by<const N: usize, V: Into<String>>(
     registry.register(name, help, family);
 }
 
-/// All metrics of the moment.
+/// All current metrics.
 pub(crate) async fn scraped(app: &App) -> Registry {
     let mut all = Registry::with_prefix("filrouge");
     store(app, &mut all).await;
@@ -49,26 +49,26 @@ pub(crate) async fn scraped(app: &App) -> Registry {
 
 async fn store(app: &App, all: &mut Registry) {
     let upkeep = &app.upkeep;
-    let (standing, hot_up) = standing(app).await;
+    let (readiness, hot_up) = readiness(app).await;
     let load = upkeep.load();
     let broken = |why: &Option<String>| i64::from(why.is_some());
     rows! { all:
-        ConstGauge "store_read_only" "1 when the store takes no writes" = broken(&standing.read_only);
-        ConstGauge "store_integrity_failed" "1 when the store is known not to be what was written" = broken(&standing.integrity);
-        ConstGauge "anchor_failed" "1 when the anchor cannot be advanced" = broken(&standing.anchor);
-        ConstGauge "degraded" "1 when /readyz says degraded" = i64::from(standing.is_degraded());
+        ConstGauge "store_read_only" "1 when the store accepts no writes" = broken(&readiness.read_only);
+        ConstGauge "store_integrity_failed" "1 when the store is known to differ from what was written" = broken(&readiness.integrity);
+        ConstGauge "anchor_failed" "1 when the anchor cannot be advanced, or the store awaits `filrouge anchor accept`" = broken(&readiness.anchor);
+        ConstGauge "degraded" "1 when /readyz says degraded" = i64::from(readiness.is_degraded());
         ConstGauge "hot_up" "1 when the hot store answers" = i64::from(hot_up);
         ConstGauge "store_commit" "Number of the newest durable commit" = upkeep.position().commit_no;
-        ConstGauge "store_queued_writes" "Writes that wait for their turn" = load.queued_writes;
-        ConstCounter "store_statements" "Statements put to the store" = load.statements;
+        ConstGauge "store_queued_writes" "Writes that wait in the writer's queue" = load.queued_writes;
+        ConstCounter "store_statements" "Statements that were run on the store" = load.statements;
     }
 }
 
 fn secrets(app: &App, all: &mut Registry) {
     let upkeep = &app.upkeep;
     rows! { all:
-        ConstCounter "runtime_context_dropped" "Members of runtime_context that were forgotten" = upkeep.counters().runtime_context_dropped.get();
-        ConstCounter "runtime_context_lost" "Values of runtime_context that could not be held to be masked" = upkeep.runtime_context_lost();
+        ConstCounter "runtime_context_dropped" "Members of runtime_context that were dropped" = upkeep.counters().runtime_context_dropped.get();
+        ConstCounter "runtime_context_lost" "Values of runtime_context that were too long or too many to be masked" = upkeep.runtime_context_lost();
     }
     let outcome = |outcome, counts: Vec<(&'static str, u64)>| {
         let counts = counts.into_iter();
@@ -78,27 +78,27 @@ fn secrets(app: &App, all: &mut Registry) {
     let refused = outcome("refused", upkeep.counters().refused.all());
     let help = "Credentials that were masked, or that writes were refused for, by shape";
     let labels = ["shape", "outcome"];
-    by(all, ("credentials", help), labels, masked.chain(refused));
+    register_labeled(all, ("credentials", help), labels, masked.chain(refused));
 }
 
-/// The hot store, and what does not reach the ledger (DESIGN §7).
+/// The hot store, and what is not recorded in the ledger (DESIGN §7).
 fn scopes(app: &App, all: &mut Registry) {
     let upkeep = &app.upkeep;
     let tiers = app.tiers();
-    let counts = tiers.map(TwoScopes::counts).unwrap_or_default();
+    let counts = tiers.map(TieredLedger::counts).unwrap_or_default();
     rows! { all:
-        ConstCounter "hot_fills" "Copies of recent turns that were made anew from the ledger" = counts.recent_fills;
-        ConstGauge "hot_steps_waiting" "Writes that copies are still to be told of" = counts.steps_waiting;
+        ConstCounter "hot_fills" "Copies of recent turns that were rebuilt from the ledger" = counts.recent_fills;
+        ConstGauge "hot_steps_waiting" "Writes that copies have not received yet" = counts.steps_waiting;
         ConstCounter "hot_removals_failed" "Removals from the hot store that failed" = counts.removals_failed;
-        ConstGauge "hot_removals_waiting" "Removals from the hot store that are still to be done" = counts.removals_waiting;
+        ConstGauge "hot_removals_waiting" "Removals from the hot store that are still pending" = counts.removals_waiting;
         ConstCounter "hot_failures" "Requests to the hot store that failed" = counts.hot_failures;
-        ConstCounter "logins" "Ephemeral sessions that got an owner and went to the ledger" = counts.logins;
+        ConstCounter "logins" "Ephemeral sessions that were linked to an owner and moved to the ledger" = counts.logins;
         ConstCounter "links_refused" "Links that were refused because the session has another owner" = upkeep.counters().links_refused.get();
-        ConstCounter "late_turns_refused" "Turns that stayed behind in the hot store because the ledger did not take them" = counts.late_refused;
-        ConstCounter "ephemeral_went_back" "Ephemeral sessions that were forgotten because the hot store had lost writes" = counts.ephemeral.went_back;
-        ConstCounter "ephemeral_damaged" "Ephemeral sessions that were forgotten because their rows were not what was written" = counts.ephemeral.damaged;
-        ConstCounter "ephemeral_conflicts" "Writes to ephemeral sessions that were done again because another process was faster" = counts.ephemeral.conflicts;
-        ConstCounter "ephemeral_trimmed_turns" "Turns that ephemeral sessions dropped because of their bounds" = counts.ephemeral.trimmed_turns;
+        ConstCounter "late_turns_refused" "Turns that stayed in the hot store because the ledger refused them" = counts.late_refused;
+        ConstCounter "ephemeral_went_back" "Ephemeral sessions that were dropped because the hot store had lost writes" = counts.ephemeral.went_back;
+        ConstCounter "ephemeral_damaged" "Ephemeral sessions that were dropped because their rows differed from what was written" = counts.ephemeral.damaged;
+        ConstCounter "ephemeral_conflicts" "Writes to ephemeral sessions that were retried because another process wrote first" = counts.ephemeral.conflicts;
+        ConstCounter "ephemeral_trimmed_turns" "Turns that ephemeral sessions dropped because of their limits" = counts.ephemeral.trimmed_turns;
         ConstCounter "ephemeral_loads" "Ephemeral sessions that were read from the hot store" = counts.ephemeral.loads;
     }
     let reads = [
@@ -108,48 +108,47 @@ fn scopes(app: &App, all: &mut Registry) {
         (["unreadable"], counts.recent_unreadable),
         (["as_of"], counts.recent_as_of),
     ];
-    let help = "Questions about recent turns, by what the copy in the hot store was good for";
-    by(all, ("hot_reads", help), ["outcome"], reads);
+    let help = "Queries for recent turns, by the state of the copy in the hot store";
+    register_labeled(all, ("hot_reads", help), ["outcome"], reads);
     let steps = [
         (["sent"], counts.steps_sent),
         (["dropped"], counts.steps_dropped),
     ];
-    let help = "Writes that copies of recent turns were told of, or were not";
-    by(all, ("hot_steps", help), ["outcome"], steps);
+    let help = "Writes that copies of recent turns received, or did not receive";
+    register_labeled(all, ("hot_steps", help), ["outcome"], steps);
     let turns = [
         (["login"], counts.backfilled_turns),
         (["late"], counts.late_turns),
     ];
-    let help = "Turns that came from the hot store to the ledger";
-    by(all, ("backfilled_turns", help), ["when"], turns);
+    let help = "Turns that were moved from the hot store to the ledger";
+    register_labeled(all, ("backfilled_turns", help), ["when"], turns);
     let one = |(word, count)| ([word], count);
     let members = upkeep.counters().members.all().into_iter().map(one);
-    let help = "Members of metadata that did not go to the ledger, by name";
-    by(all, ("metadata_dropped", help), ["key"], members);
+    let help = "Members of metadata that were not recorded in the ledger, by name";
+    register_labeled(all, ("metadata_dropped", help), ["key"], members);
     let items = upkeep.counters().items.all().into_iter().map(one);
-    let help = "Items that did not go to the ledger, by channel";
-    by(all, ("items_not_recorded", help), ["channel"], items);
+    let help = "Items that were not recorded in the ledger, by channel";
+    register_labeled(all, ("items_not_recorded", help), ["channel"], items);
 }
 
 /// Live calls (DESIGN §6).
 fn calls(app: &App, all: &mut Registry) {
     let counts = app.upkeep.counters();
     rows! { all:
-        ConstCounter "leases" "Leases that were taken, also again by who held them" = counts.leases.get();
-        ConstCounter "lease_timeouts" "Leases that were waited for in vain" = counts.lease_timeouts.get();
-        ConstCounter "leases_refused" "Leases that somebody else held, and that were not waited for" = counts.leases_refused.get();
-        ConstCounter "call_events_dropped" "Events of live calls that a session had no room for" = counts.events_dropped.get();
-        ConstCounter "checkpoints" "Checkpoints that were put" = counts.checkpoints.get();
+        ConstCounter "leases" "Leases that were acquired, including repeats by the holder" = counts.leases.get();
+        ConstCounter "lease_timeouts" "Waits for leases that timed out" = counts.lease_timeouts.get();
+        ConstCounter "leases_refused" "Leases that were refused at once because another holder had them" = counts.leases_refused.get();
+        ConstCounter "call_events_dropped" "Events of live calls that were dropped because the session was full" = counts.events_dropped.get();
+        ConstCounter "checkpoints" "Checkpoints that were written" = counts.checkpoints.get();
     }
     let refused = counts.writes_refused.all().into_iter();
     let refused = refused.map(|(code, count)| ([code], count));
-    let help = "Writes that a lease has refused, by code";
-    by(all, ("lease_refusals", help), ["code"], refused);
+    let help = "Writes that were refused because of a lease, by code";
+    register_labeled(all, ("lease_refusals", help), ["code"], refused);
     let resumes = counts.resumes.all().into_iter();
     let resumes = resumes.map(|((source, fallback), count)| ([source, fallback], count));
-    let help =
-        "Sessions that were gone on with, by source and by what stood in for the newest checkpoint";
-    by(all, ("resumes", help), ["source", "fallback"], resumes);
+    let help = "Resumed sessions, by source and by what replaced the newest checkpoint";
+    register_labeled(all, ("resumes", help), ["source", "fallback"], resumes);
 }
 
 /// The spool (DESIGN §6, "Ledger down").
@@ -158,15 +157,15 @@ fn spool(app: &App, all: &mut Registry) {
     let view = view.unwrap_or_default();
     rows! { all:
         ConstGauge "spool_entries" "Writes that wait for the ledger" = view.entries;
-        ConstGauge "spool_sessions" "Sessions of which writes wait for the ledger" = view.sessions;
+        ConstGauge "spool_sessions" "Sessions with writes that wait for the ledger" = view.sessions;
         ConstGauge "spool_bytes" "Bytes of the writes that wait for the ledger" = view.bytes;
-        ConstGauge "spool_oldest_seconds" "Since when the oldest write waits for the ledger" = view.oldest.map_or(0, |age| age.as_secs());
-        ConstGauge "spool_dead_letters" "Writes that the ledger has refused after they had waited for it" = view.dead_letters;
-        ConstCounter "spool_spooled" "Writes that were put into the spool" = view.counts.spooled;
-        ConstCounter "spool_drained" "Writes that the ledger has taken from the spool" = view.counts.drained;
-        ConstCounter "spool_refused" "Writes from the spool that the ledger has refused" = view.counts.refused;
+        ConstGauge "spool_oldest_seconds" "How long the oldest write has waited for the ledger" = view.oldest.map_or(0, |age| age.as_secs());
+        ConstGauge "spool_dead_letters" "Writes that the ledger refused after they had waited for it" = view.dead_letters;
+        ConstCounter "spool_spooled" "Writes that were stored in the spool" = view.counts.spooled;
+        ConstCounter "spool_drained" "Writes from the spool that the ledger accepted" = view.counts.drained;
+        ConstCounter "spool_refused" "Writes from the spool that the ledger refused" = view.counts.refused;
         ConstCounter "spool_full" "Writes that found the spool full" = view.counts.full;
-        ConstCounter "spool_unreadable" "Pieces of the spool's files that are not what was written" = view.counts.unreadable;
+        ConstCounter "spool_unreadable" "Parts of the spool's files that differ from what was written" = view.counts.unreadable;
     }
 }
 
@@ -176,13 +175,13 @@ fn search(app: &App, all: &mut Registry) {
     let counts = feed.map(|feed| feed.counts()).unwrap_or_default();
     let up = feed.is_some_and(|feed| feed.failure().is_none());
     rows! { all:
-        ConstGauge "search_index_up" "1 when the search index of the ledger is kept in step" = i64::from(up);
-        ConstGauge "search_index_behind_commits" "Commits that the search index does not know yet" = counts.behind;
-        ConstCounter "search_index_documents" "Messages and titles that were put into the search index" = counts.documents;
-        ConstCounter "search_index_sessions" "Sessions that were read for the search index, whole or in part" = counts.sessions;
+        ConstGauge "search_index_up" "1 when the search index of the ledger is kept up to date" = i64::from(up);
+        ConstGauge "search_index_behind_commits" "Commits that the search index does not include yet" = counts.lag_commits;
+        ConstCounter "search_index_documents" "Messages and titles that were added to the search index" = counts.documents;
+        ConstCounter "search_index_sessions" "Sessions that were read for the search index, fully or in part" = counts.sessions;
         ConstCounter "search_index_unreadable" "Sessions that could not be read for the search index" = counts.unreadable;
-        ConstCounter "search_index_forgotten" "Redactions and erasures by others that the search index was told of afterwards" = counts.forgotten;
-        ConstCounter "search_index_stale" "Excerpts that were not shown, because no record of the ledger says what the search index has" = counts.stale;
+        ConstCounter "search_index_forgotten" "Redactions and erasures by others that the search index applied afterwards" = counts.forgotten;
+        ConstCounter "search_index_stale" "Excerpts that were left out because no record of the ledger confirms the search index" = counts.stale;
         ConstCounter "search_index_errors" "Steps of the search index that failed" = counts.failed;
     }
 }

@@ -1,7 +1,7 @@
-//! The OpenAPI document, made from the annotated handlers: router and document cannot drift apart.
+//! The OpenAPI document, generated from the annotated handlers: router and document cannot diverge.
 //!
-//! What every operation has in common (who asks, request ids, examples, links) is put in by [`finish`], so that an
-//! annotation tells only what is special.
+//! [`finish`] adds what all operations share (authentication, request ids, examples, links), so that an annotation
+//! states only the specifics of its operation.
 
 mod answers;
 mod finish;

@@ -1,5 +1,5 @@
-//! The provider streams that are being recorded: counted, asked to write what they hold before somebody ends their
-//! turns, and waited for when the server stops.
+//! The provider streams in progress: counted, flushed before another caller ends their turns, and waited for when the
+//! server stops.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use tokio::time::timeout;
 
 use filrouge_http::Metrics;
 
-/// How long a recording is waited for that is to write what it holds.
+/// How long to wait for a recording to write its pending content.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
-/// Answered once the recording has written what it holds.
+/// A request to flush: answered once the recording has written its pending content.
 pub(crate) type Flush = oneshot::Sender<()>;
 
-/// All streams of a server.
+/// All recordings of a server.
 #[derive(Debug)]
 pub(crate) struct Recordings {
-    /// Where each turn's recording is asked to write.
+    /// The channel of each turn's recording that requests a flush.
     flushes: Mutex<HashMap<TurnId, mpsc::Sender<Flush>>>,
     under_way: watch::Sender<usize>,
     gauge: Gauge,
@@ -37,7 +37,7 @@ pub(crate) struct Recordings {
 impl Recordings {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let ended =
-            "Provider streams that were recorded, by format and by what their turns were then";
+            "Provider streams that were recorded, by format and by the final state of their turns";
         let unknown = "Events of provider streams that no decoder knew";
         Self {
             flushes: Mutex::default(),
@@ -54,45 +54,45 @@ impl Recordings {
     }
 
     fn flushes(&self) -> MutexGuard<'_, HashMap<TurnId, mpsc::Sender<Flush>>> {
-        // Each change of the map is one call.
+        // Each change of the map is a single call.
         self.flushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turn is recorded from now on: what is given tells when it is to write what it holds.
-    pub(crate) fn listen(&self, turn: TurnId) -> Listening<'_> {
-        let (sender, asked) = mpsc::channel(4);
+    /// Registers the recording of a turn: the returned handle receives requests to flush.
+    pub(crate) fn register(&self, turn: TurnId) -> Registered<'_> {
+        let (sender, requests) = mpsc::channel(4);
         self.flushes().insert(turn, sender.clone());
-        Listening {
+        Registered {
             all: self,
             turn,
             sender,
-            asked,
+            requests,
         }
     }
 
-    /// Whether a turn is being recorded here.
+    /// Whether this process is recording a turn.
     pub(crate) fn records(&self, turn: TurnId) -> bool {
         self.flushes().contains_key(&turn)
     }
 
-    /// Lets the recording of a turn, if there is one here, write what it holds: whoever ends the turn keeps that.
+    /// Lets a turn's recording in this process, if any, write its pending content, so that the ended turn includes it.
     pub(crate) async fn flush(&self, turn: TurnId) {
         let Some(recording) = self.flushes().get(&turn).cloned() else {
             return;
         };
         let (done, written) = oneshot::channel();
-        let asking = async {
-            // One that has ended meanwhile holds nothing.
+        let flushing = async {
+            // A recording that has ended meanwhile has no pending content.
             if recording.send(done).await.is_ok() {
                 let _ = written.await;
             }
         };
-        if timeout(FLUSH_WITHIN, asking).await.is_err() {
-            tracing::warn!(turn_id = %turn, "a recording did not write what it holds in time");
+        if timeout(FLUSH_WITHIN, flushing).await.is_err() {
+            tracing::warn!(turn_id = %turn, "a recording did not write its pending content in time");
         }
     }
 
-    /// One more, until what is given is dropped.
+    /// Counts a recording until the returned value is dropped.
     pub(crate) fn begin(&self) -> UnderWay<'_> {
         self.under_way.send_modify(|count| *count += 1);
         self.gauge.inc();
@@ -102,9 +102,9 @@ impl Recordings {
         }
     }
 
-    /// Waits until there is none.
+    /// Waits until no recording is in progress.
     pub(crate) async fn ended(&self) {
-        // The sender is here.
+        // This cannot fail: `self` owns the sender.
         let _ = self
             .under_way
             .subscribe()
@@ -113,29 +113,29 @@ impl Recordings {
     }
 }
 
-/// A recording that can be asked to write.
-pub(crate) struct Listening<'r> {
+/// A registered recording that can be asked to flush.
+pub(crate) struct Registered<'r> {
     all: &'r Recordings,
     turn: TurnId,
     sender: mpsc::Sender<Flush>,
-    asked: mpsc::Receiver<Flush>,
+    requests: mpsc::Receiver<Flush>,
 }
 
-impl Listening<'_> {
-    /// Waits until it is asked.
-    pub(crate) async fn asked(&mut self) -> Flush {
-        match self.asked.recv().await {
+impl Registered<'_> {
+    /// Waits for a request to flush.
+    pub(crate) async fn flush_requested(&mut self) -> Flush {
+        match self.requests.recv().await {
             Some(flush) => flush,
-            // Nobody asks any more.
+            // This happens only when all senders are dropped, which is impossible: `self` owns one.
             None => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for Registered<'_> {
     fn drop(&mut self) {
         let mut flushes = self.all.flushes();
-        // The turn's next recording may have begun already.
+        // The turn's next recording may already have replaced this one.
         let own = |sender: &mpsc::Sender<Flush>| sender.same_channel(&self.sender);
         if flushes.get(&self.turn).is_some_and(own) {
             flushes.remove(&self.turn);
@@ -143,19 +143,19 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// A stream that is being recorded.
+/// A recording in progress.
 pub(crate) struct UnderWay<'r> {
     all: &'r Recordings,
     counted: (u64, u64),
 }
 
 impl UnderWay<'_> {
-    /// So many bytes have come.
+    /// Counts received bytes.
     pub(crate) fn received(&self, bytes: usize) {
         self.all.bytes.inc_by(bytes as u64);
     }
 
-    /// It has brought so many unknown events and drafts so far.
+    /// Updates the counts to the totals of unknown events and drafts so far.
     pub(crate) fn counts(&mut self, now: (u64, u64)) {
         let before = std::mem::replace(&mut self.counted, now);
         let (unknown, drafts) = (&self.all.unknown_events, &self.all.drafts);
@@ -163,7 +163,7 @@ impl UnderWay<'_> {
         drafts.inc_by(now.1.saturating_sub(before.1));
     }
 
-    /// It has ended. The outcome is what its turn was then, the code of the lease that refused it, or `lost`.
+    /// Counts the end. The outcome is the turn's final state, the code of the lease error that ended it, or `lost`.
     pub(crate) fn ended(&self, format: &str, outcome: &str) {
         let labels = [("format", format), ("outcome", outcome)];
         let labels = labels.map(|(name, value)| (name, value.to_owned()));
@@ -183,15 +183,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_turns_next_recording_is_asked_while_the_one_before_still_ends() {
+    async fn a_turns_next_recording_is_flushed_while_the_previous_one_ends() {
         let all = Recordings::new(&Metrics::default());
         let turn = TurnId::from_derived([1; 16]);
-        let before = all.listen(turn);
-        let mut next = all.listen(turn);
+        let before = all.register(turn);
+        let mut next = all.register(turn);
         drop(before);
         assert!(all.records(turn));
-        let asked = async { next.asked().await.send(()).is_ok() };
-        let ((), answered) = tokio::join!(all.flush(turn), asked);
+        let flushed = async { next.flush_requested().await.send(()).is_ok() };
+        let ((), answered) = tokio::join!(all.flush(turn), flushed);
         assert!(answered);
         drop(next);
         assert!(!all.records(turn));

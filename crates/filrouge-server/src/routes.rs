@@ -1,4 +1,4 @@
-//! The routes of DESIGN §12; one file a group.
+//! The routes of DESIGN §12; one file per group.
 
 use axum::Router;
 use axum::routing::post;
@@ -30,9 +30,9 @@ mod stream;
 mod tail;
 mod turns;
 
-pub(crate) use health::standing;
+pub(crate) use health::readiness;
 
-/// All routes with what the document tells of them. A route that is not annotated cannot be put in.
+/// All routes with their OpenAPI description. A route without an annotation cannot be added.
 pub(crate) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(sessions::create, sessions::list))

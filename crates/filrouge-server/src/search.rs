@@ -1,4 +1,4 @@
-//! How this server searches: by the ledger's index, where it keeps one.
+//! The settings of searches: with the ledger's index, if the server keeps one.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::Library;
 use tokio::runtime::Handle;
 
-/// What searches are answered with. Nothing of it: everything is looked through.
+/// The parts that searches use. Without them, a search scans everything.
 #[derive(Clone, Default)]
 pub struct SearchSettings {
-    /// Keeps the index of the ledger.
+    /// Keeps the index of the ledger up to date.
     pub feed: Option<Arc<LedgerFeed>>,
-    /// The indexes of the histories that are answered at `/mcp`.
+    /// The indexes of the histories that `/mcp` serves.
     pub indexes: Option<Arc<Indexes>>,
-    /// Finds what means the like.
+    /// Computes vectors, for searches by meaning.
     pub embedder: Option<Arc<dyn Embedder>>,
 }
 
 impl SearchSettings {
-    /// Searches what `caller` sees of the ledger.
+    /// Searches the part of the ledger that `caller` may read.
     pub(crate) fn of_ledger(&self, engine: &Arc<Engine>, caller: &Caller) -> Searcher {
         self.of_sources(Library::new(Vec::new(), 0), engine, caller)
     }
 
-    /// Searches histories that everybody may read, and what `caller` sees of the ledger.
+    /// Searches histories that every caller may read, and the part of the ledger that `caller` may read.
     pub(crate) fn of_histories(
         &self,
         histories: &Library,

@@ -1,4 +1,4 @@
-//! Serving, and stopping without dropping a request.
+//! Serves requests, and stops without dropping one.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::app::App;
 use crate::routes;
 use crate::webhooks::Webhooks;
 
-/// How often turns are looked for whose streams nobody records any more.
+/// How often the sweep checks for turns with abandoned streams.
 const SWEEP_STREAMS_EVERY: Duration = Duration::from_secs(5);
-/// How often silent turns are looked for, too: after so many looks for streams.
+/// Silent turns are swept too, once in this many rounds.
 const SWEEP_EVERY: u32 = 6;
-/// How long recordings may take to write their ends once no connection is left: longer than a store is waited for.
+/// How long recordings may take to write their ends once no connection is left: longer than the wait for a store.
 const RECORDINGS_WITHIN: Duration = Duration::from_secs(15);
 
-/// Serves, and sends what `webhooks` ask for, until `stop` is done, then finishes what is under way and closes the ledger.
+/// Serves, and delivers webhooks, until `stop` completes; then finishes work in progress and closes the ledger.
 ///
 /// # Errors
 /// When the listener fails.
@@ -28,10 +28,10 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let sweeper = tokio::spawn(sweep(app.clone()));
-    let telling = app.clone();
-    let teller = tokio::spawn(async move {
+    let reporting = app.clone();
+    let stopper = tokio::spawn(async move {
         stop.await;
-        telling.stop();
+        reporting.stop();
     });
     let wires = vec![
         routes::wire(app.clone()),
@@ -48,9 +48,9 @@ pub async fn serve(
         .await
         .is_err()
     {
-        tracing::warn!("streams are still being recorded; they are left to who looks after them");
+        tracing::warn!("streams are still being recorded; the sweep will interrupt their turns");
     }
-    for task in [sweeper, teller] {
+    for task in [sweeper, stopper] {
         task.abort();
     }
     app.upkeep.close().await;
@@ -66,7 +66,7 @@ async fn sweep(app: App) {
         match swept {
             Ok(0) => {}
             Ok(turns) => tracing::info!(turns, "silent turns were marked as interrupted"),
-            Err(error) => tracing::error!(%error, "silent turns cannot be looked for"),
+            Err(error) => tracing::error!(%error, "silent turns cannot be swept"),
         }
         tokio::time::sleep(SWEEP_STREAMS_EVERY).await;
     }

@@ -1,7 +1,8 @@
-//! Webhooks: the change feed, sent to receivers (DESIGN §10).
+//! Webhooks: the change feed, delivered to receivers (DESIGN §10).
 //!
-//! In order, one batch at a time, at least once. What a receiver has confirmed is a note of the store, so that any
-//! process that serves the store goes on where another has stopped; of several that serve it, one sends at a time.
+//! Batches are delivered in order, one at a time, at least once. A note of the store holds the position that a
+//! receiver has confirmed, so that any process that serves the store continues where another one stopped; of several
+//! such processes, one sends at a time.
 
 use std::sync::Arc;
 
@@ -39,18 +40,18 @@ use filrouge_http::Metrics;
 use post::HttpPost;
 use worker::Worker;
 
-/// Why nothing can be sent.
+/// Why webhooks cannot be delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
     /// The system's certificates cannot be used.
     #[error("no HTTPS client: {0}")]
     Client(#[from] reqwest::Error),
-    /// There is no randomness.
+    /// Random numbers are not available.
     #[error("no randomness: {0}")]
     Entropy(String),
 }
 
-/// The webhooks of a server, not yet at work.
+/// The webhooks of a server, before they start.
 #[derive(Default)]
 pub struct Webhooks {
     all: Vec<(WebhookSettings, HttpPost)>,
@@ -58,7 +59,7 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Takes the webhooks that are configured.
+    /// Prepares the configured webhooks.
     ///
     /// # Errors
     /// [`WebhookError`].
@@ -72,7 +73,7 @@ impl Webhooks {
         Ok(Self { all, holder })
     }
 
-    /// Sends until `stopping` turns true. What is under way then is given a moment.
+    /// Delivers until `stopping` becomes true. A message in progress then has a moment to finish.
     pub(crate) fn start(
         self,
         ledger: &Arc<dyn Ledger>,

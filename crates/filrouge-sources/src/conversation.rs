@@ -1,40 +1,40 @@
-//! The neutral form of a conversation that another program has written: messages and parts (DESIGN §10).
+//! The neutral form of a conversation that another program recorded: messages and parts (DESIGN §10).
 //!
-//! Every source gives this form, whatever it reads. Times are milliseconds since 1970. Texts are the foreign
-//! program's own: data with provenance, never instructions.
+//! Every source returns this form. Times are milliseconds since 1970. Texts are the foreign program's own: data with
+//! provenance, never instructions.
 
 use filrouge_engine::Tokens;
 use serde::{Deserialize, Serialize};
 
-/// Who a message is from.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The person, or the program that asks in its place.
+    /// The user, or a program that asks in the user's place.
     User,
     /// The agent.
     Assistant,
-    /// The program around them: switched agents and models, notes.
+    /// The foreign program itself: notes, changes of agent or model.
     System,
 }
 
-/// How the numbers of a program's version become [`Tokens`]; shown by statistics.
+/// The rule by which the counts of a program's version are converted to [`Tokens`]; statistics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TokenRule {
-    /// OpenCode to 0.5: `input` holds cache reads, which are taken out; a message's own numbers are its last step's, so
-    /// that its steps are summed, where they are there.
+    /// OpenCode to 0.5: `input` includes cache reads, which are subtracted; a message's own counts are those of its last
+    /// step (one request to the model), so its steps are summed where they are recorded.
     OpencodeInputHoldsCache,
-    /// OpenCode 1.0 to 1.2: `output` holds reasoning, which is taken out.
+    /// OpenCode 1.0 to 1.2: `output` includes reasoning, which is subtracted.
     OpencodeOutputHoldsReasoning,
-    /// OpenCode later: each number is apart.
+    /// Later OpenCode: all counts are separate.
     OpencodeApart,
-    /// Claude Code: `input_tokens` is without the cache, reasoning is not told apart from `output_tokens`; a message
-    /// split over several records counts once.
+    /// Claude Code: `input_tokens` excludes the cache, `output_tokens` includes reasoning; a message that is split over
+    /// several records counts once.
     ClaudeCodeMessageOnce,
-    /// Codex: usage of each response; cached input is taken out of input, reasoning out of output.
+    /// Codex: usage of each response; cached input is subtracted from input, reasoning from output.
     CodexPerResponse,
     /// The ledger's own usage objects.
     Ledger,
@@ -52,79 +52,79 @@ pub struct Changes {
     pub files: u64,
 }
 
-/// Why a message ended in an error.
+/// The error in which a message ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MessageError {
-    /// The foreign name, for example `APIError`.
+    /// The foreign program's name for it, for example `APIError`.
     pub name: Box<str>,
-    /// What it says.
+    /// The error's text.
     pub message: Box<str>,
-    /// Whether the foreign program held it for passing.
+    /// Whether the foreign program treated it as temporary.
     pub retryable: bool,
 }
 
 impl MessageError {
-    /// Whether it says that somebody stopped the agent: OpenCode's `MessageAbortedError`, Codex's `turn_aborted`.
+    /// Whether it means that the agent was stopped: OpenCode's `MessageAbortedError`, Codex's `turn_aborted`.
     #[must_use]
     pub fn is_stop(&self) -> bool {
         matches!(&*self.name, "MessageAbortedError" | "turn_aborted")
     }
 }
 
-/// What a tool call came to.
+/// The state of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ToolStatus {
-    /// Asked for, not begun.
+    /// Requested, not started.
     Pending,
-    /// Begun, without an end: still running, or its program died.
+    /// Started, without an end: still running, or its program died.
     Running,
-    /// Ended well.
+    /// Ended without an error.
     Completed,
     /// Ended in an error.
     Error,
 }
 
 impl ToolStatus {
-    /// Whether a call has no end yet.
+    /// Whether a call has not ended yet.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// A tool call with what it gave.
+/// A tool call with its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
     /// The id of the call.
     pub call_id: Box<str>,
     /// The tool's name.
     pub name: Box<str>,
-    /// What it came to.
+    /// Its state.
     pub status: ToolStatus,
-    /// Its arguments, JSON as written.
+    /// Its arguments: JSON, as recorded.
     pub input: Box<str>,
-    /// What it gave, whole, also where the program no longer shows it to the model.
+    /// Its full output, even where the program no longer shows it to the model.
     pub output: Option<Box<str>>,
     /// Its error.
     pub error: Option<Box<str>>,
-    /// A short title, where the program makes one.
+    /// A short title, where the program generates one.
     pub title: Option<Box<str>>,
-    /// When the program took the output out of what the model sees.
+    /// The time at which the program removed the output from the model's context.
     pub pruned: Option<i64>,
-    /// The session this call has started.
+    /// The session that this call started.
     pub child: Option<Box<str>>,
-    /// What it changed, where the program says so.
+    /// The changes it made, where the program records them.
     pub changes: Option<Changes>,
-    /// The files it names as changed.
+    /// The files that it reports as changed.
     pub files: Vec<Box<str>>,
-    /// Of the ledger: the seq of the item that its result came in; `None` where that is the part's.
+    /// In the ledger, the seq of the item with its result; `None` if that is the part's own item.
     pub result: Option<u64>,
 }
 
 impl Tool {
-    /// A call without a result yet; `input` is JSON.
+    /// A call without a result; `input` is JSON.
     pub(crate) const fn call(call_id: Box<str>, name: Box<str>, input: Box<str>) -> Self {
         Self {
             call_id,
@@ -143,55 +143,55 @@ impl Tool {
     }
 }
 
-/// What a part is.
+/// The content of a part, by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartKind {
-    /// Text; `synthetic`: put in by the program, not typed by the person or said by the agent.
+    /// Text; `synthetic` text was injected by the program, not typed by the user or written by the agent.
     Text {
         /// The text.
         text: Box<str>,
-        /// Put in by the program.
+        /// Whether the program injected it.
         synthetic: bool,
     },
-    /// What the agent thought.
+    /// The agent's reasoning.
     Reasoning {
-        /// The text; may be empty where the program keeps it sealed.
+        /// The text; can be empty where the program keeps it encrypted.
         text: Box<str>,
     },
     /// A tool call with its result.
     Tool(Box<Tool>),
-    /// A file that was attached; never its content.
+    /// An attached file, without its content.
     File {
         /// Its media type.
         mime: Option<Box<str>>,
         /// Its name.
         name: Option<Box<str>>,
-        /// Its address, without the content of a `data:` address.
+        /// Its URL, without the content of a `data:` URL.
         url: Option<Box<str>>,
     },
-    /// Files that were changed, by their paths.
+    /// Files that were changed.
     Patch {
         /// The paths.
         files: Vec<Box<str>>,
     },
     /// A compaction begins here.
     Compaction {
-        /// By the program itself, not asked for.
+        /// Whether the program started it without a request.
         automatic: bool,
-        /// The summary that stands for what was dropped, where it is part of this record.
+        /// The summary that replaces the dropped messages, where it is part of this record.
         summary: Option<Box<str>>,
     },
-    /// Everything else: steps, snapshots, named agents, retries. `json` is as written.
+    /// A part of any other kind: a step, snapshot, named agent or retry. `json` is its original JSON.
     Other {
-        /// The foreign name of its kind.
+        /// The foreign program's name for this kind.
         name: Box<str>,
-        /// The part as written.
+        /// The part's original JSON.
         json: Box<str>,
     },
 }
 
 impl PartKind {
-    /// The word for its kind: `text`, `reasoning`, `tool`, `file`, `patch`, `compaction`, or the foreign name.
+    /// The name of the kind: `text`, `reasoning`, `tool`, `file`, `patch`, `compaction`, or the foreign name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -211,13 +211,13 @@ impl PartKind {
 pub struct Part {
     /// Its id; unique in its session.
     pub id: Box<str>,
-    /// Of the ledger: the seq of its item.
+    /// In the ledger, the seq of its item.
     pub seq: Option<u64>,
-    /// When it began.
+    /// The time at which it began.
     pub start: Option<i64>,
-    /// When it ended.
+    /// The time at which it ended.
     pub end: Option<i64>,
-    /// What it is.
+    /// Its content.
     pub kind: PartKind,
 }
 
@@ -226,29 +226,29 @@ pub struct Part {
 pub struct Message {
     /// Its id; unique in its session.
     pub id: Box<str>,
-    /// Who it is from.
+    /// Its author.
     pub role: Role,
-    /// When it was made.
+    /// The time of its creation.
     pub created: i64,
-    /// When it was complete.
+    /// The time of its completion.
     pub completed: Option<i64>,
-    /// Its place, where the program counts.
+    /// Its sequence number, where the source has one.
     pub seq: Option<u64>,
     /// The message it answers.
     pub parent_id: Option<Box<str>>,
-    /// The agent that spoke or was asked.
+    /// The agent that wrote it or that it was addressed to.
     pub agent: Option<Box<str>>,
     /// The model, `provider/model` where both are known.
     pub model: Option<Box<str>>,
     /// Its tokens.
     pub tokens: Option<Tokens>,
-    /// Its cost in US dollars, as the program reckons.
+    /// Its cost in US dollars, as the program calculated it.
     pub cost: Option<f64>,
-    /// Why it ended, as the program says.
+    /// The reason why it ended, as the program recorded it.
     pub finish: Option<Box<str>>,
     /// The error it ended in.
     pub error: Option<MessageError>,
-    /// Whether it is the summary that a compaction made.
+    /// Whether it is the summary of a compaction.
     pub summary: bool,
     /// Whether it was copied from another session (a fork), where the program records that.
     pub copied: bool,
@@ -257,7 +257,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message without parts, of which nothing else is known.
+    /// A message without parts and without optional fields.
     pub(crate) const fn new(id: Box<str>, role: Role, created: i64) -> Self {
         Self {
             id,
@@ -279,36 +279,36 @@ impl Message {
     }
 }
 
-/// Where a compaction has cut: the model no longer sees what is before.
+/// The position of a compaction: the model no longer sees the messages before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boundary {
     /// The index of the first message the model still sees.
     pub at: usize,
-    /// When.
+    /// The time of the compaction.
     pub created: i64,
-    /// By the program itself, not asked for; `None` where that is not recorded.
+    /// Whether the program started it without a request; `None` where that is not recorded.
     pub automatic: Option<bool>,
-    /// The id of the message that sums up what was dropped.
+    /// The id of the message that summarizes the dropped ones.
     pub summary_id: Option<Box<str>>,
 }
 
-/// A conversation with everything in it, ordered by (time of creation, seq, id).
+/// An entire conversation, ordered by (time of creation, seq, id).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     /// The messages in order.
     pub messages: Vec<Message>,
     /// Finished compactions in order.
     pub boundaries: Vec<Boundary>,
-    /// The index of the first message that the user has taken back; it and what follows is hidden from the model.
+    /// The index of the first message that the user reverted; it and all later ones are hidden from the model.
     pub reverted_at: Option<usize>,
-    /// How `tokens` were read.
+    /// The rule by which `tokens` were converted.
     pub token_rule: TokenRule,
-    /// What was left out, in a fixed order.
+    /// Records that were left out, in a fixed order.
     pub skipped: Vec<crate::Skipped>,
 }
 
 impl Conversation {
-    /// About how many bytes it holds in memory.
+    /// The approximate size in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         let parts = |m: &Message| m.parts.iter().map(Part::weight).sum::<usize>();

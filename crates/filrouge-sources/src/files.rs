@@ -1,7 +1,7 @@
-//! Listing and reading files that somebody else may be writing, or may have prepared as a trap.
+//! Lists and reads files that another process may be writing, or may have prepared as a trap.
 //!
-//! Names come from listings only, so no id can lead out of the folder that was opened. Folders are opened one step at
-//! a time from the folder above, so no symbolic link below the root is followed, even one that is put there meanwhile.
+//! Names come only from listings, so no id leads out of the opened folder. Each folder is opened from the folder above
+//! it, so no symbolic link below the root is followed, even one that is created meanwhile.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::{SkipReason, Skipped};
 
-/// Largest file that is read; the ledger takes items of at most 16 MiB (DESIGN §8).
+/// Largest file that is read; the ledger accepts items of at most 16 MiB (DESIGN §8).
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Longest id: a tool's items append up to seven bytes to a part's id, and 256 is the ledger's limit.
@@ -25,14 +25,14 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-// Opening a pipe would wait for its writer; with NONBLOCK it gives nothing, and is told from an empty file.
+// Opening a pipe would block until it has a writer. NONBLOCK prevents that, and the file's type is checked afterwards.
 const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Whether a text can be an id of OpenCode: what filrouge takes, and no path.
+/// Whether a text is a valid id: within filrouge's limits, and not a path.
 pub(crate) fn is_id(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= ID_BYTES_MAX
@@ -42,14 +42,14 @@ pub(crate) fn is_id(text: &str) -> bool {
         && !text.chars().any(char::is_control)
 }
 
-/// A path without symbolic links and relative steps, as far as there is something at it.
+/// The canonical path; the absolute path when nothing exists there.
 pub(crate) fn canonical(path: &Path) -> PathBuf {
     let full = path.canonicalize();
     full.or_else(|_| std::path::absolute(path))
         .unwrap_or_else(|_| path.to_owned())
 }
 
-/// What a folder is asked for.
+/// The entries to list from a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     /// Files; their id is the name without `.json`.
@@ -65,10 +65,10 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The root.
+    /// Opens the root.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The operating system's error.
     pub(crate) fn root(&self) -> Result<Folder, std::io::Error> {
         let fd = open(&self.root, FOLDER, Mode::empty())?;
         Ok(Folder {
@@ -77,7 +77,7 @@ impl Files {
         })
     }
 
-    /// The folder at `below`, a path of plain names under the root; `None` when there is none.
+    /// Opens the folder at `below`, a path of plain names under the root; `None` when it does not exist.
     pub(crate) fn folder(&self, below: &Path) -> Result<Option<Folder>, Skipped> {
         let mut folder = match self.root() {
             Ok(root) => root,
@@ -118,7 +118,7 @@ impl Files {
         }
     }
 
-    /// The text of the file `<name>.json` in `below`; `None` when there is none.
+    /// The text of the file `<name>.json` in `below`; `None` when it does not exist.
     pub(crate) fn text(&self, below: &Path, name: &str) -> Result<Option<String>, Skipped> {
         match self.folder(below)? {
             Some(folder) if folder.stat(name).is_some() => folder.text(name).map(Some),
@@ -134,7 +134,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The folder `name` in this one; `None` when there is none.
+    /// Opens the folder `name` in this one; `None` when it does not exist.
     pub(crate) fn below(&self, name: impl AsRef<OsStr>) -> Result<Option<Self>, Skipped> {
         let name = name.as_ref();
         let path = self.path.join(name);
@@ -146,7 +146,7 @@ impl Folder {
         }
     }
 
-    /// Why `name` is not what it should be.
+    /// Explains why `name` has the wrong type.
     fn odd(&self, name: &OsStr, path: PathBuf, what: &str) -> Skipped {
         match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if kind(&stat) == FileType::Symlink => symlink(&path),
@@ -175,7 +175,7 @@ impl Folder {
         found
     }
 
-    /// Gives `each` what is in it.
+    /// Calls `each` with every entry of the folder.
     fn entries(&self, mut each: impl FnMut(&CStr, FileType)) -> Result<(), Errno> {
         for child in Dir::read_from(&self.fd)? {
             let child = child?;
@@ -208,21 +208,21 @@ impl Folder {
             Wanted::Json => text.and_then(|n| n.strip_suffix(".json")),
             Wanted::Folders => text,
         };
-        let bad = || Skipped::new(&path(), SkipReason::BadName, "the name gives no id");
+        let bad = || Skipped::new(&path(), SkipReason::BadName, "not a valid id");
         id.filter(|id| is_id(id)).map(str::to_owned).ok_or_else(bad)
     }
 
-    /// The state of the file `<id>.json`, of a link itself; `None` when there is none.
+    /// The state of the file `<id>.json`, without following a link; `None` when it does not exist.
     pub(crate) fn stat(&self, id: &str) -> Option<Stat> {
         self.stat_of(&[id, ".json"].concat())
     }
 
-    /// The state of what has this name in it, of a link itself; `None` when there is nothing.
+    /// The state of the entry `name`, without following a link; `None` when it does not exist.
     pub(crate) fn stat_of(&self, name: &str) -> Option<Stat> {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
-    /// Its own state.
+    /// The state of the folder itself.
     pub(crate) fn own_stat(&self) -> Option<Stat> {
         fstat(&self.fd).ok()
     }
@@ -241,7 +241,7 @@ impl Folder {
         self.path.join(format!("{id}.json"))
     }
 
-    /// The bytes of the file `<id>.json`, never none.
+    /// The bytes of the file `<id>.json`; an empty file is an error.
     fn read(&self, id: &str) -> Result<Vec<u8>, Skipped> {
         let name = format!("{id}.json");
         let skip = |reason, detail: &str| Skipped::new(&self.file(id), reason, detail);
@@ -256,7 +256,7 @@ impl Folder {
             return Err(skip(SkipReason::WrongKind, "not a file"));
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        // The limit is on the read as well, because the file may be growing.
+        // The limit applies to the read as well, because the file may be growing.
         let mut bytes = Vec::with_capacity(size.min(FILE_BYTES_MAX) as usize + 1);
         let mut file = File::from(fd).take(FILE_BYTES_MAX + 1);
         file.read_to_end(&mut bytes)
@@ -272,13 +272,13 @@ impl Folder {
     }
 }
 
-/// The kind of file.
+/// The type of a file.
 pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// What changes with whatever is written to a file: its inode, size and times. Without its device, which may have another
-/// number after a restart.
+/// The inode, size and times of a file; they change with every write. Excludes the device, whose number may change after
+/// a restart.
 pub(crate) type FileState = (u64, i64, (i64, i64), (i64, i64));
 
 #[allow(clippy::unnecessary_cast, reason = "the fields differ between systems")]
@@ -288,12 +288,12 @@ pub(crate) fn state(stat: &Stat) -> FileState {
     (stat.st_ino as u64, stat.st_size as i64, modified, changed)
 }
 
-/// Time in a file system goes by in ticks: what is written within one leaves a file's times as they are. Milliseconds;
-/// the longest of systems that count less than a second, and of those that count whole or even seconds.
+/// File times advance in ticks, so two writes within one tick leave the same time. In milliseconds: the longest tick of
+/// file systems that store fractions of a second, and of those that store only whole seconds or every second one.
 const TICK_MS: i64 = 20;
 const COARSE_TICK_MS: i64 = 2_000;
 
-/// Whether a file could be written again without another time of change; `now` in milliseconds since 1970.
+/// Whether a further write could leave the file's change time as it is; `now` is in milliseconds since 1970.
 pub(crate) fn is_hot((.., (seconds, nanos)): &FileState, now: i64) -> bool {
     let tick = if *nanos == 0 { COARSE_TICK_MS } else { TICK_MS };
     seconds.saturating_mul(1_000) + nanos / 1_000_000 + tick >= now
@@ -338,11 +338,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_no_file_and_does_not_make_us_wait() {
+    fn a_pipe_is_rejected_without_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("p.json");
-        let made = std::process::Command::new("mkfifo").arg(&path).status();
-        assert!(made.unwrap().success());
+        let status = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(status.unwrap().success());
         let files = Files {
             root: dir.path().to_owned(),
         };

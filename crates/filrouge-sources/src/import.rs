@@ -4,7 +4,7 @@ use filrouge_types::{Channel, ItemBody, RawJson, RequestId, Timestamp, TurnStatu
 
 use crate::{Header, Skipped};
 
-/// One user message and what answered it.
+/// One user message and its answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignTurn {
     /// The id of the user message; for answers without one, of the first answer.
@@ -13,21 +13,21 @@ pub struct ForeignTurn {
     pub question: Vec<ItemBody>,
     /// The items of the answers, in order.
     pub items: Vec<ItemBody>,
-    /// How it ended. Finalized: the agent ended its work, with a text or without (see [`ForeignTurn::answer`]). Failed: its
-    /// last message ended in an error. Cancelled: the user stopped it. Interrupted: no answer yet, or the agent had more to
-    /// do; a later read can return more.
+    /// The outcome. Finalized: the agent ended its work, with or without a text (see [`ForeignTurn::answer`]). Failed:
+    /// its last message ended in an error. Cancelled: the user stopped it. Interrupted: it has no answer yet, or the
+    /// agent had more to do; a later read can return more.
     pub outcome: TurnStatus,
-    /// When it was asked.
+    /// The time of the user message.
     pub created: Timestamp,
-    /// When its last message was complete, where the program says so.
+    /// The time at which its last message was completed, where the program records it.
     pub ended: Option<Timestamp>,
-    /// What the source adds, a JSON object.
+    /// Further facts from the source, a JSON object.
     pub metadata: RawJson,
 }
 
 impl ForeignTurn {
-    /// The item on channel `final`. A finalized turn can be without: a command the user ran
-    /// himself, a compaction, an agent that only called tools.
+    /// The item on channel `final`. A finalized turn can lack one: a command that the user ran, a compaction, an agent
+    /// that only called tools.
     #[must_use]
     pub fn answer(&self) -> Option<&ItemBody> {
         self.items
@@ -37,15 +37,15 @@ impl ForeignTurn {
     }
 }
 
-/// One session with its turns, and what was left out of it.
+/// One session with its turns, and the records that were left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedSession {
-    /// The header, complete.
+    /// The complete header.
     pub session: Header,
-    /// Everything else in its record and in the records that belong to it, a JSON object.
+    /// All other facts in its record and in the records that belong to it, a JSON object.
     pub metadata: RawJson,
     /// The turns in order.
     pub turns: Vec<ForeignTurn>,
-    /// What was left out, in a fixed order.
+    /// Records that were left out, in a fixed order.
     pub skipped: Vec<Skipped>,
 }

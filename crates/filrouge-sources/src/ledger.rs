@@ -1,7 +1,7 @@
-//! The ledger's own sessions as a source, as far as a caller sees them (DESIGN §5, §10).
+//! The ledger's own sessions as a source, restricted to those that a caller may see (DESIGN §5, §10).
 //!
-//! Who may see what is decided where every other reader's is: in the engine, by the caller. Nothing is kept between two
-//! questions. How items become messages is told in `ledger/messages.rs`, what a part becomes in `ledger/parts.rs`.
+//! The engine checks the caller's permissions, as for every other reader. Nothing is cached between two reads.
+//! `ledger/messages.rs` maps items to messages, `ledger/parts.rs` maps parts.
 
 mod messages;
 mod notes;
@@ -24,15 +24,15 @@ use crate::{Conversation, Header, Listing, ReadError, SkipReason, Skipped, Sourc
 
 pub use units::{Units, header, loose_unit, units};
 
-/// Most sessions that are listed, the newest.
+/// The maximum number of listed sessions, the newest first.
 const LIST_MAX: usize = 10_000;
-/// Sessions asked for at once.
+/// The number of sessions per request.
 const PAGE: usize = 500;
 
 /// The sessions of a ledger that a caller sees.
 ///
-/// Its methods wait for the engine: call them outside the worker threads of the runtime (with `spawn_blocking`, or on a
-/// thread of one's own). On a worker thread they panic, as whatever blocks does there.
+/// Its methods block on the engine: call them outside the runtime's worker threads (with `spawn_blocking`, or on a
+/// separate thread). On a worker thread they panic, as blocking does there.
 pub struct LedgerSource {
     engine: Arc<Engine>,
     caller: Caller,
@@ -40,7 +40,7 @@ pub struct LedgerSource {
 }
 
 impl LedgerSource {
-    /// The sessions that `caller` sees of the engine's ledger; `runtime` is the one the engine works on.
+    /// A source of the sessions in the engine's ledger that `caller` sees; `runtime` is the engine's.
     #[must_use]
     pub const fn new(engine: Arc<Engine>, caller: Caller, runtime: Handle) -> Self {
         Self {
@@ -71,19 +71,22 @@ impl LedgerSource {
             return Err(ReadError::Gone);
         };
         let read = self.engine.context.conversation(&self.caller, &session);
-        self.runtime.block_on(read).map_err(|why| refused(id, &why))
+        self.runtime
+            .block_on(read)
+            .map_err(|why| read_error(id, &why))
     }
 }
 
-/// One session that cannot be trusted or shown costs itself alone; a store that does not answer costs them all.
-fn refused(id: &str, why: &Failure) -> ReadError {
+/// Maps an engine failure. A session that is damaged or too large fails alone; if the store does not answer, every
+/// session fails.
+fn read_error(id: &str, why: &Failure) -> ReadError {
     match why.code {
         ErrorCode::SessionNotFound | ErrorCode::SessionErased => ReadError::Gone,
         ErrorCode::IntegrityError | ErrorCode::LimitExceeded => {
-            // An id is shown here and never followed.
-            let place = format!("{NAME}:{id}");
+            // This path is only displayed, never opened.
+            let path = format!("{NAME}:{id}");
             let detail = why.detail.as_str();
-            Skipped::new(Path::new(&place), SkipReason::Unreadable, detail).into()
+            Skipped::new(Path::new(&path), SkipReason::Unreadable, detail).into()
         }
         _ => ReadError::Unavailable(why.detail.clone()),
     }
@@ -101,12 +104,13 @@ impl Source for LedgerSource {
         NAME
     }
 
-    /// Its index is fed by commits.
+    /// `None`: the ledger's own commits update its index, so no path is watched.
     fn path(&self) -> Option<&Path> {
         None
     }
 
-    /// Without fingerprints: what a scope sees is not kept for another. The newest 10,000 sessions; of those of a history that was imported, with the times and the folder of the history.
+    /// Lists the newest 10,000 sessions, without fingerprints, because what one scope sees is not cached for another.
+    /// Sessions of an imported history have the history's times and folder.
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let read = self.runtime.block_on(self.newest());
         let (headers, truncated) = read.map_err(|why| unavailable(&why))?;
@@ -119,7 +123,7 @@ impl Source for LedgerSource {
     }
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
-        Ok(messages::of(self.verified(id)?))
+        Ok(messages::conversation(self.verified(id)?))
     }
 
     fn recorded(&self, id: &str) -> Result<Option<Recorded>, ReadError> {

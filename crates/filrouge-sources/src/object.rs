@@ -1,33 +1,33 @@
-//! JSON objects whose values stay as they were written, and a writer for such objects.
+//! JSON objects whose values keep their original text, and a writer for such objects.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 
-use filrouge_types::{JsonText, MAX_NESTING, RawJson, check_nesting};
+use filrouge_types::{JsonText, MAX_NESTING, RawJson, check_nesting_within};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::raw::Raw;
 use crate::{SkipReason, Skipped};
 
-/// Years 1 to 9999 in milliseconds: beyond them a time cannot be written as RFC 3339.
+/// The years 1 to 9999 in milliseconds: RFC 3339 cannot represent other years.
 const MILLIS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
 
-/// Why a text is not a usable object.
+/// The reason why a text is not a usable object.
 pub(crate) type Refusal = (SkipReason, String);
 
-/// A refusal of a text as a report.
+/// Converts a refusal to a report.
 pub(crate) fn skip(path: &Path, (reason, detail): Refusal) -> Skipped {
     Skipped::new(path, reason, detail)
 }
 
-/// A JSON object in file order, its values as written.
+/// A JSON object in file order; each value is its original text.
 #[derive(Default)]
 pub(crate) struct Object<'a>(Vec<(Key<'a>, &'a str)>);
 
-/// A name, copied only where it holds escapes.
+/// A key, copied only when it contains escapes.
 #[derive(PartialEq, Eq, serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -43,7 +43,8 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut entries = Vec::new();
+        // Most records have at most this many fields.
+        let mut entries = Vec::with_capacity(12);
         while let Some(entry) = map.next_entry()? {
             entries.push(entry);
         }
@@ -61,11 +62,10 @@ impl<'a> Object<'a> {
     /// Reads the text of a file or of a value inside one.
     pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
         let entries: Entries<'a> = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
-        let mut keys = HashSet::with_capacity(entries.0.len());
-        if let Some((key, _)) = entries.0.iter().find(|(key, _)| !keys.insert(&*key.0)) {
+        if let Some(key) = duplicate(&entries.0) {
             return Err((
                 SkipReason::DuplicateKey,
-                format!("the key {:?} is there twice", key.0),
+                format!("the key {key:?} occurs twice"),
             ));
         }
         let entries = entries.0.into_iter().map(|(k, v)| (k, v.get()));
@@ -73,7 +73,7 @@ impl<'a> Object<'a> {
     }
 
     /// An object with one field.
-    pub(crate) fn of(key: &'a str, value: Raw<'a>) -> Self {
+    pub(crate) fn with_field(key: &'a str, value: Raw<'a>) -> Self {
         let entry = value.json().map(|json| (Key(Cow::Borrowed(key)), json));
         Self(entry.into_iter().collect())
     }
@@ -94,22 +94,22 @@ impl<'a> Object<'a> {
         self.at(key).token()
     }
 
-    /// The string of `key`, its escapes resolved.
+    /// The string of `key`, unescaped.
     pub(crate) fn text(&self, key: &str) -> Option<Cow<'a, str>> {
         self.at(key).text()
     }
 
-    /// The string of `key` that is not empty.
+    /// The string of `key`, unless it is empty.
     pub(crate) fn boxed(&self, key: &str) -> Option<Box<str>> {
         self.at(key).boxed()
     }
 
-    /// Whether `key` is there and not null.
+    /// Whether `key` is present and not null.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// The object of `key`; `None` when absent or something else.
+    /// The object of `key`; `None` when it is absent or another type.
     pub(crate) fn object(&self, key: &str) -> Result<Option<Object<'a>>, Refusal> {
         match self.get(key) {
             Some(raw) if raw.starts_with('{') => Object::parse(raw).map(Some),
@@ -122,13 +122,13 @@ impl<'a> Object<'a> {
         self.at(key).is_true()
     }
 
-    /// The number of `key` as milliseconds within the years that can be written.
+    /// The number of `key` as milliseconds, within the years that RFC 3339 can represent.
     pub(crate) fn millis(&self, key: &str) -> Option<i64> {
         let number: serde_json::Number = serde_json::from_str(self.get(key)?).ok()?;
         millis(&number)
     }
 
-    /// The number of `key` as a count: never negative, fractions cut off.
+    /// The number of `key` as a count: never negative, fractions truncated.
     pub(crate) fn count(&self, key: &str) -> Option<u64> {
         let number: serde_json::Number = serde_json::from_str(self.get(key)?).ok()?;
         number
@@ -141,11 +141,11 @@ impl<'a> Object<'a> {
         self.0.first().map(|(key, _)| &*key.0)
     }
 
-    /// All entries but those of `taken`, as written.
-    pub(crate) fn without(&self, taken: &[&str]) -> Writer {
+    /// All entries except those whose keys are in `excluded`, in their original text.
+    pub(crate) fn without(&self, excluded: &[&str]) -> Writer {
         let mut rest = Writer::default();
         for (key, raw) in &self.0 {
-            if !taken.contains(&&*key.0) {
+            if !excluded.contains(&&*key.0) {
                 rest.raw(&key.0, raw);
             }
         }
@@ -153,15 +153,28 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A number as milliseconds within the years that can be written.
+/// A key that occurs twice. Most objects are small: comparing all pairs is faster than hashing.
+fn duplicate<'e>(entries: &'e [(Key<'_>, &RawValue)]) -> Option<&'e str> {
+    if entries.len() <= 16 {
+        let keys = entries.iter().enumerate();
+        let again =
+            keys.filter(|(at, (key, _))| entries[..*at].iter().any(|(other, _)| other == key));
+        return again.map(|(_, (key, _))| &*key.0).next();
+    }
+    let mut keys = HashSet::with_capacity(entries.len());
+    let again = entries.iter().find(|(key, _)| !keys.insert(&*key.0));
+    again.map(|(key, _)| &*key.0)
+}
+
+/// A number as milliseconds, within the years that RFC 3339 can represent.
 pub(crate) fn millis(number: &serde_json::Number) -> Option<i64> {
-    // A fraction of a millisecond is below what programs write; `as` saturates, and the range check refuses that.
-    let whole = number.as_i64();
-    let millis = whole.or_else(|| number.as_f64().map(|f| f as i64))?;
+    // Programs do not write fractions of a millisecond. `as` saturates, and the range check refuses such values.
+    let integer = number.as_i64();
+    let millis = integer.or_else(|| number.as_f64().map(|f| f as i64))?;
     MILLIS.contains(&millis).then_some(millis)
 }
 
-/// The text of a JSON string token; what Unicode cannot hold becomes U+FFFD.
+/// The text of a JSON string token; invalid Unicode becomes U+FFFD.
 pub(crate) fn plain(token: &str) -> String {
     match JsonText::from_raw(RawJson::from_checked(token)) {
         Ok(text) => text.to_plain(),
@@ -169,18 +182,17 @@ pub(crate) fn plain(token: &str) -> String {
     }
 }
 
-/// Checks that `text` is one JSON value the ledger can take, and gives it without white space around.
+/// Checks that `text` is one JSON value that the ledger accepts, and returns it trimmed.
 pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
     check_depth(raw.get())?;
     Ok(raw.get())
 }
 
-/// Checks that JSON is not nested deeper than the ledger takes with what mapping wraps around it.
+/// Checks that JSON is not nested deeper than the ledger accepts, including the levels that mapping adds.
 pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
-    let wrapped = format!("[[[[[[[[{json}]]]]]]]]");
-    check_nesting(wrapped.as_bytes()).map_err(|_| {
-        let levels = MAX_NESTING - 8;
+    let levels = MAX_NESTING - 8;
+    check_nesting_within(json.as_bytes(), levels).map_err(|_| {
         (
             SkipReason::TooDeep,
             format!("nested deeper than {levels} levels"),
@@ -191,30 +203,30 @@ pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
 fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
     let place = format!("line {}, column {}", error.line(), error.column());
     if text.contains('\0') {
-        (SkipReason::Torn, format!("holds NUL bytes ({place})"))
+        (SkipReason::Torn, format!("contains NUL bytes ({place})"))
     } else if error.is_eof() {
         (SkipReason::Torn, format!("ends too early ({place})"))
     } else if error.is_data() {
         (SkipReason::Malformed, "not a JSON object".to_owned())
     } else {
-        // The message of a syntax error quotes nothing of the text, only what was expected.
+        // The message of a syntax error names the expected token and quotes none of the text.
         (SkipReason::Malformed, error.to_string())
     }
 }
 
-/// Writes a JSON object out of raw values.
+/// Builds a JSON object from raw values.
 #[derive(Default, Clone)]
 pub(crate) struct Writer(String);
 
 impl Writer {
-    /// An object with its `type`.
+    /// Starts an object with a `type` field.
     pub(crate) fn part(kind: &str) -> Self {
         let mut part = Self::default();
         part.text("type", kind);
         part
     }
 
-    /// Adds a value that is JSON already.
+    /// Adds a value that is already JSON.
     pub(crate) fn raw(&mut self, key: &str, raw: &str) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         self.0.push_str(JsonText::from_plain(key).as_token());
@@ -258,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stay_as_written() {
+    fn values_keep_their_original_text() {
         let text =
             "{ \"a\" : 1.0, \"b\": {\"x\":1,\"x\":2}, \"c\": null, \"t\": \"\\u00e9\\ud800\" }";
         let object = Object::parse(text).ok().unwrap();
@@ -277,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn refusals_are_distinguished() {
         let reason = |text: &str| Object::parse(text).err().unwrap().0;
         assert_eq!(reason("{\"a\": \"b"), SkipReason::Torn);
         assert_eq!(reason("{\"a\":1}\0\0"), SkipReason::Torn);
@@ -289,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn times_outside_the_calendar_are_absent() {
+    fn times_that_rfc_3339_cannot_represent_are_absent() {
         let object = Object::parse(r#"{"a":1769936404782,"b":1e300,"c":"1","d":-5e17,"e":2.5}"#);
         let object = object.ok().unwrap();
         assert_eq!(object.millis("a"), Some(1_769_936_404_782));

@@ -1,4 +1,4 @@
-//! Values of a record as they are written: only what is asked for is copied.
+//! Values of a record in their original JSON; a value is copied only when it is used.
 
 use std::borrow::Cow;
 
@@ -7,28 +7,28 @@ use serde_json::value::RawValue;
 
 use crate::object::{Object, plain};
 
-/// A value of any type, as written. Every field of a record is read as this: a field of an unexpected type must not
-/// cost the record.
+/// A value of any type, in its original JSON. Every field of a record is read as this type, so that a field of an
+/// unexpected type does not make the record unreadable.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Raw<'a>(Option<&'a str>);
 
 impl<'a> Raw<'a> {
-    /// The value of a JSON text; of none or `null` nothing.
+    /// The value of a JSON text; absent for `None` and `null`.
     pub(crate) fn of(json: Option<&'a str>) -> Self {
         Self(json.filter(|json| *json != "null"))
     }
 
-    /// The JSON as written; `None` when absent or null.
+    /// The original JSON; `None` when absent or null.
     pub(crate) const fn json(self) -> Option<&'a str> {
         self.0
     }
 
-    /// The token of a string.
+    /// The JSON token of a string.
     pub(crate) fn token(self) -> Option<&'a str> {
         self.0.filter(|raw| raw.starts_with('"'))
     }
 
-    /// The text of a string, its escapes resolved; what Unicode cannot hold (a pair cut in half) becomes U+FFFD.
+    /// The text of a string, unescaped; invalid Unicode (half of a surrogate pair) becomes U+FFFD.
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
         let token = self.token()?;
         let inner = token.strip_prefix('"')?.strip_suffix('"')?;
@@ -39,7 +39,7 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// The text of a string that is not empty.
+    /// The text of a string, unless it is empty.
     pub(crate) fn boxed(self) -> Option<Box<str>> {
         self.text().filter(|t| !t.is_empty()).map(|t| t.into())
     }
@@ -49,7 +49,7 @@ impl<'a> Raw<'a> {
         self.0 == Some("true")
     }
 
-    /// A whole number that is not negative.
+    /// An integer that is not negative.
     pub(crate) fn number(self) -> Option<u64> {
         self.0?.parse().ok()
     }
@@ -59,7 +59,7 @@ impl<'a> Raw<'a> {
         self.0?.parse().ok().filter(|n: &f64| n.is_finite())
     }
 
-    /// The fields of an object; `None` for anything else, and where a key is there twice.
+    /// The fields of an object; `None` for anything else, or if a key occurs twice.
     pub(crate) fn object(self) -> Option<Object<'a>> {
         let raw = self.0.filter(|raw| raw.starts_with('{'))?;
         Object::parse(raw).ok()
@@ -72,12 +72,12 @@ impl<'a> Raw<'a> {
         Some(values.collect())
     }
 
-    /// The objects of a list of nothing else.
+    /// The objects of a list that contains only objects.
     pub(crate) fn objects(self) -> Option<Vec<Object<'a>>> {
         self.list()?.into_iter().map(Raw::object).collect()
     }
 
-    /// A time as RFC 3339 text, in milliseconds since 1970.
+    /// A time in RFC 3339, as milliseconds since 1970.
     pub(crate) fn time(self) -> Option<i64> {
         let time: Timestamp = self.text()?.parse().ok()?;
         Some(time.as_millis())
@@ -89,30 +89,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_values_cost_nothing_else() {
-        let of = |json: &'static str| Object::parse(json).ok().unwrap().at("a");
+    fn a_value_of_another_type_is_absent() {
+        let field = |json: &'static str| Object::parse(json).ok().unwrap().at("a");
         assert!(matches!(
-            of(r#"{"a":"x"}"#).text(),
+            field(r#"{"a":"x"}"#).text(),
             Some(Cow::Borrowed("x"))
         ));
-        assert_eq!(of(r#"{"a":"\u00e9\n"}"#).text().unwrap(), "é\n");
-        // A text that was cut in the middle of a pair.
+        assert_eq!(field(r#"{"a":"\u00e9\n"}"#).text().unwrap(), "é\n");
+        // A text that was cut inside a surrogate pair.
         assert!(
-            of(r#"{"a":"x\ud83d"}"#)
+            field(r#"{"a":"x\ud83d"}"#)
                 .text()
                 .unwrap()
                 .starts_with("x\u{fffd}")
         );
-        assert_eq!(of(r#"{"a":7}"#).text(), None);
-        assert_eq!(of(r#"{"a":7}"#).number(), Some(7));
-        assert_eq!(of(r#"{"a":null}"#).json(), None);
-        assert_eq!(of("{}").json(), None);
-        let list = of(r#"{"a":[1,null]}"#).list().unwrap();
+        assert_eq!(field(r#"{"a":7}"#).text(), None);
+        assert_eq!(field(r#"{"a":7}"#).number(), Some(7));
+        assert_eq!(field(r#"{"a":null}"#).json(), None);
+        assert_eq!(field("{}").json(), None);
+        let list = field(r#"{"a":[1,null]}"#).list().unwrap();
         assert_eq!(list[0].number().zip(list[1].json()), None);
         assert_eq!((list.len(), list[0].number()), (2, Some(1)));
-        assert!(of(r#"{"a":[1]}"#).objects().is_none());
-        assert!(of(r#"{"a":{"b":1,"b":2}}"#).object().is_none());
-        assert_eq!(of(r#"{"a":-1}"#).number(), None);
+        assert!(field(r#"{"a":[1]}"#).objects().is_none());
+        assert!(field(r#"{"a":{"b":1,"b":2}}"#).object().is_none());
+        assert_eq!(field(r#"{"a":-1}"#).number(), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What was left out of a foreign history, and why (DESIGN P9).
+//! Reports of the parts of a foreign history that were left out (DESIGN P9).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,69 +6,69 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 
 filrouge_types::words!(
-    /// Why a file or folder of a foreign history was left out.
+    /// The reason why a file or folder of a foreign history was left out.
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
     #[non_exhaustive]
     pub enum SkipReason: "reason" {
-        /// The file has no byte.
+        /// The file has no bytes.
         Empty => "empty",
-        /// The file ends in the middle of its JSON, or holds NUL bytes where text was to come.
+        /// The file ends in the middle of its JSON, or contains NUL bytes instead of text.
         Torn => "torn",
         /// The file is not UTF-8.
         NotUtf8 => "not_utf8",
-        /// The file is not the JSON it should be.
+        /// The file is not JSON of the expected form.
         Malformed => "malformed",
-        /// An object that has to be understood names one key twice.
+        /// An object that has to be interpreted contains one key twice.
         DuplicateKey => "duplicate_key",
-        /// The JSON is nested deeper than the ledger takes.
+        /// The JSON is nested deeper than the ledger accepts.
         TooDeep => "too_deep",
-        /// The file is larger than a source reads.
+        /// The file is larger than the limit of sources.
         TooLarge => "too_large",
-        /// A field that is needed is absent or of another type.
+        /// A required field is absent or of another type.
         BadField => "bad_field",
-        /// The id inside the file is not the one of its path.
+        /// The id inside the file is not the one in its path.
         IdMismatch => "id_mismatch",
-        /// The name of the file or folder gives no usable id.
+        /// The name of the file or folder is not a usable id.
         BadName => "bad_name",
-        /// The same id was read already.
+        /// The same id was already read.
         DuplicateId => "duplicate_id",
-        /// A symbolic link; none is followed.
+        /// A symbolic link; links are not followed.
         Symlink => "symlink",
-        /// Something else than the file or folder that belongs there.
+        /// A folder in place of the expected file, a file in place of the expected folder, or a special file.
         WrongKind => "wrong_kind",
-        /// Records of a kind this version does not know.
+        /// Records of a kind that this version does not know.
         UnknownKind => "unknown_kind",
-        /// The operating system refuses to read it.
+        /// The operating system or the database cannot read it.
         Unreadable => "unreadable",
         /// A folder of messages whose session has no file.
         OrphanMessages => "orphan_messages",
         /// A folder of parts whose message has no file.
         OrphanParts => "orphan_parts",
-        /// An answer that is still being written, or was when its program died.
+        /// An unfinished answer: its program is still writing it, or ended before the answer was complete.
         Incomplete => "incomplete",
         /// The same session is read from a newer generation.
         Shadowed => "shadowed",
-        /// A database, which this version does not read.
+        /// A database that this version cannot read.
         Database => "database",
     }
 );
 
-/// One thing that was left out: where, why, and what exactly. Never holds conversation text.
+/// One record, file or folder that was left out: where, why, and the details. Never contains conversation text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
 #[error("{}: {reason}: {detail}", path.display())]
 pub struct Skipped {
     /// The file or folder.
     #[serde(serialize_with = "lossy_path")]
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: SkipReason,
-    /// A sentence for a person.
+    /// The details, as text for people.
     pub detail: String,
 }
 
 impl Skipped {
-    /// What was skipped at a path, why, and what a person is told of it.
+    /// Reports `path` as left out for `reason`; `detail` is text for people.
     pub fn new(path: &Path, reason: SkipReason, detail: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
@@ -78,12 +78,13 @@ impl Skipped {
     }
 }
 
-/// A file name need not be Unicode, and serde refuses such a path; a report must not fail for it.
+/// Writes a path, with replacement characters where it is not Unicode: serde refuses such a path, but a report must not fail
+/// because of it.
 fn lossy_path<S: Serializer>(path: &Path, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(&path.to_string_lossy())
 }
 
-/// How often each reason occurs.
+/// The number of occurrences of each reason.
 #[must_use]
 pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<SkipReason, usize> {
     let mut counts = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The port every history is read through (DESIGN §10).
+//! The interface through which every history is read (DESIGN §10).
 
 use std::collections::{BTreeSet, HashMap, hash_map};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,13 +12,13 @@ use crate::turns_of::turns_of;
 use crate::{Changes, Conversation, LoadedSession, SkipReason, Skipped};
 
 /// A value that changes whenever a session's stored history changes: its record, its messages and their parts. Equal
-/// fingerprints mean that a reader gets the same conversation and the same header; they are the same in every process and after
-/// a restart, so that caches and indexes are keyed by them.
+/// fingerprints mean that a reader gets the same conversation and the same header. Fingerprints are the same in every
+/// process and after a restart, so they are used as keys of caches and indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub u64, pub u64);
 
 impl Fingerprint {
-    /// The fingerprint of what hashes like `value`.
+    /// The fingerprint of everything that `value` hashes.
     #[must_use]
     pub fn of(value: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -29,16 +29,16 @@ impl Fingerprint {
     }
 }
 
-/// The header of a session, as its source tells it. Times are milliseconds since 1970.
+/// The header of a session, as its source records it. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Its id; unique in its source.
     pub id: Box<str>,
-    /// The program it is of: [`Source::name`].
+    /// The program that wrote it: [`Source::name`].
     pub source: &'static str,
-    /// The form it is stored in, for example `sqlite`.
+    /// The generation of its storage, for example `sqlite`.
     pub generation: &'static str,
-    /// The session that has started it.
+    /// The session that started it.
     pub parent_id: Option<Box<str>>,
     /// The session it was forked from, where the program records that.
     pub fork_of: Option<Box<str>>,
@@ -56,22 +56,22 @@ pub struct Header {
     pub agent: Option<Box<str>>,
     /// The version of the program that wrote it.
     pub version: Option<Box<str>>,
-    /// When it was made.
+    /// The time of its creation.
     pub created: i64,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated: i64,
-    /// When it was archived.
+    /// The time at which it was archived.
     pub archived: Option<i64>,
-    /// What it changed, as the program sums up.
+    /// The changes it made, as the program's own summary reports them.
     pub changes: Option<Changes>,
-    /// Its state when it was listed, where the listing knows it. Ask [`Source::fingerprint`].
+    /// Its fingerprint when it was listed, if the listing computes one. Use [`Source::fingerprint`].
     pub fingerprint: Option<Fingerprint>,
 }
 
 impl Header {
-    /// What sessions are ordered by: (created, id).
+    /// The key by which sessions are ordered: (created, id).
     #[must_use]
-    pub fn place(&self) -> (i64, &str) {
+    pub fn sort_key(&self) -> (i64, &str) {
         (self.created, &self.id)
     }
 }
@@ -81,35 +81,35 @@ impl Header {
 pub struct Listing {
     /// Their headers, each id once, ordered by (created, id).
     pub headers: Vec<Arc<Header>>,
-    /// What was left out, in a fixed order.
+    /// Records that were left out, in a fixed order.
     pub skipped: Vec<Skipped>,
-    /// Sessions that are stored a second time, in an older form, which is not read.
+    /// Sessions that are also stored in an older generation, which is not read.
     pub shadowed: Vec<Skipped>,
-    /// Storages of the history that cannot be read, and why.
+    /// Storages of the history that cannot be read, each with the reason.
     pub unavailable: Vec<String>,
     /// Whether there are more sessions than a source lists.
     pub truncated: bool,
 }
 
 impl Listing {
-    /// The same in the order that a listing has.
+    /// Sorts the listing.
     #[must_use]
     pub(crate) fn in_order(mut self) -> Self {
-        self.headers.sort_by(|a, b| a.place().cmp(&b.place()));
+        self.headers.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
         self.skipped.sort();
         self
     }
 
-    /// Adds what an older storage of the history lists. Of two sessions of one id the first one stays; `seen` has the forms
-    /// of those that are there.
+    /// Adds the listing of an older storage. When two sessions have one id, the first one is kept; `seen` has the
+    /// generation of each session listed so far.
     pub(crate) fn add(&mut self, older: &Self, seen: &mut HashMap<Box<str>, &'static str>) {
         for header in &older.headers {
             match seen.entry(header.id.clone()) {
                 hash_map::Entry::Occupied(read) => {
                     self.shadowed.push(shadowed(header, read.get()));
                 }
-                hash_map::Entry::Vacant(place) => {
-                    place.insert(header.generation);
+                hash_map::Entry::Vacant(vacant) => {
+                    vacant.insert(header.generation);
                     self.headers.push(header.clone());
                 }
             }
@@ -120,15 +120,15 @@ impl Listing {
         self.truncated |= older.truncated;
     }
 
-    /// The forms its sessions are stored in, in words.
+    /// The generations of its sessions, as a text.
     #[must_use]
-    pub fn forms(&self) -> String {
-        let forms: BTreeSet<_> = self.headers.iter().map(|h| h.generation).collect();
-        forms.into_iter().collect::<Vec<_>>().join(", ")
+    pub fn generations(&self) -> String {
+        let generations: BTreeSet<_> = self.headers.iter().map(|h| h.generation).collect();
+        generations.into_iter().collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Names a session that is read from another storage, whose form is `read`.
+/// Reports a session that is read from another storage, of generation `read`.
 pub(crate) fn shadowed(header: &Header, read: &str) -> Skipped {
     Skipped {
         path: format!("{} in {}", header.id, header.generation).into(),
@@ -137,38 +137,38 @@ pub(crate) fn shadowed(header: &Header, read: &str) -> Skipped {
     }
 }
 
-/// A history that is read in place and never written to (DESIGN §10): all storages of a program at one place.
+/// A history that is read in place and never written to (DESIGN §10): all storages of a program at one path.
 ///
-/// All methods block; they may be called from several threads. What is on disk may change at any moment: each answer
-/// is of one moment, and what cannot be read costs only itself.
+/// All methods block and can be called from several threads. The files may change at any moment: each answer describes
+/// one moment, and a record that cannot be read fails alone.
 pub trait Source: Send + Sync {
     /// The program that wrote the history: `opencode`, `claude-code`, `codex`, or `ledger`.
     fn name(&self) -> &'static str;
 
-    /// Where it lies, without symbolic links as far as it exists: an index of it is named after this. `None`: it is
-    /// never indexed.
+    /// The canonical path, as far as it exists: an index of the source is named after it. `None`: the source is never
+    /// indexed.
     fn path(&self) -> Option<&Path>;
 
-    /// All sessions as they are now.
+    /// Lists the current sessions.
     ///
     /// # Errors
-    /// [`SourceError`] when the history as a whole has become unreadable.
+    /// [`SourceError`] when the entire history has become unreadable.
     fn list(&self) -> Result<Arc<Listing>, SourceError>;
 
-    /// The state of a session that was listed. It may be older than what [`Source::read`] returns later, never newer. `None`:
-    /// the session is read anew for each question, kept in no cache and not indexed.
+    /// The fingerprint of a listed session. It can be older than the state that a later [`Source::read`] returns, but
+    /// never newer. `None`: the session is read for every query, and neither cached nor indexed.
     fn fingerprint(&self, header: &Header) -> Option<Fingerprint> {
         header.fingerprint
     }
 
-    /// A session with all its messages, as it is now.
+    /// Reads the current state of a session with all its messages.
     ///
     /// # Errors
-    /// [`ReadError::Gone`] for an id the source does not have; [`ReadError::Skipped`] when its own record cannot be
-    /// used any more.
+    /// [`ReadError::Gone`] for an id that the source does not have; [`ReadError::Skipped`] when the session's own record
+    /// can no longer be used.
     fn read(&self, id: &str) -> Result<Conversation, ReadError>;
 
-    /// A session as the ledger has it, in turns and items; `None` of another program's.
+    /// A session in the ledger's form, as turns and items; `None` for other programs.
     ///
     /// # Errors
     /// [`ReadError`], as [`Source::read`].
@@ -188,25 +188,25 @@ pub trait Source: Send + Sync {
         Ok(turns_of(header, &self.read(id)?, path))
     }
 
-    /// Names what no listed session leads to. Reads the whole history: ask for it once per import.
+    /// Reports records that belong to no listed session. Reads the entire history: call it once per import.
     ///
     /// # Errors
-    /// [`SourceError`] when the history as a whole has become unreadable.
-    fn strays(&self) -> Result<Vec<Skipped>, SourceError> {
+    /// [`SourceError`] when the entire history has become unreadable.
+    fn orphans(&self) -> Result<Vec<Skipped>, SourceError> {
         Ok(Vec::new())
     }
 }
 
-/// Why a session cannot be read.
+/// The reason why a session cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
-    /// The source does not have it (any more).
+    /// The source does not have it, or no longer has it.
     #[error("there is no such session")]
     Gone,
     /// Its own record cannot be used.
     #[error(transparent)]
     Skipped(#[from] Skipped),
-    /// The source as a whole does not answer; the text is for a person.
+    /// The source does not answer at all; the text is for people.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -217,36 +217,36 @@ impl From<SourceError> for ReadError {
     }
 }
 
-/// Why a history cannot be opened or listed.
+/// The reason why a history cannot be opened or listed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// There is nothing at the path.
+    /// Nothing exists at the path.
     #[error("{} does not exist", path.display())]
     NotFound {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
     },
-    /// The path holds no history of that program.
+    /// The path contains no history of that program.
     #[error("{} holds no history of {program}", path.display())]
-    Unrecognised {
-        /// Whose history was asked for.
+    Unrecognized {
+        /// The program whose history was expected.
         program: &'static str,
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
     },
-    /// The operating system or the database refuses.
+    /// The operating system or the database refuses to read it.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
-        /// What was to be read.
+        /// The path that cannot be read.
         path: PathBuf,
-        /// What was said.
+        /// The reason that they report.
         reason: String,
     },
 }
 
 impl SourceError {
-    /// What the operating system says of a path.
+    /// Converts an I/O error for a path.
     pub(crate) fn of_io(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
@@ -258,9 +258,9 @@ impl SourceError {
         }
     }
 
-    /// What is at a path is no history of the program.
-    pub(crate) fn unrecognised(program: &'static str, path: &Path) -> Self {
+    /// The error for a path that contains no history of the program.
+    pub(crate) fn unrecognized(program: &'static str, path: &Path) -> Self {
         let path = path.to_owned();
-        Self::Unrecognised { program, path }
+        Self::Unrecognized { program, path }
     }
 }

@@ -1,19 +1,20 @@
-//! A conversation in the neutral form as turns and items. What a program's records need beside that is in its [`Records`].
+//! Converts a conversation in the neutral form to turns and items. Each program's [`Records`] add the data that the
+//! neutral form lacks.
 //!
 //! | part | role, channel | `parts` |
 //! |---|---|---|
 //! | text of the user | user, `question` (system, `system_note` when synthetic) | text |
-//! | text of the agent | assistant, `observation` (`final` and `partial` are given by the turn, `summary` by a compaction) | text |
+//! | text of the agent | assistant, `observation` (the turn assigns `final` and `partial`, a compaction `summary`) | text |
 //! | text of the program | system, `system_note` | text |
 //! | reasoning | assistant, `thought` | reasoning |
 //! | tool | assistant, `tool_call` and, once it ended, tool, `tool_result` | tool_call, tool_result |
 //! | file | user `question` or assistant `observation` | file |
 //! | compaction | system, `summary` with its summary, else `system_note` | text, compaction |
-//! | any other | system, `system_note` | the part as written |
+//! | any other | system, `system_note` | the part's original JSON |
 //!
-//! An item has the id of its part (a tool's two have `:call` and `:result` behind it), so that the same input gives the
-//! same items. Usage is with the last item of its message. A turn begins with what the user typed; what the program put
-//! in belongs to the turn it stands in, before the first one to that.
+//! An item has the id of its part (a tool's two items add `:call` and `:result`), so the same input yields the same
+//! items. A message's usage is stored with its last item. A turn begins with what the user typed; text that the program
+//! injected belongs to the current turn, or to the first turn if it precedes that.
 
 mod items;
 
@@ -28,65 +29,65 @@ use crate::{
     Skipped,
 };
 use items::Items;
-pub(crate) use items::{Made, latency};
+pub(crate) use items::{ItemDraft, latency};
 
-/// The messages of one turn, as indexes.
+/// The messages of one turn, by index.
 #[derive(Default)]
 struct Group {
-    /// The question that cannot be read; the turn has its id.
-    lost: Option<Box<str>>,
+    /// The id of a question that cannot be read; the turn gets that id.
+    unreadable_question: Option<Box<str>>,
     question: Option<usize>,
-    /// What the program put in before the question.
+    /// Injected messages before the question.
     before: Vec<usize>,
     rest: Vec<usize>,
 }
 
-/// What differs between programs, and what items hold of a record beside the neutral form.
+/// The differences between programs, and the data that items keep in addition to the neutral form.
 pub(crate) trait Records {
-    /// Where a message or a part of it lies, for reports.
+    /// The place of a message, or of a part of it, in reports.
     fn place(&self, message: &Message, part: Option<&Part>) -> PathBuf;
 
-    /// Whether a turn begins with it as its question.
-    fn asks(&self, message: &Message) -> bool {
+    /// Whether the message is a question that begins a turn.
+    fn begins_turn(&self, message: &Message) -> bool {
         is_question(message)
     }
 
-    /// Whether the first turn begins with it although it asks nothing.
-    fn leads(&self, message: &Message) -> bool {
+    /// Whether the first turn can begin with the message although it is not a question.
+    fn can_begin_first_turn(&self, message: &Message) -> bool {
         message.role == Role::Assistant
     }
 
-    /// The question it answers, where that is there and cannot be read.
-    fn lost<'m>(&self, _: &'m Message) -> Option<&'m str> {
+    /// The id of the question that the message answers, if that question exists but cannot be read.
+    fn unreadable_question<'m>(&self, _: &'m Message) -> Option<&'m str> {
         None
     }
 
-    /// Whether it has no end yet.
+    /// Whether the message is not complete yet.
     fn is_open(&self, message: &Message) -> bool {
         message.completed.is_none()
     }
 
-    /// Whether the agent was to go on behind an answer; `goes_on`: an answer without an end follows.
-    fn has_more(&self, message: &Message, goes_on: bool) -> bool {
-        goes_on || calls_last(message)
+    /// Whether the agent would have continued after an answer; `still_open` means that the newest answer has not ended.
+    fn has_more(&self, message: &Message, still_open: bool) -> bool {
+        still_open || calls_last(message)
     }
 
-    /// Whether every part becomes an item, also one that a session cannot hold: without ids, and as a text where it is no
-    /// JSON.
+    /// Whether every part becomes an item, even one that a session cannot store: one with an invalid or repeated
+    /// id, and one that is not JSON, which becomes a text.
     fn keeps_all(&self) -> bool {
         false
     }
 
     /// Completes the items of a part.
-    fn complete_part(&self, _: &Message, _: &Part, _: &mut [Made]) {}
+    fn complete_part(&self, _: &Message, _: &Part, _: &mut [ItemDraft]) {}
 
     /// Completes the items of a message.
-    fn complete_message(&self, message: &Message, made: &mut Vec<Made>) {
-        items::complete(message, made);
+    fn complete_message(&self, message: &Message, drafts: &mut Vec<ItemDraft>) {
+        items::complete(message, drafts);
     }
 }
 
-/// Records that the neutral form holds completely; those of one file.
+/// Records of one file; the neutral form contains all their data.
 struct Neutral<'a>(&'a Path);
 
 impl Records for Neutral<'_> {
@@ -95,13 +96,13 @@ impl Records for Neutral<'_> {
     }
 }
 
-/// A session as turns. `path` is what reports name.
+/// Converts a session to turns. `path` is the place that reports name.
 pub(crate) fn turns_of(header: &Header, conversation: &Conversation, path: &Path) -> LoadedSession {
     let session = (header.clone(), metadata_of(header));
     load(session, conversation, &Neutral(path))
 }
 
-/// A session with the turns of its conversation; it comes with its metadata.
+/// Builds a loaded session from a header with its metadata and a conversation.
 pub(crate) fn load(
     (session, notes): (Header, Writer),
     conversation: &Conversation,
@@ -119,7 +120,7 @@ pub(crate) fn load(
     }
 }
 
-/// The turns of a conversation, and what is in none of them.
+/// The turns of a conversation, and everything that belongs to no turn.
 pub(crate) fn turns(
     program: &'static str,
     conversation: &Conversation,
@@ -132,7 +133,7 @@ pub(crate) fn turns(
         skipped: conversation.skipped.clone(),
     };
     let messages = &conversation.messages;
-    let groups = cut(messages, records);
+    let groups = group_turns(messages, records);
     let newest = groups.len().saturating_sub(1);
     let mut turns = Vec::new();
     for (index, group) in groups.iter().enumerate() {
@@ -142,7 +143,7 @@ pub(crate) fn turns(
     (turns, items.skipped)
 }
 
-/// What a header says beside what has a place of its own.
+/// The header's facts that are not stored elsewhere.
 fn metadata_of(header: &Header) -> Writer {
     let mut notes = Writer::default();
     notes.text("generation", header.generation);
@@ -152,7 +153,7 @@ fn metadata_of(header: &Header) -> Writer {
     notes
 }
 
-/// Whether a message is what the user typed or attached.
+/// Whether the user typed or attached something in the message.
 fn is_question(message: &Message) -> bool {
     let typed = |part: &crate::Part| match &part.kind {
         PartKind::Text { synthetic, .. } => !synthetic,
@@ -162,19 +163,22 @@ fn is_question(message: &Message) -> bool {
     message.role == Role::User && !message.summary && message.parts.iter().any(typed)
 }
 
-fn cut(messages: &[Message], records: &dyn Records) -> Vec<Group> {
+fn group_turns(messages: &[Message], records: &dyn Records) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut before = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        let question = records.asks(message).then_some(index);
-        let lost = records.lost(message);
+        let question = records.begins_turn(message).then_some(index);
+        let unreadable = records.unreadable_question(message);
         let begins = match groups.last() {
-            None => question.is_some() || records.leads(message),
-            Some(group) => question.is_some() || (lost.is_some() && lost != group.lost.as_deref()),
+            None => question.is_some() || records.can_begin_first_turn(message),
+            Some(group) => {
+                question.is_some()
+                    || (unreadable.is_some() && unreadable != group.unreadable_question.as_deref())
+            }
         };
         if begins {
             groups.push(Group {
-                lost: lost.map(Into::into),
+                unreadable_question: unreadable.map(Into::into),
                 question,
                 before: std::mem::take(&mut before),
                 rest: question.is_none().then_some(index).into_iter().collect(),
@@ -194,52 +198,52 @@ fn cut(messages: &[Message], records: &dyn Records) -> Vec<Group> {
     groups
 }
 
-/// `None` when nothing of the turn can be copied.
+/// Builds one turn; `None` when none of its content can be recorded.
 fn turn(
     messages: &[Message],
     group: &Group,
     newest: bool,
     items: &mut Items<'_>,
 ) -> Option<ForeignTurn> {
-    let of = |index: &usize| messages.get(*index);
-    let asked: Vec<&Message> = group
+    let get = |index: &usize| messages.get(*index);
+    let questions: Vec<&Message> = group
         .before
         .iter()
         .chain(&group.question)
-        .filter_map(of)
+        .filter_map(get)
         .collect();
-    let rest: Vec<&Message> = group.rest.iter().filter_map(of).collect();
+    let rest: Vec<&Message> = group.rest.iter().filter_map(get).collect();
     let records = items.records;
     let (open, done): (Vec<&Message>, Vec<&Message>) =
         rest.iter().partition(|message| records.is_open(message));
     let newest_answer = rest.iter().rfind(|m| m.role == Role::Assistant);
-    let goes_on = newest_answer.is_some_and(|last| records.is_open(last));
+    let still_open = newest_answer.is_some_and(|last| records.is_open(last));
     let last = done
         .iter()
         .rposition(|message| message.role == Role::Assistant);
-    let more = last.is_some_and(|at| records.has_more(done[at], goes_on));
+    let more = last.is_some_and(|at| records.has_more(done[at], still_open));
     let outcome = match last.map(|at| &done[at].error) {
-        Some(Some(error)) if !goes_on && error.is_stop() => TurnStatus::Cancelled,
-        Some(Some(_)) if !goes_on => TurnStatus::Failed,
-        // In an older turn nobody goes on after the tools: the user asked something else.
-        Some(None) if !more || !(goes_on || newest) => TurnStatus::Finalized,
+        Some(Some(error)) if !still_open && error.is_stop() => TurnStatus::Cancelled,
+        Some(Some(_)) if !still_open => TurnStatus::Failed,
+        // In an older turn, no answer will follow the tools, because the user has asked something else.
+        Some(None) if !more || !(still_open || newest) => TurnStatus::Finalized,
         _ => TurnStatus::Interrupted,
     };
-    let question: Vec<_> = asked.iter().flat_map(|m| items.of_message(m)).collect();
-    let mut answers: Vec<Made> = Vec::new();
+    let question: Vec<_> = questions.iter().flat_map(|m| items.of_message(m)).collect();
+    let mut answers: Vec<ItemDraft> = Vec::new();
     for (index, message) in done.iter().enumerate() {
-        let mut made = items.of_message(message);
+        let mut drafts = items.of_message(message);
         if Some(index) == last {
-            mark_answer(&mut made, more, outcome);
+            mark_answer(&mut drafts, more, outcome);
         }
-        answers.append(&mut made);
+        answers.append(&mut drafts);
     }
     for message in &open {
         let detail = format!("message {:?} is not complete", message.id);
         items.skip(message, None, SkipReason::Incomplete, detail);
     }
-    let first = asked.last().or_else(|| rest.first())?;
-    let request = group.lost.as_ref().unwrap_or(&first.id);
+    let first = questions.last().or_else(|| rest.first())?;
+    let request = group.unreadable_question.as_ref().unwrap_or(&first.id);
     let request_id = RequestId::new(&**request);
     let request_id = match records.keeps_all() {
         true => request_id.or_else(|_| RequestId::new(first.created.to_string())),
@@ -250,7 +254,8 @@ fn turn(
         return None;
     }
     let ended = done.iter().filter_map(|message| message.completed).max();
-    let finish = |made: Vec<Made>| made.into_iter().map(|made| made.finish(items.program));
+    let finish =
+        |drafts: Vec<ItemDraft>| drafts.into_iter().map(|draft| draft.finish(items.program));
     Some(ForeignTurn {
         request_id,
         question: finish(question).collect(),
@@ -258,11 +263,11 @@ fn turn(
         outcome,
         created: Timestamp::from_millis(first.created)?,
         ended: ended.and_then(Timestamp::from_millis),
-        metadata: metadata(items.program, asked.iter().chain(&done), &open),
+        metadata: metadata(items.program, questions.iter().chain(&done), &open),
     })
 }
 
-/// Whether it has called a tool behind its last text.
+/// Whether the message calls a tool after its last text.
 fn calls_last(message: &Message) -> bool {
     let last = message
         .parts
@@ -272,15 +277,15 @@ fn calls_last(message: &Message) -> bool {
     last.is_some_and(|part| matches!(part.kind, PartKind::Tool(_)))
 }
 
-/// Puts the last text of the last answer on the channel that the end of the turn gives it. A text before tools is
-/// none: the agent was to go on.
-fn mark_answer(made: &mut [Made], more: bool, outcome: TurnStatus) {
+/// Sets the channel of the last answer's last text by the outcome of the turn. A text before tools is not the answer,
+/// because the agent would have continued.
+fn mark_answer(drafts: &mut [ItemDraft], more: bool, outcome: TurnStatus) {
     let channel = match outcome {
         TurnStatus::Finalized if !more => Channel::Final,
         TurnStatus::Failed | TurnStatus::Cancelled => Channel::Partial,
         _ => return,
     };
-    if let Some(last) = made.iter_mut().rev().find(|made| made.can_answer) {
+    if let Some(last) = drafts.iter_mut().rev().find(|draft| draft.can_answer) {
         last.item.channel = channel;
     }
 }

@@ -1,8 +1,8 @@
-//! Getting what was redacted out of the WAL (docs/format.md §SQLite).
+//! Removes redacted content from the WAL (docs/format.md §SQLite).
 //!
-//! Redaction rewrites pages, and `secure_delete` leaves nothing in their free space; but the WAL keeps the pages as
-//! they were until it is emptied. A redaction therefore notes its commit in the store, and the note goes when the
-//! WAL was emptied behind it: a process that dies in between leaves the rest to the next one.
+//! Redaction rewrites pages, and `secure_delete` leaves no content in their free space; but the WAL keeps the old
+//! pages until it is emptied. A redaction therefore notes its commit in the store, and the note is deleted once the
+//! WAL has been emptied: when a process dies in between, the next one finishes the work.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::{failure, is_io_failure};
 
-/// How long readers are waited for before the first answer; later attempts do not wait.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The maximum time that the first attempt waits for readers before the redaction is answered; later attempts do not
+/// wait.
+const READERS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What was redacted and may still stand in the WAL.
+/// Redactions whose contents may still be in the WAL.
 pub(crate) struct Erasure {
-    /// The newest redaction's commit as it is noted in the store.
+    /// The newest redaction's commit, as noted in the store.
     pending: Option<String>,
     busy_timeout: Duration,
 }
 
-/// Notes in the transaction of commit `commit_no` that it erases contents.
+/// Notes, in the transaction of commit `commit_no`, that this commit erases contents.
 pub(crate) fn note(conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO store (name, value) VALUES ('erasing', ?1)
          ON CONFLICT DO UPDATE SET value = ?1";
@@ -30,82 +31,82 @@ pub(crate) fn note(conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
 }
 
 impl Erasure {
-    /// Finishes what a process that died has left.
+    /// Finishes the erasure that an ended process left unfinished.
     pub(crate) fn resume(conn: &Connection, busy_timeout: Duration) -> Result<Self, Failure> {
         let mut erasure = Self {
-            pending: noted(conn).map_err(failure)?,
+            pending: read_note(conn).map_err(failure)?,
             busy_timeout,
         };
         if erasure.pending.is_some() {
-            erasure.attempt(conn, PATIENCE).map_err(failure)?;
+            erasure.attempt(conn, READERS_TIMEOUT).map_err(failure)?;
         }
         Ok(erasure)
     }
 
-    /// After the commit of a redaction: waits a while for readers that hold it up.
+    /// Empties the WAL after the commit of a redaction; waits up to [`READERS_TIMEOUT`] for readers that prevent it.
     pub(crate) fn begin(&mut self, conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
         self.pending = Some(commit_no.to_string());
-        self.attempt(conn, PATIENCE)
+        self.attempt(conn, READERS_TIMEOUT)
     }
 
-    /// Takes over what another process has noted since and may have gone away from.
+    /// Takes over a note that another process has written; that process may have exited before emptying the WAL.
     pub(crate) fn take_over(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         if self.pending.is_none() {
-            self.pending = noted(conn)?;
+            self.pending = read_note(conn)?;
         }
         Ok(())
     }
 
-    /// Tries again what readers have held up.
-    pub(crate) fn try_again(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+    /// Retries emptying the WAL, if readers prevented it.
+    pub(crate) fn retry_pending(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         match self.pending {
             Some(_) => self.attempt(conn, Duration::ZERO),
             None => Ok(()),
         }
     }
 
-    /// At the end: empties the WAL, which waits for readers no longer than a redaction does.
+    /// Empties the WAL when the writer stops; waits up to [`READERS_TIMEOUT`] for readers.
     pub(crate) fn finish(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        self.attempt(conn, PATIENCE)
+        self.attempt(conn, READERS_TIMEOUT)
     }
 
-    fn attempt(&mut self, conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
-        conn.busy_timeout(patience)?;
+    fn attempt(&mut self, conn: &Connection, timeout: Duration) -> rusqlite::Result<()> {
+        conn.busy_timeout(timeout)?;
         let emptied = empty(conn);
         conn.busy_timeout(self.busy_timeout)?;
         let done = emptied.and_then(|emptied| match &self.pending {
-            Some(noted) if emptied => forget(conn, noted).map(|()| true),
+            Some(note) if emptied => delete_note(conn, note).map(|()| true),
             _ => Ok(emptied),
         });
         match done {
             Ok(true) => self.pending = None,
-            Ok(false) => tracing::debug!("the emptying of the WAL is held up; it is tried again"),
-            // A failed flush must reach the writer; the commit itself is safe from all else.
+            Ok(false) => tracing::debug!("readers prevent emptying the WAL; it will be retried"),
+            // A failed flush must reach the writer; no other error endangers the commit.
             Err(error) if is_io_failure(&error) => return Err(error),
-            Err(error) => tracing::warn!(%error, "the WAL was not emptied; it is tried again"),
+            Err(error) => tracing::warn!(%error, "the WAL was not emptied; it will be retried"),
         }
         Ok(())
     }
 }
 
-/// The newest redaction's commit behind which the WAL was not emptied yet.
-fn noted(conn: &Connection) -> rusqlite::Result<Option<String>> {
+/// The commit that the note names: the newest redaction after which the WAL has not been emptied.
+fn read_note(conn: &Connection) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT value FROM store WHERE name = 'erasing'";
     conn.prepare_cached(sql)?
         .query_row([], |row| row.get(0))
         .optional()
 }
 
-/// Copies the WAL back and empties it; `false` when somebody else holds it up.
+/// Checkpoints the WAL and empties it; returns `false` when another connection prevents it.
 fn empty(conn: &Connection) -> rusqlite::Result<bool> {
     let mut statement = conn.prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")?;
     let busy: i64 = statement.query_row([], |row| row.get(0))?;
     Ok(busy == 0)
 }
 
-/// Takes the note away; a newer one is another process's, which may not have emptied the WAL behind it yet.
-fn forget(conn: &Connection, noted: &str) -> rusqlite::Result<()> {
+/// Deletes the note if it is still `note`. A newer one is another process's, which may not have emptied the WAL yet.
+fn delete_note(conn: &Connection, note: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM store WHERE name = 'erasing' AND value = ?1";
-    conn.prepare_cached(sql)?.execute([noted])?;
+    conn.prepare_cached(sql)?.execute([note])?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! SQLite's result codes in our own vocabulary; the only place that knows them.
+//! Maps SQLite's result codes to failures; no other module knows them.
 
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::ffi;
@@ -30,19 +30,19 @@ pub(crate) fn failure(error: rusqlite::Error) -> Failure {
     Failure::new(code, format!("SQLite: {error}"))
 }
 
-/// Whether the disk failed under a flush: what the kernel holds is then unknown, and trying again would
-/// trust pages that may be gone.
+/// Whether the disk failed during a flush: the state of the kernel's pages is then unknown, and a retry would trust
+/// pages that may be lost.
 pub(crate) fn is_io_failure(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(e, _) if e.code == ffi::ErrorCode::SystemIoFailure)
 }
 
-/// Whether another connection is at it: trying again can help.
+/// Whether another connection holds a lock: a retry can help.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(e, _)
         if matches!(e.code, ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked))
 }
 
-/// A stored row that cannot be read.
+/// The failure for a stored row that cannot be decoded.
 pub(crate) fn malformed(what: &str) -> Failure {
     Failure::new(
         ErrorCode::IntegrityError,

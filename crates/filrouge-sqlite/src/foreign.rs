@@ -1,11 +1,11 @@
-//! Somebody else's SQLite database, read in place (DESIGN §10).
+//! Reads another program's SQLite database in place (DESIGN §10).
 //!
-//! It is never written, checkpointed or copied, also while its own program writes. A database whose log is folded in
-//! is read as an immutable file, so that nothing is made beside it; whether somebody has written meanwhile is looked
-//! at before and after. One with a log is read with it: then SQLite needs the log's index, the `-shm` file, and makes
-//! it when it is not there. Nothing else ever appears.
+//! The database is never written, checkpointed or copied, even while its own program writes. When its log is empty, it
+//! is read as an immutable file, so that SQLite creates no file next to it; the files' states are compared before and
+//! after, to detect writes. A database with a log is read with it: SQLite then needs the log's index, the `-shm` file,
+//! and creates it when it is missing. No other file is ever created.
 //!
-//! No type of SQLite's is in a signature here: readers of foreign formats need not link it.
+//! No signature of this module contains a type of SQLite's, so that readers of foreign formats need not link SQLite.
 
 mod error;
 mod files;
@@ -25,54 +25,55 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 pub use error::{ForeignError, ForeignKind};
 pub use row::Row;
 
-use files::{Files, immutable_address, in_wal_mode, wal_of};
+use files::{FileStates, immutable_address, in_wal_mode, wal_of};
 
-/// The largest value that is read, in bytes. One row of OpenCode's was seen with 458 MB.
+/// The largest value that is read, in bytes. A row of 458 MB was seen in an OpenCode database.
 pub const VALUE_BYTES_MAX: i32 = 64 << 20;
 
-/// How long a lock of somebody else's is waited for: OpenCode's commits take milliseconds, and somebody waits for the
+/// How long a query waits for another program's lock: OpenCode's commits take milliseconds, and a caller waits for the
 /// answer.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// For so long after a wait in vain nobody waits again: one answer asks several times.
+/// The time after a timeout in which queries do not wait for locks, because one answer runs several queries.
 const BUSY_AGAIN: Duration = Duration::from_secs(2);
 
-/// Connections that are kept for the next reader.
+/// The maximum number of connections kept for later reads.
 const IDLE_MAX: usize = 3;
 
 /// A foreign database. Readers do not wait for each other.
 pub struct ForeignDatabase {
-    /// Without symbolic links: SQLite names the log after what they lead to.
+    /// Without symbolic links: SQLite names the log after the link's target.
     path: PathBuf,
     wal: PathBuf,
     busy_timeout: Duration,
-    /// When a lock was last waited for in vain.
-    given_up: Mutex<Option<Instant>>,
+    /// The time at which a wait for a lock last timed out.
+    timed_out_at: Mutex<Option<Instant>>,
     idle: Mutex<Vec<Opened>>,
 }
 
-/// A mark of the whole database: when it is the same, nobody has committed anything between.
+/// A fingerprint of the database's state: while it is unchanged, nothing was committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark(Files);
+pub struct DatabaseFingerprint(FileStates);
 
-/// A connection, and the files it was opened on.
+/// A connection, and the state of the files when it was opened.
 struct Opened {
     sqlite: Connection,
-    files: Files,
+    files: FileStates,
     immutable: bool,
 }
 
-/// One moment of a database: all questions to it see the same state.
+/// One snapshot of a database: all queries see the same state.
 pub struct Reader<'a> {
     path: &'a Path,
     sqlite: &'a Connection,
 }
 
 impl ForeignDatabase {
-    /// Looks at what is at `path`, through symbolic links. Nothing is opened before the first question.
+    /// Examines the file at `path`, following symbolic links. The first query opens the database.
     ///
     /// # Errors
-    /// [`ForeignKind::Gone`] when there is nothing, [`ForeignKind::NotADatabase`] when it is no file.
+    /// [`ForeignKind::Gone`] when the file does not exist, [`ForeignKind::NotADatabase`] when it is not a regular
+    /// file.
     pub fn open(path: &Path) -> Result<Self, ForeignError> {
         let path = path
             .canonicalize()
@@ -88,54 +89,55 @@ impl ForeignDatabase {
             wal: wal_of(&path),
             path,
             busy_timeout: BUSY_TIMEOUT,
-            given_up: Mutex::default(),
+            timed_out_at: Mutex::default(),
             idle: Mutex::default(),
         })
     }
 
-    /// A mark that changes with every commit of others, and when the file is another. Costs a few microseconds. `None` while
-    /// somebody could write without another time of change, as that of a file system goes by in ticks.
+    /// A fingerprint that changes with every commit of other programs, and when the file is replaced. Costs a few
+    /// microseconds. `None` while a further write could leave the modification time unchanged, because a file
+    /// system's clock advances in ticks.
     ///
     /// # Errors
     /// [`ForeignError`]
-    pub fn mark(&self) -> Result<Option<Mark>, ForeignError> {
+    pub fn fingerprint(&self) -> Result<Option<DatabaseFingerprint>, ForeignError> {
         let files = self.files()?;
-        Ok(files.settled().then_some(Mark(files)))
+        Ok(files.settled().then_some(DatabaseFingerprint(files)))
     }
 
-    /// Asks several questions of one moment. `run` is called again when somebody has written meanwhile and what was
-    /// read cannot be trusted: what it gathers belongs into what it returns.
+    /// Runs several queries in one snapshot. `run` is called a second time when another program has written meanwhile
+    /// and the rows may be inconsistent: it must collect its rows in its return value.
     ///
     /// # Errors
-    /// [`ForeignError`], and what `run` fails with.
+    /// [`ForeignError`], and any error of `run`.
     pub fn read<T>(
         &self,
         mut run: impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
-        self.patiently(|| self.read_now(&mut run))
+        self.noting_timeouts(|| self.read_now(&mut run))
     }
 
-    /// Asks, unless a lock was waited for in vain just now: then without waiting.
-    fn patiently<T>(
+    /// Runs `query`, and notes whether a wait for a lock timed out; later queries then do not wait.
+    fn noting_timeouts<T>(
         &self,
-        ask: impl FnOnce() -> Result<T, ForeignError>,
+        query: impl FnOnce() -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
-        let outcome = ask();
-        let mut given_up = lock(&self.given_up);
+        let outcome = query();
+        let mut timed_out_at = lock(&self.timed_out_at);
         let is_busy = matches!(&outcome, Err(why) if why.kind == ForeignKind::Busy);
-        let again = given_up.is_none_or(|at| at.elapsed() >= BUSY_AGAIN);
+        let again = timed_out_at.is_none_or(|at| at.elapsed() >= BUSY_AGAIN);
         if !is_busy {
-            *given_up = None;
+            *timed_out_at = None;
         } else if again {
-            *given_up = Some(Instant::now());
+            *timed_out_at = Some(Instant::now());
         }
         outcome
     }
 
-    /// How long a lock is waited for now.
-    fn patience(&self) -> Duration {
-        let given_up = *lock(&self.given_up);
-        match given_up.is_some_and(|at| at.elapsed() < BUSY_AGAIN) {
+    /// The time that a query waits for a lock now.
+    fn current_timeout(&self) -> Duration {
+        let timed_out_at = *lock(&self.timed_out_at);
+        match timed_out_at.is_some_and(|at| at.elapsed() < BUSY_AGAIN) {
             true => Duration::ZERO,
             false => self.busy_timeout,
         }
@@ -146,74 +148,74 @@ impl ForeignDatabase {
         run: &mut impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
         let opened = self.take(true)?;
-        let outcome = self.at_one_moment(&opened, run);
+        let outcome = self.in_snapshot(&opened, run);
         if !opened.immutable || self.files()? == opened.files {
-            self.give_back(opened);
+            self.release(opened);
             return outcome;
         }
         tracing::debug!("a database was written while it was read; reading it again");
         drop(opened);
         let opened = self.take(false)?;
-        let outcome = self.at_one_moment(&opened, run);
-        self.give_back(opened);
+        let outcome = self.in_snapshot(&opened, run);
+        self.release(opened);
         outcome
     }
 
-    fn files(&self) -> Result<Files, ForeignError> {
-        Files::now(&self.path, &self.wal).map_err(|e| ForeignError::of_io(&self.path, &e))
+    fn files(&self) -> Result<FileStates, ForeignError> {
+        FileStates::now(&self.path, &self.wal).map_err(|e| ForeignError::of_io(&self.path, &e))
     }
 
-    fn at_one_moment<T>(
+    fn in_snapshot<T>(
         &self,
         opened: &Opened,
         run: &mut impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
         let failed = |e: rusqlite::Error| ForeignError::of_sqlite(&self.path, &e);
-        let moment = opened.sqlite.unchecked_transaction().map_err(failed)?;
+        let transaction = opened.sqlite.unchecked_transaction().map_err(failed)?;
         let reader = Reader {
             path: &self.path,
             sqlite: &opened.sqlite,
         };
         let outcome = run(&reader)?;
-        moment.finish().map_err(failed)?;
+        transaction.finish().map_err(failed)?;
         Ok(outcome)
     }
 
-    /// A connection to the file that is there now.
+    /// Returns a connection to the current file: an idle one if possible.
     fn take(&self, may_be_immutable: bool) -> Result<Opened, ForeignError> {
         let files = self.files()?;
         let mut idle = lock(&self.idle);
         idle.retain(|o| match o.immutable {
-            // What it has in memory is of the state it was opened on.
+            // An immutable connection's page cache is valid only for the state in which the file was opened.
             true => o.files == files,
-            false => o.files.same_places(&files),
+            false => o.files.same_inodes(&files),
         });
         let at = idle.iter().position(|o| may_be_immutable || !o.immutable);
         if let Some(at) = at {
             let opened = idle.swap_remove(at);
             drop(idle);
-            return self.with_patience(opened);
+            return self.with_timeout(opened);
         }
         drop(idle);
         let wal_mode = || in_wal_mode(&self.path).map_err(|e| ForeignError::of_io(&self.path, &e));
-        let immutable = may_be_immutable && files.folded() && wal_mode()?;
+        let immutable = may_be_immutable && files.is_log_empty() && wal_mode()?;
         self.connect(files, immutable)
     }
 
-    fn with_patience(&self, opened: Opened) -> Result<Opened, ForeignError> {
-        let set = opened.sqlite.busy_timeout(self.patience());
+    fn with_timeout(&self, opened: Opened) -> Result<Opened, ForeignError> {
+        let set = opened.sqlite.busy_timeout(self.current_timeout());
         set.map_err(|e| ForeignError::of_sqlite(&self.path, &e))?;
         Ok(opened)
     }
 
-    fn give_back(&self, opened: Opened) {
+    fn release(&self, opened: Opened) {
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_MAX {
             idle.push(opened);
         }
     }
 
-    fn connect(&self, before: Files, immutable: bool) -> Result<Opened, ForeignError> {
+    fn connect(&self, before: FileStates, immutable: bool) -> Result<Opened, ForeignError> {
         let failed = |e: rusqlite::Error| ForeignError::of_sqlite(&self.path, &e);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let sqlite = match immutable {
@@ -224,13 +226,14 @@ impl ForeignDatabase {
             false => Connection::open_with_flags(&self.path, flags),
         };
         let sqlite = sqlite.map_err(failed)?;
-        settle(&sqlite, self.patience()).map_err(failed)?;
+        configure(&sqlite, self.current_timeout()).map_err(failed)?;
         let files = self.files()?;
-        // Replaced while it was being opened: which of the two this is cannot be known.
+        // The file was replaced while it was being opened: it is unknown which of the two files this connection reads.
         if !files.same_database(&before) {
             return Err(ForeignError::new(ForeignKind::Busy, &self.path, ""));
         }
-        // An immutable one is of the older state: if it has changed since, it is thrown away after its first use.
+        // An immutable connection reads the older state: if the file has changed since, it is dropped after its first
+        // use.
         let files = if immutable { before } else { files };
         Ok(Opened {
             sqlite,
@@ -240,22 +243,33 @@ impl ForeignDatabase {
     }
 }
 
-fn settle(sqlite: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
+fn configure(sqlite: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
     sqlite.busy_timeout(busy_timeout)?;
     sqlite.set_prepared_statement_cache_capacity(48);
     sqlite.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     sqlite.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    // Otherwise SQLite replans a statement for each bound value when a table has a partial index.
+    sqlite.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     sqlite.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
-    // The schema is somebody else's: nothing in it may call what has effects.
+    // The schema is another program's: nothing in it may call a function with side effects.
     sqlite.pragma_update(None, "trusted_schema", false)?;
     sqlite.pragma_update(None, "query_only", true)
 }
 
 impl Reader<'_> {
-    /// Asks a question; `each` takes the rows, and can stop.
+    /// Begins the snapshot that all queries see; without this call the first query begins it.
     ///
     /// # Errors
-    /// [`ForeignError`]; rows before the failure were taken.
+    /// [`ForeignError`]
+    pub fn begin(&self) -> Result<(), ForeignError> {
+        let sql = "SELECT 1 FROM sqlite_schema LIMIT 1";
+        self.query(sql, &[], |_| ControlFlow::Break(()))
+    }
+
+    /// Runs a query; `each` receives the rows, and can stop.
+    ///
+    /// # Errors
+    /// [`ForeignError`]; `each` has already received the rows before the failure.
     pub fn query(
         &self,
         sql: &str,
@@ -273,7 +287,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The names of a table's columns in order; none when there is no such table.
+    /// The names of a table's columns in order; empty when the table does not exist.
     ///
     /// # Errors
     /// [`ForeignError`]
@@ -288,7 +302,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whoever panicked while it held the lock has left whole connections behind.
+/// Locks a mutex. A panic of an earlier holder is ignored, because it cannot damage the connections.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

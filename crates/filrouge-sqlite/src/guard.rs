@@ -1,17 +1,17 @@
-//! What this process knows the store to be, and the watch for changes made outside filrouge (DESIGN §9).
+//! Tracks the store's known state and detects changes made outside filrouge (DESIGN §9).
 //!
-//! SQLite tells a connection when another one has changed the file. One connection does nothing but watch: it is
-//! told of this process's own commits by the writer, so that every other change it sees is foreign. A foreign
-//! change that no commit log row explains was made by something else than filrouge: then all sessions are compared
-//! with the log, and what does not agree is refused.
+//! SQLite reports to each connection that another one has changed the file. One connection is used only to watch: the
+//! writer reports this process's own commits to the guard, so every other change is foreign. A foreign change without a
+//! matching commit log row comes from another program: the guard then compares all sessions with the log, and refuses
+//! those that disagree.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use filrouge_store::record::Check;
+use filrouge_store::record::MacCheck;
 use filrouge_store::rows::{LogRow, View};
-use filrouge_store::verify::{Suspects, find_suspects};
+use filrouge_store::verify::{HeadComparison, Suspects};
 use filrouge_store::{Keyring, Position};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
@@ -20,43 +20,44 @@ use tokio::sync::watch;
 use crate::error::failure;
 use crate::rows::Rows;
 
-/// After commits of other processes the sessions are compared with the log at most this often…
+/// The minimum time between two comparisons of the sessions with the log after other processes' commits, in microseconds.
 const COMPARE_EVERY_MICROS: i64 = 1_000_000;
-/// …and for at most this part of the time.
+/// Comparisons use at most 1/`COMPARE_SHARE` of the time.
 const COMPARE_SHARE: i64 = 50;
 
 pub(crate) struct Guard {
     keyring: Arc<Keyring>,
-    /// Without keys there is nothing to compare with: who reads so has been told.
-    check: Check,
+    /// `Unverified` without keys: comparing needs them, and the operator was warned.
+    check: MacCheck,
     clock: Arc<dyn Clock>,
-    /// The newest commit known to be genuine.
+    /// The newest commit that was verified.
     newest: Mutex<Option<LogRow>>,
-    /// The newest of them that is not known to hold nothing but drafts.
-    witnessed: Mutex<Position>,
+    /// The newest verified commit that may contain more than drafts.
+    anchor_position: Mutex<Position>,
     watch: Mutex<Watch>,
-    /// From before a commit of this process until the watch has been told of it.
+    /// True from the start of a commit of this process until the watch has recorded it.
     committing: AtomicBool,
     suspects: RwLock<Arc<Suspects>>,
     read_only: Mutex<Option<String>>,
-    /// Whether the newest write found no room.
+    /// Whether the newest write found the disk full.
     full: AtomicBool,
-    /// Tells of the newest commit's number as it grows.
+    /// Publishes the newest commit's number.
     commits: watch::Sender<u64>,
 }
 
 struct Watch {
     conn: Connection,
-    /// The file's version up to which all changes are accounted for.
+    /// The file's `data_version` up to which all changes are accounted for.
     seen: Option<i64>,
     compared_at: i64,
     compare_every: i64,
-    /// Changes since the last comparison that the log explains.
-    due: bool,
+    /// Whether, since the last comparison, other processes have committed changes with matching commit log rows.
+    comparison_due: bool,
+    comparison: HeadComparison,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each lock guards values that are replaced whole.
+    // Each lock guards values that are replaced as a unit.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -72,22 +73,23 @@ fn number(row: Option<&LogRow>) -> u64 {
 }
 
 impl Guard {
-    /// Looks at a store that is being opened; `conn` is kept for watching.
+    /// Checks a store that is being opened; keeps `conn` for watching.
     pub(crate) fn new(
         conn: Connection,
         keyring: Arc<Keyring>,
         clock: Arc<dyn Clock>,
-        check: Check,
+        check: MacCheck,
     ) -> Result<Self, Failure> {
         let guard = Self {
             newest: Mutex::default(),
-            witnessed: Mutex::new(position(None)),
+            anchor_position: Mutex::new(position(None)),
             watch: Mutex::new(Watch {
                 conn,
                 seen: None,
                 compared_at: clock.now().as_micros(),
                 compare_every: COMPARE_EVERY_MICROS,
-                due: false,
+                comparison_due: false,
+                comparison: HeadComparison::default(),
             }),
             keyring,
             check,
@@ -99,13 +101,16 @@ impl Guard {
             commits: watch::Sender::new(0),
         };
         let mut watch = locked(&guard.watch);
-        let seen = in_snapshot(&watch.conn, |rows| {
-            if check == Check::Keyed {
-                guard.suspect(find_suspects(rows, &guard.keyring)?);
+        let Watch {
+            conn, comparison, ..
+        } = &mut *watch;
+        let seen = in_snapshot(conn, |rows| {
+            if check == MacCheck::Keyed {
+                guard.suspect(comparison.compare(rows, &guard.keyring)?);
             }
             match rows.newest_log() {
                 Ok(newest) => guard.advance(newest),
-                // The comparison above has refused the whole store for it.
+                // The comparison above has already refused the store for this failure.
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {}
                 Err(failure) => return Err(failure),
             }
@@ -123,7 +128,7 @@ impl Guard {
             .clone()
     }
 
-    /// Takes note of what is not what was written; never forgets.
+    /// Adds sessions and other data that were changed outside filrouge to the suspects, which are never cleared.
     pub(crate) fn suspect(&self, more: Suspects) {
         if !more.is_empty() {
             tracing::error!(suspects = %more, "the store was changed outside filrouge");
@@ -139,35 +144,36 @@ impl Guard {
         locked(&self.read_only).clone()
     }
 
-    /// Whether the newest write found room on the disk.
-    pub(crate) fn found_room(&self, room: bool) {
+    /// Records whether the disk had room for the newest write.
+    pub(crate) fn set_room(&self, room: bool) {
         self.full.store(!room, Ordering::Relaxed);
     }
 
-    /// Why no write is taken now, if none is.
-    pub(crate) fn takes_no_writes(&self) -> Option<String> {
-        let full = || "the disk is full; writes are taken again once there is room".to_owned();
+    /// The reason why the store accepts no writes now; `None` if it accepts them.
+    pub(crate) fn why_no_writes(&self) -> Option<String> {
+        let full = || "the disk is full; writes are accepted again once space is free".to_owned();
         self.read_only()
             .or_else(|| self.full.load(Ordering::Relaxed).then(full))
     }
 
-    /// No write is acknowledged any more by this process.
+    /// Makes the store read-only for this process, which acknowledges no further write.
     pub(crate) fn stop_writing(&self, why: String) {
-        tracing::error!(%why, "a flush failed: the store takes no writes until it is opened again");
+        tracing::error!(%why, "a flush failed: the store accepts no writes until it is opened again");
         locked(&self.read_only).get_or_insert(why);
     }
 
-    /// The writer is about to commit: it holds the file's write lock and has looked for foreign changes.
+    /// Marks the start of a commit: the writer holds the file's write lock and has checked for foreign changes.
     pub(crate) fn committing(&self) {
         self.committing.store(true, Ordering::SeqCst);
     }
 
-    /// The commit is durable (`row`) or has failed. `quiet`: nobody else has changed the file in the meantime.
-    pub(crate) fn committed(&self, row: Option<LogRow>, quiet: bool) {
+    /// Marks the end of a commit: it is durable (`row`) or has failed. `unchanged`: no other process changed the file in
+    /// between.
+    pub(crate) fn committed(&self, row: Option<LogRow>, unchanged: bool) {
         let mut watch = locked(&self.watch);
         if let Some(row) = row {
             self.advance(Some(row));
-            if quiet {
+            if unchanged {
                 watch.seen = data_version(&watch.conn).ok();
             }
         }
@@ -179,15 +185,15 @@ impl Guard {
         if number(row.as_ref()) > number(newest.as_ref()) {
             let next = number(row.as_ref()) == number(newest.as_ref()) + 1;
             if !(next && row.as_ref().is_some_and(LogRow::is_drafts)) {
-                *locked(&self.witnessed) = position(row.as_ref());
+                *locked(&self.anchor_position) = position(row.as_ref());
             }
             self.commits.send_replace(number(row.as_ref()));
             *newest = row;
         }
     }
 
-    pub(crate) fn witnessed(&self) -> Position {
-        *locked(&self.witnessed)
+    pub(crate) fn anchor_position(&self) -> Position {
+        *locked(&self.anchor_position)
     }
 
     pub(crate) const fn commits(&self) -> &watch::Sender<u64> {
@@ -198,43 +204,48 @@ impl Guard {
         position(locked(&self.newest).as_ref())
     }
 
-    /// Looks for changes of the file that are not this process's own. Whoever asks has begun its snapshot
-    /// before, so that all it can see has been looked at when this returns.
-    pub(crate) fn look(&self) -> Result<(), Failure> {
-        if self.check == Check::Unverified {
+    /// Checks for changes of the file that this process did not make. The caller must begin its snapshot before this
+    /// call, so that everything in the snapshot has been checked when this returns.
+    pub(crate) fn check_foreign_changes(&self) -> Result<(), Failure> {
+        if self.check == MacCheck::Unverified {
             return Ok(());
         }
         let mut watch = locked(&self.watch);
         let version = data_version(&watch.conn)?;
         let now = self.clock.now().as_micros();
-        let ripe = (now - watch.compared_at).abs() >= watch.compare_every;
+        let interval_over = (now - watch.compared_at).abs() >= watch.compare_every;
         let changed = watch.seen != Some(version);
-        // While the writer commits, the change is its own: it has looked after taking the write lock.
-        if !(changed || watch.due && ripe) || self.committing.load(Ordering::SeqCst) {
+        // While the writer commits, the change is its own: it checked for others after acquiring the write lock.
+        if !(changed || watch.comparison_due && interval_over)
+            || self.committing.load(Ordering::SeqCst)
+        {
             return Ok(());
         }
-        // Taken before the snapshot, which therefore holds at least this commit.
-        let known = locked(&self.newest).clone();
-        let (version, found, compared) = in_snapshot(&watch.conn, |rows| {
+        // This is read before the snapshot begins, so the snapshot contains at least this commit.
+        let verified = locked(&self.newest).clone();
+        let Watch {
+            conn, comparison, ..
+        } = &mut *watch;
+        let (version, newest, compared) = in_snapshot(conn, |rows| {
             let version = data_version(rows.0)?;
-            let found = match self.follow(rows, known.as_ref())? {
-                Ok(found) => found,
+            let newest = match self.follow(rows, verified.as_ref())? {
+                Ok(newest) => newest,
                 Err(what) => {
                     self.suspect(Suspects::everything(what));
                     return Ok((version, None, None));
                 }
             };
-            let explained = !changed || number(found.as_ref()) > number(known.as_ref());
-            if explained && !ripe {
-                return Ok((version, found, None));
+            let explained = !changed || number(newest.as_ref()) > number(verified.as_ref());
+            if explained && !interval_over {
+                return Ok((version, newest, None));
             }
             let begun = Instant::now();
-            self.suspect(find_suspects(rows, &self.keyring)?);
-            Ok((version, found, Some(begun.elapsed())))
+            self.suspect(comparison.compare(rows, &self.keyring)?);
+            Ok((version, newest, Some(begun.elapsed())))
         })?;
-        self.advance(found);
+        self.advance(newest);
         watch.seen = Some(version);
-        watch.due = compared.is_none();
+        watch.comparison_due = compared.is_none();
         if let Some(cost) = compared {
             let cost = i64::try_from(cost.as_micros()).unwrap_or(i64::MAX);
             watch.compared_at = now;
@@ -243,19 +254,19 @@ impl Guard {
         Ok(())
     }
 
-    /// The store's newest commit, if it follows from `known`; the inner failure is a log that was changed.
+    /// The store's newest commit, if all commits after `verified` continue its chain; the inner error reports a changed log.
     fn follow(
         &self,
         view: &Rows<'_>,
-        known: Option<&LogRow>,
+        verified: Option<&LogRow>,
     ) -> Result<Result<Option<LogRow>, String>, Failure> {
-        let found = match view.newest_log() {
+        let newest = match view.newest_log() {
             Err(failure) if failure.code == ErrorCode::IntegrityError => {
                 return Ok(Err(failure.detail));
             }
-            found => found?,
+            newest => newest?,
         };
-        let (before, after) = (number(known), number(found.as_ref()));
+        let (before, after) = (number(verified), number(newest.as_ref()));
         if after < before {
             return Ok(Err(format!(
                 "commits {} to {before} were removed",
@@ -263,12 +274,12 @@ impl Guard {
             )));
         }
         if after == before {
-            let same = known == found.as_ref();
+            let same = verified == newest.as_ref();
             return Ok(same
-                .then_some(found)
+                .then_some(newest)
                 .ok_or_else(|| format!("commit {after} was changed")));
         }
-        let mut previous = known.cloned();
+        let mut previous = verified.cloned();
         while number(previous.as_ref()) < after {
             let rows = match view.log(number(previous.as_ref()), 1024) {
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {
@@ -288,10 +299,10 @@ impl Guard {
     }
 }
 
-/// Asks one snapshot of the file.
+/// Runs `query` in one snapshot of the file.
 pub(crate) fn in_snapshot<R>(
     conn: &Connection,
-    question: impl FnOnce(&Rows<'_>) -> Result<R, Failure>,
+    query: impl FnOnce(&Rows<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let run = |sql| conn.prepare_cached(sql).and_then(|mut s| s.execute([]));
     run("BEGIN").map_err(failure)?;
@@ -299,12 +310,12 @@ pub(crate) fn in_snapshot<R>(
     let begun = conn
         .prepare_cached("SELECT count(*) FROM store")
         .and_then(|mut s| s.query_row([], |row| row.get::<_, i64>(0)));
-    let answer = begun.map_err(failure).and_then(|_| question(&Rows(conn)));
+    let answer = begun.map_err(failure).and_then(|_| query(&Rows(conn)));
     let ended = run("ROLLBACK").map_err(failure);
     answer.and_then(|a| ended.map(|_| a))
 }
 
-/// Changes when another connection has changed the file.
+/// A number that changes when another connection has changed the file.
 pub(crate) fn data_version(conn: &Connection) -> Result<i64, Failure> {
     conn.prepare_cached("PRAGMA data_version")
         .and_then(|mut s| s.query_row([], |row| row.get(0)))

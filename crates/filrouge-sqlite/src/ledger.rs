@@ -6,48 +6,50 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use filrouge_store::ledger::Inspect;
-use filrouge_store::read::Sight;
-use filrouge_store::record::Check;
+use filrouge_store::ledger::SnapshotQuery;
+use filrouge_store::read::VerifiedSnapshot;
+use filrouge_store::record::MacCheck;
 use filrouge_store::verify::Suspects;
 use filrouge_store::{
-    About, Backend, Command, Durability, Health, Keyring, Ledger, Load, Position, Stored,
+    Backend, Command, CommittedWrite, Durability, Health, Keyring, Ledger, Position, QuerySubject,
+    StoreLoad,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use crate::copy_target::refuse_unfinished;
 use crate::erasure::Erasure;
 use crate::guard::{Guard, data_version, in_snapshot};
-use crate::intake::refuse_unfinished;
 use crate::migrate;
 use crate::open::{self, Options};
 use crate::presence::Presence;
 use crate::rows::statements;
 use crate::writer::{Request, Writer};
 
-/// How often commits of other processes are looked for while somebody waits for them.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often the ledger checks for commits of other processes while a receiver waits for them.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 
-/// Most writes waiting for the writer; more wait in their callers.
+/// The maximum number of queued writes; further callers wait for room in the queue.
 const QUEUE_MAX: usize = 1024;
 
 struct Shared {
     guard: Arc<Guard>,
     keyring: Arc<Keyring>,
-    check: Check,
+    check: MacCheck,
     path: PathBuf,
     busy_timeout: Duration,
     connect: fn(&Path, Duration) -> Result<Connection, Failure>,
     readers: Mutex<Vec<Connection>>,
 }
 
-/// A durable ledger in one SQLite file; may be open in several processes at once.
+/// A durable ledger in one SQLite file, which several processes may have open at once.
 pub struct SqliteLedger {
     shared: Arc<Shared>,
+    /// One permit per concurrent query.
     slots: Arc<Semaphore>,
-    /// For the server's own questions.
-    slot_apart: Arc<Semaphore>,
+    /// Reserved for the server's own queries.
+    reserved_slot: Arc<Semaphore>,
     requests: Mutex<Option<mpsc::Sender<Request>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     store_id: String,
@@ -55,20 +57,20 @@ pub struct SqliteLedger {
 }
 
 impl SqliteLedger {
-    /// Opens the store, making or migrating it as needed, and compares its heads with its commit log.
+    /// Opens the store, creating or migrating it as needed, and compares its heads with its commit log.
     ///
     /// # Errors
     /// `invalid` for another program's file or a newer schema, `store_unavailable`, `integrity_error`.
     pub fn open(options: Options) -> Result<Self, Failure> {
         open::check_version()?;
-        let (store_id, writing) = match options.only_read {
-            false => migrated(&options).map(|(id, writing)| (id, Some(writing)))?,
-            true => (looked_up(&options)?, None),
+        let (store_id, writer_parts) = match options.only_read {
+            false => open_for_writing(&options).map(|(id, parts)| (id, Some(parts)))?,
+            true => (read_store_id(&options)?, None),
         };
         let presence = Presence::new(&options.path, options.entropy.clone());
         let connect = match options.only_read {
             false => open::reader,
-            true => open::onlooker,
+            true => open::passive_reader,
         };
         let reader = || connect(&options.path, options.busy_timeout);
         let guard = Arc::new(Guard::new(
@@ -81,8 +83,8 @@ impl SqliteLedger {
             .map(|_| reader())
             .collect::<Result<Vec<_>, Failure>>()?;
         let slots = Arc::new(Semaphore::new(readers.len()));
-        let (sender, thread) = match writing {
-            Some(writing) => start_writer(writing, &guard, &options)?,
+        let (sender, thread) = match writer_parts {
+            Some(parts) => start_writer(parts, &guard, &options)?,
             None => (None, None),
         };
         follow(&guard)?;
@@ -97,7 +99,7 @@ impl SqliteLedger {
                 readers: Mutex::new(readers),
             }),
             slots,
-            slot_apart: Arc::new(Semaphore::new(1)),
+            reserved_slot: Arc::new(Semaphore::new(1)),
             requests: Mutex::new(sender),
             writer: Mutex::new(thread),
             store_id,
@@ -105,12 +107,12 @@ impl SqliteLedger {
         })
     }
 
-    /// Puts a question once one of `slots` is free.
-    async fn put(&self, slots: Arc<Semaphore>, question: Inspect) -> Result<(), Failure> {
+    /// Runs a query once one of `slots` is free.
+    async fn run_query(&self, slots: Arc<Semaphore>, query: SnapshotQuery) -> Result<(), Failure> {
         let slot = slots.acquire_owned().await.map_err(|_| closed())?;
         let shared = self.shared.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let result = shared.inspect(question);
+            let result = shared.inspect(query);
             drop(slot);
             result
         });
@@ -137,14 +139,14 @@ impl SqliteLedger {
     }
 }
 
-/// What the writer works with: its connection, what is left to erase, and the file's version by now.
-type Writing = (Connection, Erasure, i64);
+/// The writer's connection, its pending erasure, and the file's `data_version`.
+type WriterParts = (Connection, Erasure, i64);
 
-/// The store's name and what its writer works with, with the store made or migrated as needed.
-fn migrated(options: &Options) -> Result<(String, Writing), Failure> {
+/// Creates or migrates the store as needed; returns its id and what its writer needs.
+fn open_for_writing(options: &Options) -> Result<(String, WriterParts), Failure> {
     let mut conn = open::writer(&options.path, options.busy_timeout)?;
     let store_id = || filrouge_store::random_id(options.entropy.as_ref());
-    migrate::migrate(&mut conn, &options.keyring, store_id)?;
+    migrate::migrate(&mut conn, store_id)?;
     open::sync_directory(&options.path)?;
     refuse_unfinished(&conn, &options.path)?;
     let store_id = migrate::store_id(&conn)?;
@@ -153,9 +155,9 @@ fn migrated(options: &Options) -> Result<(String, Writing), Failure> {
     Ok((store_id, (conn, erasure, seen)))
 }
 
-/// The name of a store that is left as it is.
-fn looked_up(options: &Options) -> Result<String, Failure> {
-    let conn = open::onlooker(&options.path, options.busy_timeout)?;
+/// Reads the store's id without changing the store.
+fn read_store_id(options: &Options) -> Result<String, Failure> {
+    let conn = open::passive_reader(&options.path, options.busy_timeout)?;
     migrate::refuse_older(&conn)?;
     refuse_unfinished(&conn, &options.path)?;
     migrate::store_id(&conn)
@@ -164,7 +166,7 @@ fn looked_up(options: &Options) -> Result<String, Failure> {
 type Requests = Option<mpsc::Sender<Request>>;
 
 fn start_writer(
-    (conn, erasure, seen): Writing,
+    (conn, erasure, seen): WriterParts,
     guard: &Arc<Guard>,
     options: &Options,
 ) -> Result<(Requests, Option<JoinHandle<()>>), Failure> {
@@ -188,18 +190,18 @@ fn start_writer(
     Ok((Some(sender), Some(thread)))
 }
 
-/// Looks for commits of other processes as long as the ledger is there; without a receiver nothing is looked for.
+/// Checks for commits of other processes while the ledger exists; without a receiver it does not check.
 fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
     let guard = Arc::downgrade(guard);
     let work = move || {
         loop {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(CHECK_EVERY);
             let Some(guard) = guard.upgrade() else { return };
             if guard.commits().receiver_count() == 0 {
                 continue;
             }
-            if let Err(error) = guard.look() {
-                tracing::debug!(%error, "other processes' commits cannot be looked for");
+            if let Err(error) = guard.check_foreign_changes() {
+                tracing::debug!(%error, "checking for other processes' commits failed");
             }
         }
     };
@@ -216,17 +218,17 @@ fn closed() -> Failure {
 }
 
 impl Shared {
-    /// Puts a question to one snapshot.
-    fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        // A reader whose question panicked was not given back.
+    /// Runs a query in one snapshot.
+    fn inspect(&self, query: SnapshotQuery) -> Result<(), Failure> {
+        // A reader whose query panicked was not returned to the pool.
         let reader = match self.pool().pop() {
             Some(reader) => reader,
             None => (self.connect)(&self.path, self.busy_timeout)?,
         };
         let result = in_snapshot(&reader, |rows| {
-            self.guard.look()?;
+            self.guard.check_foreign_changes()?;
             let suspects = self.guard.suspects();
-            question(&Sight {
+            query(&VerifiedSnapshot {
                 view: rows,
                 keyring: &self.keyring,
                 check: self.check,
@@ -247,7 +249,7 @@ impl Shared {
 
 #[async_trait]
 impl Ledger for SqliteLedger {
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let (reply, answer) = oneshot::channel();
         let sender = self.sender().ok_or_else(closed)?;
         sender
@@ -260,20 +262,20 @@ impl Ledger for SqliteLedger {
                 ErrorCode::StoreUnavailable,
                 "the writer stopped before it answered",
             )
-            .with_hint("retry with the same key: what was written is found again")
+            .with_hint("retry with the same key: a committed write is not repeated")
         })??;
-        Ok(Stored {
+        Ok(CommittedWrite {
             outcome,
             durability: Durability::Flushed,
         })
     }
 
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
         let slots = match about {
-            About::Apart => &self.slot_apart,
-            About::Store | About::Session(..) => &self.slots,
+            QuerySubject::ServerData => &self.reserved_slot,
+            QuerySubject::Store | QuerySubject::Session(..) => &self.slots,
         };
-        self.put(slots.clone(), question).await
+        self.run_query(slots.clone(), query).await
     }
 
     fn backend(&self) -> Backend {
@@ -296,12 +298,12 @@ impl Ledger for SqliteLedger {
         self.presence.name()
     }
 
-    fn is_gone(&self, writer: &str) -> bool {
-        self.presence.is_gone(writer)
+    fn has_exited(&self, writer: &str) -> bool {
+        self.presence.has_exited(writer)
     }
 
-    fn witnessed(&self) -> Position {
-        self.shared.guard.witnessed()
+    fn anchor_position(&self) -> Position {
+        self.shared.guard.anchor_position()
     }
 
     fn store_id(&self) -> &str {
@@ -315,14 +317,14 @@ impl Ledger for SqliteLedger {
     fn health(&self) -> Health {
         let suspects = self.shared.guard.suspects();
         Health {
-            read_only: self.shared.guard.takes_no_writes(),
+            read_only: self.shared.guard.why_no_writes(),
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
         }
     }
 
-    fn load(&self) -> Load {
+    fn load(&self) -> StoreLoad {
         let queued = self.sender().map_or(0, |s| QUEUE_MAX - s.capacity());
-        Load {
+        StoreLoad {
             statements: statements(),
             queued_writes: queued as u64,
         }
@@ -334,7 +336,7 @@ impl Ledger for SqliteLedger {
 
     async fn close(&self) {
         self.slots.close();
-        self.slot_apart.close();
+        self.reserved_slot.close();
         if let Some(thread) = self.stop() {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(joined, Ok(Ok(()))) {

@@ -1,69 +1,65 @@
-//! Schema migrations: each in one transaction with its version, so that a kill leaves the old or the new.
+//! Schema migrations: each runs in one transaction with its version, so that a kill leaves the old schema or the new
+//! one.
 
 use std::path::Path;
 use std::time::Duration;
 
-use filrouge_store::Keyring;
 use filrouge_store::random_id;
-use filrouge_store::read::agents;
-use filrouge_store::rows::{Tx, View};
-use filrouge_store::schema::Schema;
+use filrouge_store::schema::{Schema, format_1};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::copy_target::refuse_unfinished;
 use crate::error::failure;
-use crate::intake::refuse_unfinished;
 use crate::open::{self, Options};
-use crate::rows::Rows;
 
-/// One file each; never edited once released.
-const MIGRATIONS: &[(&str, &str)] = &[
-    ("journal", include_str!("migrations/0001_journal.sql")),
-    ("redaction", include_str!("migrations/0002_redaction.sql")),
-    ("sessions", include_str!("migrations/0003_sessions.sql")),
-    ("drafts", include_str!("migrations/0004_drafts.sql")),
-    ("leases", include_str!("migrations/0005_leases.sql")),
-];
+/// The name and the statements of a migration.
+type Step = (&'static str, &'static str);
 
-/// The first schema whose writers erase what they delete.
-const ERASING: u64 = 2;
+/// The migrations, one file each; the statements of a released one never change.
+const MIGRATIONS: &[Step] = &[("ledger", include_str!("migrations/0001_ledger.sql"))];
 
-/// The first schema that knows which agents have spoken in a session.
-const AGENTS: u64 = 3;
-
-/// The first schema that finds events by when they happened.
-const DATED: u64 = 5;
-
-/// The schema this program writes.
+/// The schema version that this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// Marks the file as filrouge's: "fil1" in ASCII.
-const APPLICATION_ID: i64 = 0x6669_6c31;
+/// Marks the file as a store of format 2: "fil2" in ASCII.
+const APPLICATION_ID: i64 = 0x6669_6c32;
+
+/// The mark of a store of format 1.
+const FORMAT_1: i64 = 0x6669_6c31;
 
 fn pragma(conn: &Connection, name: &str) -> Result<i64, Failure> {
     conn.pragma_query_value(None, name, |row| row.get(0))
         .map_err(failure)
 }
 
-/// What a file is.
-pub(crate) struct Found {
+/// The identity of a file.
+pub(crate) struct FileIdentity {
     /// The version of its schema.
     pub(crate) version: u64,
-    /// Whether it is filrouge's; an empty one is nobody's.
+    /// Whether the file belongs to filrouge; an empty file belongs to no program.
     pub(crate) ours: bool,
 }
 
-/// Looks what a file is.
+/// Reads a file's identity.
 ///
 /// # Errors
-/// `invalid` when it belongs to another program or to a newer filrouge; the store's failures.
-pub(crate) fn find(conn: &Connection) -> Result<Found, Failure> {
+/// `invalid` when it belongs to another program, to a newer filrouge, or has format 1; the store's failures.
+pub(crate) fn identify(conn: &Connection) -> Result<FileIdentity, Failure> {
+    identify_of(conn, MIGRATIONS)
+}
+
+fn identify_of(conn: &Connection, steps: &[Step]) -> Result<FileIdentity, Failure> {
     if conn.is_autocommit() {
-        // Another process may be making the store: its tables are seen with its mark, or not at all.
+        // Another process may be creating the store: this transaction sees both its tables and its mark, or neither.
         let tx = conn.unchecked_transaction().map_err(failure)?;
-        return find(&tx);
+        return identify_of(&tx, steps);
     }
-    let ours = pragma(conn, "application_id")? == APPLICATION_ID;
+    let mark = pragma(conn, "application_id")?;
+    if mark == FORMAT_1 {
+        return Err(format_1());
+    }
+    let ours = mark == APPLICATION_ID;
     let sql = "SELECT count(*) FROM sqlite_schema";
     let tables: i64 = conn.query_row(sql, [], |row| row.get(0)).map_err(failure)?;
     if tables > 0 && !ours {
@@ -73,27 +69,28 @@ pub(crate) fn find(conn: &Connection) -> Result<Found, Failure> {
         );
     }
     let version = u64::try_from(pragma(conn, "user_version")?).unwrap_or(u64::MAX);
-    if version > SCHEMA_VERSION as u64 {
-        let what = format!("the store has schema {version}, this filrouge knows {SCHEMA_VERSION}");
+    let known = steps.len();
+    if version > known as u64 {
+        let what = format!("the store has schema {version}, this filrouge knows {known}");
         return Err(Failure::new(ErrorCode::Invalid, what)
             .with_hint("use the newer filrouge that wrote it"));
     }
-    Ok(Found { version, ours })
+    Ok(FileIdentity { version, ours })
 }
 
-/// Refuses a store whose schema is not the one of this program, without changing it.
+/// Refuses a store whose schema is older than this program's, without changing it.
 pub(crate) fn refuse_older(conn: &Connection) -> Result<(), Failure> {
-    let found = find(conn)?;
-    if !found.ours {
+    let file = identify(conn)?;
+    if !file.ours {
         return Err(Failure::new(
             ErrorCode::Invalid,
             "the file is empty, there is no store in it",
         ));
     }
-    if found.version < SCHEMA_VERSION as u64 {
+    if file.version < SCHEMA_VERSION as u64 {
         let what = format!(
             "the store has schema {}, and {SCHEMA_VERSION} is needed",
-            found.version
+            file.version
         );
         return Err(Failure::new(ErrorCode::Invalid, what)
             .with_hint("`filrouge migrate up` brings it up to date"));
@@ -101,16 +98,28 @@ pub(crate) fn refuse_older(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The schema of the store at `path`, which is left as it is.
+/// The schema of the store at `path`, which is not changed.
 ///
 /// # Errors
 /// `store_unavailable` when there is no file; `invalid` for another program's file or a newer schema.
 pub fn schema(path: &Path, busy_timeout: Duration) -> Result<Schema, Failure> {
-    let conn = open::onlooker(path, busy_timeout)?;
-    Ok(Schema::of(find(&conn)?.version, MIGRATIONS))
+    let conn = open::passive_reader(path, busy_timeout)?;
+    Ok(Schema::of(identify(&conn)?.version, MIGRATIONS))
 }
 
-/// Brings the store up to date; an empty file becomes an empty store. Gives the schema that it had.
+/// The id of the store at `path`, which is not changed; `None` if the file is empty.
+///
+/// # Errors
+/// As for [`schema`].
+pub fn stored_id(path: &Path, busy_timeout: Duration) -> Result<Option<String>, Failure> {
+    let conn = open::passive_reader(path, busy_timeout)?;
+    match identify(&conn)?.version {
+        0 => Ok(None),
+        _ => store_id(&conn).map(Some),
+    }
+}
+
+/// Migrates the store to the newest schema; an empty file becomes an empty store. Returns the schema before.
 ///
 /// # Errors
 /// `invalid` for another program's file or a newer schema; `store_unavailable`, also for an unfinished copy.
@@ -121,42 +130,38 @@ pub fn migrate_up(options: &Options) -> Result<Schema, Failure> {
     if before.version > 0 {
         refuse_unfinished(&conn, &options.path)?;
     }
-    migrate(&mut conn, &options.keyring, || {
-        random_id(options.entropy.as_ref())
-    })?;
+    migrate(&mut conn, || random_id(options.entropy.as_ref()))?;
     open::sync_directory(&options.path)?;
     Ok(before)
 }
 
-/// Brings the schema up to date.
+/// Migrates to the newest schema.
 ///
 /// # Errors
-/// `invalid` when the file belongs to another program or to a newer filrouge; the store's failures.
+/// As for [`identify`].
 pub(crate) fn migrate(
     conn: &mut Connection,
-    keyring: &Keyring,
     store_id: impl FnOnce() -> Result<String, Failure>,
 ) -> Result<(), Failure> {
-    let Found { version, ours } = find(conn)?;
-    if version == SCHEMA_VERSION as u64 && ours {
+    run(conn, MIGRATIONS, store_id)
+}
+
+fn run(
+    conn: &mut Connection,
+    steps: &[Step],
+    store_id: impl FnOnce() -> Result<String, Failure>,
+) -> Result<(), Failure> {
+    let FileIdentity { version, ours } = identify_of(conn, steps)?;
+    if version == steps.len() as u64 && ours {
         return Ok(());
-    }
-    if ours && (1..ERASING).contains(&version) {
-        clean_free_space(conn)?;
     }
     let tx = conn
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(failure)?;
-    let Found { version, ours } = find(&tx)?;
+    let FileIdentity { version, ours } = identify_of(&tx, steps)?;
     let done = usize::try_from(version).unwrap_or(0);
-    for (_, sql) in &MIGRATIONS[done..] {
+    for (_, sql) in &steps[done..] {
         tx.execute_batch(sql).map_err(failure)?;
-    }
-    if (1..AGENTS).contains(&version) {
-        derive_agents(&mut Rows(&tx), keyring)?;
-    }
-    if (1..DATED).contains(&version) {
-        Rows(&tx).date_events()?;
     }
     if !ours {
         tx.pragma_update(None, "application_id", APPLICATION_ID)
@@ -167,42 +172,12 @@ pub(crate) fn migrate(
         )
         .map_err(failure)?;
     }
-    tx.pragma_update(None, "user_version", SCHEMA_VERSION as i64)
+    tx.pragma_update(None, "user_version", steps.len() as i64)
         .map_err(failure)?;
     tx.commit().map_err(failure)
 }
 
-/// Writers before [`ERASING`] left old copies of rows in the free space of pages, where a redaction does not reach:
-/// the file is written anew, once.
-fn clean_free_space(conn: &Connection) -> Result<(), Failure> {
-    conn.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
-        .map_err(failure)
-}
-
-/// Notes who has spoken in the sessions that are there already.
-fn derive_agents(rows: &mut Rows<'_>, keyring: &Keyring) -> Result<(), Failure> {
-    for pk in rows.session_pks()? {
-        let found = match rows.session_by_pk(pk) {
-            Ok(Some(session)) => agents(rows, keyring, &session),
-            Ok(None) => continue,
-            Err(failure) => Err(failure),
-        };
-        match found {
-            Ok(found) => {
-                for agent in found {
-                    rows.note_agent(pk, &agent)?;
-                }
-            }
-            Err(failure) if failure.code == ErrorCode::IntegrityError => {
-                tracing::warn!(%failure, "a session's agents cannot be read; `verify` tells why");
-            }
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ok(())
-}
-
-/// The store's own name.
+/// The store's id.
 pub(crate) fn store_id(conn: &Connection) -> Result<String, Failure> {
     conn.query_row(
         "SELECT value FROM store WHERE name = 'store_id'",
@@ -210,4 +185,81 @@ pub(crate) fn store_id(conn: &Connection) -> Result<String, Failure> {
         |row| row.get(0),
     )
     .map_err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDED: Step = (
+        "made up",
+        "ALTER TABLE note ADD COLUMN size INTEGER; UPDATE note SET size = length(data);",
+    );
+
+    fn id() -> Result<String, Failure> {
+        Ok("a store".to_owned())
+    }
+
+    /// A store of the first schema with a note, and a connection to it.
+    fn store() -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        run(&mut conn, MIGRATIONS, id).unwrap();
+        let note = "INSERT INTO note (name, data) VALUES ('n', x'0102')";
+        conn.execute_batch(note).unwrap();
+        conn
+    }
+
+    fn with(step: Step) -> Vec<Step> {
+        [MIGRATIONS, &[step]].concat()
+    }
+
+    #[test]
+    fn a_later_step_is_applied_once_and_keeps_the_rows() {
+        let mut conn = store();
+        let steps = with(ADDED);
+        let keep = || -> Result<String, Failure> { panic!("the store has an id") };
+        run(&mut conn, &steps, keep).unwrap();
+        run(&mut conn, &steps, keep).unwrap();
+        let found = identify_of(&conn, &steps).unwrap();
+        assert_eq!((found.version, found.ours), (steps.len() as u64, true));
+        let sql = "SELECT size FROM note WHERE name = 'n'";
+        let size: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!((size, store_id(&conn).unwrap()), (2, id().unwrap()));
+        // The program without the step refuses the store.
+        assert_eq!(identify(&conn).err().unwrap().code, ErrorCode::Invalid);
+    }
+
+    #[test]
+    fn a_failing_step_changes_nothing() {
+        let mut conn = store();
+        let steps = with((
+            "broken",
+            "ALTER TABLE note ADD COLUMN size; UPDATE absent SET x = 1;",
+        ));
+        run(&mut conn, &steps, id).unwrap_err();
+        assert_eq!(identify(&conn).unwrap().version, SCHEMA_VERSION as u64);
+        conn.execute_batch("SELECT size FROM note").unwrap_err();
+    }
+
+    #[test]
+    fn an_empty_file_gets_all_steps() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        let steps = with(ADDED);
+        run(&mut conn, &steps, id).unwrap();
+        conn.execute_batch("SELECT size FROM note").unwrap();
+        assert_eq!(
+            identify_of(&conn, &steps).unwrap().version,
+            steps.len() as u64
+        );
+    }
+
+    #[test]
+    fn a_store_of_format_1_is_refused_unchanged() {
+        let mut conn = store();
+        conn.pragma_update(None, "application_id", FORMAT_1)
+            .unwrap();
+        let refused = run(&mut conn, MIGRATIONS, id).unwrap_err();
+        assert!(refused.detail.contains("format 1"), "{refused:?}");
+        assert_eq!(pragma(&conn, "application_id").unwrap(), FORMAT_1);
+    }
 }

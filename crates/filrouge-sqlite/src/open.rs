@@ -1,4 +1,4 @@
-//! Opening connections with the settings that the promises rest on.
+//! Opens connections with the settings that the guarantees depend on.
 
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,35 +12,35 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{failure, is_busy, is_io_failure};
 
-/// The oldest SQLite that is accepted: 3.51.3 mends a WAL reset fault.
+/// The oldest accepted version of SQLite: 3.51.3 fixes a WAL reset bug.
 pub const SQLITE_MIN: i32 = 3_051_003;
 
-/// The WAL is copied back once it holds this many pages.
+/// The number of pages at which the WAL is checkpointed.
 const CHECKPOINT_PAGES: i32 = 1000;
 
-/// What a ledger is opened with.
+/// The options of opening a ledger.
 #[derive(Clone)]
 pub struct Options {
-    /// The database file; its directory must be there.
+    /// The database file; its directory must exist.
     pub path: PathBuf,
     /// The keys.
     pub keyring: Arc<Keyring>,
-    /// Where salts come from.
+    /// The source of salts.
     pub entropy: Arc<dyn Entropy>,
     /// The store's clock.
     pub clock: Arc<dyn Clock>,
-    /// How long another process's transaction is waited for.
+    /// How long to wait for another process's transaction.
     pub busy_timeout: Duration,
-    /// How many reads run at once.
+    /// The maximum number of concurrent reads.
     pub readers: usize,
     /// Whether MACs are checked on read.
-    pub check: filrouge_store::record::Check,
-    /// Whether the store is only read: nothing of it is changed, not even its schema.
+    pub check: filrouge_store::record::MacCheck,
+    /// Whether the store is opened read-only: not even its schema is migrated.
     pub only_read: bool,
 }
 
 impl Options {
-    /// The usual settings for `path`.
+    /// The default options for `path`.
     #[must_use]
     pub fn new(
         path: impl Into<PathBuf>,
@@ -55,17 +55,17 @@ impl Options {
             clock,
             busy_timeout: Duration::from_secs(10),
             readers: 8,
-            check: filrouge_store::record::Check::Keyed,
+            check: filrouge_store::record::MacCheck::Keyed,
             only_read: false,
         }
     }
 }
 
-/// Makes the file of a store that is not there, and its directory, for nobody but their owner: what was said is its
-/// owner's alone. SQLite gives its WAL the file's mode.
+/// Creates a missing store's file and directory, accessible only to their owner, because conversations are private.
+/// SQLite gives its WAL the file's mode.
 ///
 /// # Errors
-/// `store_unavailable` when they cannot be made.
+/// `store_unavailable` when they cannot be created.
 pub fn prepare(path: &Path) -> Result<(), Failure> {
     let failed = |path: &Path, e: &std::io::Error| {
         let what = format!("{}: {e}", path.display());
@@ -84,7 +84,7 @@ pub fn prepare(path: &Path) -> Result<(), Failure> {
     open.open(path).map(drop).map_err(|e| failed(path, &e))
 }
 
-/// Between two tries to turn the WAL on.
+/// The time between two attempts to turn WAL mode on.
 const WAL_RETRY: Duration = Duration::from_millis(5);
 
 /// Refuses a SQLite older than [`SQLITE_MIN`].
@@ -114,7 +114,7 @@ pub(crate) fn connect(
     })?;
     conn.busy_timeout(busy_timeout).map_err(failure)?;
     conn.set_prepared_statement_cache_capacity(64);
-    // Plans hold whatever is bound: without this, each new bound value makes SQLite plan the statement again.
+    // Keeps one plan for all bound values: without this, SQLite replans the statement for each new value.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(failure)?;
     conn.pragma_update(None, "trusted_schema", false)
@@ -138,11 +138,11 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     }
     conn.pragma_update(None, "synchronous", "FULL")
         .map_err(failure)?;
-    // What is erased, or left behind when a page is split, must not stay in the file's free space.
+    // Erased contents, and those left by a page split, must not stay in the file's free space.
     conn.pragma_update(None, "secure_delete", true)
         .map_err(failure)?;
-    // The hook replaces SQLite's own checkpoint, which swallows its errors: a failed flush of the main file
-    // must reach the writer.
+    // The hook replaces SQLite's own checkpoint, which ignores its errors: a failed flush of the main file must reach
+    // the writer.
     conn.pragma_update(None, "wal_autocheckpoint", 0)
         .map_err(failure)?;
     conn.wal_hook(Some(checkpoint_when_large))
@@ -150,7 +150,7 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     Ok(conn)
 }
 
-/// Turns the WAL on. SQLite does not wait for another process that is just doing the same, as it waits elsewhere.
+/// Turns WAL mode on; retries, because SQLite itself does not wait here for another process that does the same.
 pub(crate) fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String, Failure> {
     let until = Instant::now() + busy_timeout;
     loop {
@@ -172,18 +172,18 @@ pub(crate) fn checkpoint_when_large(
         return Ok(());
     }
     match wal.checkpoint() {
-        // What is committed is committed: only what leaves the files in doubt must reach the writer. The next
-        // commit tries again.
+        // The commit itself is durable: only an error that leaves the files in doubt must reach the writer. The next
+        // commit retries.
         Err(error) if is_busy(&error) => Ok(()),
         Err(error) if !is_io_failure(&error) => {
-            tracing::warn!(%error, "the WAL was not copied back; it is tried again");
+            tracing::warn!(%error, "the WAL was not copied back; it will be retried");
             Ok(())
         }
         other => other,
     }
 }
 
-/// A connection for reading; it never writes.
+/// A connection that reads and never writes.
 pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     let conn = connect(path, busy_timeout, OpenFlags::SQLITE_OPEN_CREATE)?;
     conn.pragma_update(None, "query_only", true)
@@ -191,10 +191,11 @@ pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     Ok(conn)
 }
 
-/// A connection that leaves the files as they are: it makes none, and what stands in the WAL stays there.
-pub(crate) fn onlooker(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
+/// A reader that leaves the files unchanged: it creates no database file, and does not copy the WAL into it.
+pub(crate) fn passive_reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     let conn = connect(path, busy_timeout, OpenFlags::empty())?;
-    // Without a WAL there is nothing to leave, and the files that SQLite makes for reading go with the connection.
+    // Without a WAL there is no data to preserve, and SQLite removes the files that it created for reading when the
+    // connection closes.
     if wal_of(path).metadata().is_ok_and(|wal| wal.len() > 0) {
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(failure)?;
@@ -205,14 +206,14 @@ pub(crate) fn onlooker(path: &Path, busy_timeout: Duration) -> Result<Connection
 }
 
 fn wal_of(path: &Path) -> PathBuf {
-    // SQLite follows links before it names the WAL.
+    // SQLite resolves links before it names the WAL.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = path.into_os_string();
     name.push("-wal");
     name.into()
 }
 
-/// Makes the names of new files durable, which SQLite leaves to the file system.
+/// Makes the names of new files durable; SQLite leaves this to the file system.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), Failure> {
     let parent = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,

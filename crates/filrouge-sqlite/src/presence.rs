@@ -1,5 +1,5 @@
-//! Which processes that record streams are still there: each holds a lock on a file of its own beside the store, which
-//! the system lets go when the process ends, however it ends.
+//! Detects which recording processes are alive: each locks a file of its own next to the store, and the system releases
+//! the lock when the process ends, however it ends.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -8,26 +8,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use filrouge_store::Entropy;
 
-/// The name of a process that cannot show that it is there.
-const UNSHOWN: &str = "~";
+/// The name of a process that holds no lock.
+const UNLOCKED: &str = "~";
 
-/// This process among those that record into one store.
+/// This process's entry among the processes that record into a store.
 pub(crate) struct Presence {
     folder: PathBuf,
     entropy: Arc<dyn Entropy>,
-    own: Mutex<Option<Own>>,
+    own: Mutex<Option<Registration>>,
 }
 
-/// This process's name, and the lock on its file when it could be had.
-struct Own {
+/// This process's name, and the lock on its file if it was acquired.
+struct Registration {
     name: String,
     _lock: Option<File>,
 }
 
 impl Presence {
-    /// Takes no name and no lock yet.
+    /// Creates the entry; the first call of [`Self::name`] acquires the name and its lock.
     pub(crate) fn new(store: &Path, entropy: Arc<dyn Entropy>) -> Self {
-        // Whatever the store is called: who comes by a link must find the same folder.
+        // A process that opens the store through a link must find the same folder.
         let store = fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
         let mut folder = store.into_os_string();
         folder.push("-writers");
@@ -38,34 +38,38 @@ impl Presence {
         }
     }
 
-    fn own(&self) -> MutexGuard<'_, Option<Own>> {
-        // It is put whole.
+    fn own(&self) -> MutexGuard<'_, Option<Registration>> {
+        // The value is replaced as a unit.
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This process's name, which no other has; its lock is held from the first call on. Without a lock the name is
-    /// one that nobody takes for gone: then its signs of life are what tells.
+    /// This process's unique name; the first call acquires its lock. If the lock cannot be acquired, the name is one
+    /// that is never considered exited: then the heartbeat decides.
     pub(crate) fn name(&self) -> String {
         let mut own = self.own();
         if let Some(own) = &*own {
             return own.name.clone();
         }
-        let taken = self.take().unwrap_or_else(|error| {
-            tracing::warn!(error, folder = %self.folder.display(), "this process cannot show that it is there");
-            Own {
-                name: UNSHOWN.to_owned(),
+        let registration = self.register().unwrap_or_else(|error| {
+            tracing::warn!(
+                error,
+                folder = %self.folder.display(),
+                "this process cannot lock the file that shows other processes that it runs"
+            );
+            Registration {
+                name: UNLOCKED.to_owned(),
                 _lock: None,
             }
         });
-        own.insert(taken).name.clone()
+        own.insert(registration).name.clone()
     }
 
-    fn take(&self) -> Result<Own, String> {
+    fn register(&self) -> Result<Registration, String> {
         let mut bytes = [0; 8];
         self.entropy.fill(&mut bytes).map_err(|e| e.detail)?;
         let name = format!("{:016x}", u64::from_be_bytes(bytes));
         let lock = self.lock(&name).map_err(|e| e.to_string())?;
-        Ok(Own {
+        Ok(Registration {
             name,
             _lock: Some(lock),
         })
@@ -82,8 +86,8 @@ impl Presence {
         Ok(file)
     }
 
-    /// Whether the process with this name is certain not to be there any more.
-    pub(crate) fn is_gone(&self, name: &str) -> bool {
+    /// Whether the process with this name has certainly exited.
+    pub(crate) fn has_exited(&self, name: &str) -> bool {
         if !is_name(name) || self.own().as_ref().is_some_and(|own| own.name == name) {
             return false;
         }
@@ -91,32 +95,33 @@ impl Presence {
         match OpenOptions::new().write(true).open(&path) {
             Ok(file) => match file.try_lock() {
                 Ok(()) => {
-                    // Nobody takes the name of somebody who is gone; a file that stays is asked again.
+                    // The name of an exited process is never reused. If the file cannot be removed, the next check
+                    // repeats this.
                     let _ = fs::remove_file(&path);
                     true
                 }
                 Err(TryLockError::WouldBlock) => false,
                 Err(TryLockError::Error(error)) => {
-                    tracing::debug!(%error, "a lock cannot be asked for");
+                    tracing::debug!(%error, "whether a process still runs cannot be checked");
                     false
                 }
             },
-            // It has taken its file with it.
+            // A process removes its file when it ends.
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         }
     }
 
-    /// Lets the lock go.
+    /// Releases the lock.
     pub(crate) fn leave(&self) {
         if let Some(own) = self.own().take() {
-            // What stays is an empty file, which the next process removes.
+            // If this fails, an empty file is left, which another process removes.
             let _ = fs::remove_file(self.folder.join(&own.name));
             let _ = fs::remove_dir(&self.folder);
         }
     }
 }
 
-/// Names are of the kind that is given; anything else is no file here.
+/// Whether `name` has the form of a generated name; only such a name is used as a file name.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
 }
@@ -126,47 +131,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_there_is_not_gone() {
+    fn a_live_process_is_not_gone() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("f.db");
         let presence = || Presence::new(&store, Arc::new(filrouge_store::OsEntropy));
         let (a, b) = (presence(), presence());
         let name = a.name();
         assert_eq!(a.name(), name);
-        assert!(!b.is_gone(&name));
-        assert!(!a.is_gone(&name));
-        for foreign in ["", "..", "../x", UNSHOWN, "a/b"] {
-            assert!(!b.is_gone(foreign), "{foreign}");
+        assert!(!b.has_exited(&name));
+        assert!(!a.has_exited(&name));
+        for foreign in ["", "..", "../x", UNLOCKED, "a/b"] {
+            assert!(!b.has_exited(foreign), "{foreign}");
         }
-        // As when the process is killed: the file stays, the lock goes.
+        // Dropping has the effect of a kill: the file is left, and the lock is released.
         drop(a);
-        assert!(b.is_gone(&name));
-        assert!(b.is_gone(&name), "its file is gone as well");
+        assert!(b.has_exited(&name));
+        assert!(b.has_exited(&name), "its file was removed");
         let name = b.name();
         b.leave();
         assert!(!folder.path().join("f.db-writers").exists());
-        assert!(presence().is_gone(&name));
+        assert!(presence().has_exited(&name));
     }
 
     #[test]
-    fn a_store_has_one_folder_whatever_it_is_called() {
+    fn a_link_to_a_store_leads_to_the_same_folder() {
         let folder = tempfile::tempdir().unwrap();
         let (store, link) = (folder.path().join("f.db"), folder.path().join("l.db"));
         fs::write(&store, b"").unwrap();
         std::os::unix::fs::symlink(&store, &link).unwrap();
         let presence = |path: &Path| Presence::new(path, Arc::new(filrouge_store::OsEntropy));
-        let there = presence(&store);
-        let name = there.name();
-        assert!(!presence(&link).is_gone(&name));
+        let by_store = presence(&store);
+        let name = by_store.name();
+        assert!(!presence(&link).has_exited(&name));
     }
 
     #[test]
-    fn who_cannot_lock_is_not_taken_for_gone() {
+    fn a_process_that_cannot_lock_is_not_gone() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("f.db");
         fs::write(folder.path().join("f.db-writers"), b"no folder").unwrap();
         let presence = || Presence::new(&store, Arc::new(filrouge_store::OsEntropy));
         let name = presence().name();
-        assert!(!presence().is_gone(&name));
+        assert!(!presence().has_exited(&name));
     }
 }

@@ -6,7 +6,7 @@ use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, SessionPk, Stored, TurnRow, View, item_key, request_key,
+    RECORDS_BYTES, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
 };
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
@@ -30,10 +30,10 @@ use order::in_order;
 use session::{SESSION_COLUMNS, read_stored};
 use turn::{all_turns, open_since, read_turn};
 
-/// Statements of this process: how many a request takes is watched by tests, and by operators.
+/// Counts this process's statements, so that tests and operators can see the number per request.
 static STATEMENTS: AtomicU64 = AtomicU64::new(0);
 
-/// How many statements were put to stores by this process.
+/// The number of statements that this process has run on stores.
 pub(crate) fn statements() -> u64 {
     STATEMENTS.load(Ordering::Relaxed)
 }
@@ -42,7 +42,7 @@ pub(crate) fn statements() -> u64 {
 pub(crate) struct Rows<'c>(pub(crate) &'c Connection);
 
 fn int(n: u64) -> i64 {
-    // All stored numbers are below 2^63 (docs/format.md); a larger one finds nothing.
+    // All stored numbers are below 2^63 (docs/format.md); a larger one matches no row.
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
@@ -51,7 +51,8 @@ fn uint(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))
 }
 
-fn packed(pk: SessionPk, place: u64) -> i64 {
+/// The id of a turn's row: the session's number, and the turn's place in it.
+fn turn_row_id(pk: SessionPk, place: u64) -> i64 {
     int((pk << 32) | place.min(u64::from(u32::MAX)))
 }
 
@@ -117,8 +118,8 @@ impl View for Rows<'_> {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<Stored>, Failure> {
-        // The owner is part of the question: without a scope, or for the operator, it is not asked.
+    ) -> Result<Option<StoredSession>, Failure> {
+        // The owner is part of the WHERE clause, unless the query has no scope or the viewer is the operator.
         let owned = scope.is_some_and(|s| s.viewer != Viewer::Operator);
         let identity = scope.and_then(|s| s.viewer.identity()).map(|i| i.as_str());
         let token = scope.and_then(|s| s.token).map(|t| t.0);
@@ -134,7 +135,7 @@ impl View for Rows<'_> {
         .transpose()
     }
 
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure> {
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
         self.one(&select_session("s.pk = ?1"), [int(pk)], read_stored)?
             .transpose()
     }
@@ -145,7 +146,7 @@ impl View for Rows<'_> {
         filter: &SessionFilter,
         before: Option<SessionPk>,
         limit: usize,
-    ) -> Result<Vec<Stored>, Failure> {
+    ) -> Result<Vec<StoredSession>, Failure> {
         session::list(self, scope, filter, before, limit)
     }
 
@@ -156,7 +157,9 @@ impl View for Rows<'_> {
             |row| Ok((uint(row, 0)? >> 32, read_turn(row)?)),
         )?;
         match found {
-            Some((of, turn)) if of == pk => Ok(Some(turn.ok_or_else(|| malformed("turn"))?.1)),
+            Some((turn_pk, turn)) if turn_pk == pk => {
+                Ok(Some(turn.ok_or_else(|| malformed("turn"))?.1))
+            }
             _ => Ok(None),
         }
     }
@@ -186,12 +189,16 @@ impl View for Rows<'_> {
         }
         let rows = self.many(
             sql,
-            [packed(pk, from), packed(pk, to), int(limit as u64)],
+            [
+                turn_row_id(pk, from),
+                turn_row_id(pk, to),
+                int(limit as u64),
+            ],
             read_turn,
         )?;
         let turns = all_turns(rows)?;
         let keys = turns.iter().map(|(pk, turn)| (pk << 32) | turn.place());
-        let within = (packed(pk, from), packed(pk, to));
+        let within = (turn_row_id(pk, from), turn_row_id(pk, to));
         let within = (within.0.unsigned_abs(), within.1.unsigned_abs());
         in_order(keys, within, descending, "turns")?;
         Ok(turns.into_iter().map(|(_, t)| t).collect())
@@ -199,9 +206,11 @@ impl View for Rows<'_> {
 
     fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
         let sql = "SELECT count(*) FROM turn WHERE id BETWEEN ?1 AND ?2";
-        let n = self.one(sql, [packed(pk, 0), packed(pk, u64::MAX)], |row| {
-            uint(row, 0)
-        })?;
+        let n = self.one(
+            sql,
+            [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)],
+            |row| uint(row, 0),
+        )?;
         Ok(n.unwrap_or(0))
     }
 
@@ -317,16 +326,19 @@ impl View for Rows<'_> {
             .transpose()
     }
 
-    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure> {
-        let mut seen = |pk: SessionPk, stored| see(pk, stored);
+    fn each_session(
+        &self,
+        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+    ) -> Result<(), Failure> {
+        let mut visit = |pk: SessionPk, stored| see(pk, stored);
         self.each(&select_session("true"), |row| {
             let stored = read_stored(row)?.ok();
-            seen(uint(row, 0)?, stored);
+            visit(uint(row, 0)?, stored);
             Ok(())
         })?;
         let sql = "SELECT pk FROM head WHERE NOT EXISTS (SELECT 1 FROM session WHERE pk = head.pk)";
         self.each(sql, |row| {
-            seen(uint(row, 0)?, None);
+            visit(uint(row, 0)?, None);
             Ok(())
         })
     }

@@ -1,26 +1,26 @@
-//! The search index in a file of its own (DESIGN §10; docs/format.md, "The search index"): postings of words, and the
-//! bodies of documents, by whose they are. It is derived: whoever loses it makes it again.
+//! The search index in its own file (DESIGN §10; docs/format.md, "The search index"): postings of words, and the
+//! bodies of documents, by owner. It is derived: it can be rebuilt.
 
 mod apply;
-mod ask;
 mod blocks;
 mod bodies;
 mod builder;
 mod candidates;
 mod counts;
+mod document_cache;
 mod documents;
 mod files;
 mod flush;
 mod forget;
 mod junctions;
 mod lexicon;
-mod listed;
 mod literal;
 mod log;
 mod postings;
 mod rows;
 mod segments;
 mod spellings;
+mod terms;
 mod tidy;
 mod vectors;
 mod vocabulary;
@@ -31,42 +31,43 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, Known, Seen,
-    TextIndex, Wanted, Which,
+    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
+    IndexVersion, IndexedSession, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, Transaction, params};
 
 use apply::Change;
-use files::{Files, Place};
-use listed::Within;
+use document_cache::ResolvedScope;
+use files::{FileId, IndexFile};
 use rows::{SESSION, all, indexed, one, run};
 
 use crate::error::{failure, malformed};
 
-/// How long another process's change is waited for.
+/// How long to wait for another process's change.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A search index in a SQLite file. It may be open in several processes at once.
 pub struct SqliteIndex {
     path: PathBuf,
-    files: RwLock<Arc<Files>>,
+    files: RwLock<Arc<IndexFile>>,
 }
 
 impl SqliteIndex {
-    /// Opens the index at `path`, which is made if it is not there. One of another format, or damaged, is emptied.
+    /// Opens the index at `path`; creates it when it is missing. An index that is damaged or has another format is
+    /// replaced by an empty one.
     ///
     /// # Errors
-    /// `invalid` when the file is something else: it is left as it is. The store's failures.
+    /// `invalid` when the file is not an index: it is not changed. The store's failures.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, Failure> {
         let path = path.into();
-        let files = Files::open(&path, BUSY_TIMEOUT, None)?;
+        let files = IndexFile::open(&path, BUSY_TIMEOUT, None)?;
         let index = Self {
             path,
             files: RwLock::new(Arc::new(files)),
         };
         if index.read(|_, conn| forget::is_due(conn))? {
-            // Whoever forgot has been told that it was not finished.
+            // The caller of the removal already received the error that it was unfinished.
             if let Err(failure) = forget::erase(&*index.files()?) {
                 tracing::warn!(%failure, "traces of what was forgotten are still in the index's log");
             }
@@ -74,56 +75,56 @@ impl SqliteIndex {
         Ok(index)
     }
 
-    /// The file.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file as it is open; opened again if another one has taken its place.
-    fn files(&self) -> Result<Arc<Files>, Failure> {
+    /// The open file; reopened when another file has replaced it.
+    fn files(&self) -> Result<Arc<IndexFile>, Failure> {
         let files = self
             .files
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        if files::place(&self.path) == Some(files.place()) {
+        if files::file_id(&self.path) == Some(files.id()) {
             return Ok(files);
         }
         self.reopened(None)
     }
 
-    fn reopened(&self, bad: Option<Place>) -> Result<Arc<Files>, Failure> {
+    fn reopened(&self, damaged: Option<FileId>) -> Result<Arc<IndexFile>, Failure> {
         let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
-        let now = files::place(&self.path);
-        if now != Some(files.place()) || bad == now {
-            *files = Arc::new(Files::open(&self.path, BUSY_TIMEOUT, bad)?);
+        let now = files::file_id(&self.path);
+        if now != Some(files.id()) || damaged == now {
+            *files = Arc::new(IndexFile::open(&self.path, BUSY_TIMEOUT, damaged)?);
         }
         Ok(files.clone())
     }
 
-    fn with<R>(&self, work: impl FnOnce(&Files) -> Result<R, Failure>) -> Result<R, Failure> {
+    fn with<R>(&self, work: impl FnOnce(&IndexFile) -> Result<R, Failure>) -> Result<R, Failure> {
         let files = self.files()?;
-        work(&files).map_err(|found| match found.code {
-            ErrorCode::IntegrityError => match self.reopened(Some(files.place())) {
+        work(&files).map_err(|error| match error.code {
+            ErrorCode::IntegrityError => match self.reopened(Some(files.id())) {
                 Ok(_) => Failure::new(
                     ErrorCode::StoreUnavailable,
                     format!(
-                        "the search index was damaged ({}); it is made anew",
-                        found.detail
+                        "the search index was damaged ({}); it is rebuilt",
+                        error.detail
                     ),
                 ),
                 Err(failure) => failure,
             },
-            _ => found,
+            _ => error,
         })
     }
 
     fn read<R>(
         &self,
-        question: impl FnOnce(&Files, &Connection) -> Result<R, Failure>,
+        query: impl FnOnce(&IndexFile, &Connection) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        self.with(|files| files.read(|conn| question(files, conn)))
+        self.with(|files| files.read(|conn| query(files, conn)))
     }
 
     fn write<R>(
@@ -134,15 +135,16 @@ impl SqliteIndex {
     }
 }
 
-fn seen(conn: &Connection) -> Result<Seen, Failure> {
+/// The feed position that the index has reached, and its counter of removals.
+fn version(conn: &Connection) -> Result<IndexVersion, Failure> {
     let sql = "SELECT position, forgotten FROM state";
-    let seen = one(conn, sql, [], |row| {
-        Ok(Seen {
+    let version = one(conn, sql, [], |row| {
+        Ok(IndexVersion {
             position: row.get::<_, Option<Vec<u8>>>(0)?.map(Into::into),
             forgotten: row.get::<_, i64>(1)?.cast_unsigned(),
         })
     })?;
-    seen.ok_or_else(|| malformed("state"))
+    version.ok_or_else(|| malformed("state"))
 }
 
 fn apply(
@@ -151,7 +153,7 @@ fn apply(
     position: Option<&[u8]>,
 ) -> Result<(), Failure> {
     let mut change = Change::begin(conn)?;
-    change.take(updates)?;
+    change.apply(updates)?;
     change.end()?;
     if let Some(position) = position {
         run(conn, "UPDATE state SET position = ?1", [position])?;
@@ -180,27 +182,32 @@ fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
     }
     let sql = "UPDATE state SET position = NULL, forgotten = forgotten + 1, erasing = 1";
     run(tx, sql, [])?;
-    log::give_back(tx, 0)
+    log::release_pages(tx, 0)
 }
 
-/// The sessions that are asked for.
-fn sessions(conn: &Connection, which: Which<'_>) -> Result<Vec<IndexedSession>, Failure> {
+/// The selected sessions.
+fn sessions(
+    conn: &Connection,
+    which: SessionSelection<'_>,
+) -> Result<Vec<IndexedSession>, Failure> {
     let mut found = Vec::new();
     match which {
-        Which::Within(reach) => found = Within::find(conn, reach)?.sessions(conn)?,
-        Which::Numbers(_, numbers) => {
+        SessionSelection::Within(reach) => {
+            found = ResolvedScope::find(conn, reach)?.sessions(conn)?;
+        }
+        SessionSelection::Numbers(_, numbers) => {
             let sql = format!("{SESSION} WHERE s.id = ?1");
             for no in numbers {
                 found.extend(one(conn, &sql, [no.cast_signed()], indexed)?);
             }
         }
-        Which::Named(keys) => {
+        SessionSelection::Named(keys) => {
             let sql = format!("{SESSION} WHERE s.realm = ?1 AND s.key = ?2");
             for (realm, key) in keys {
                 found.extend(one(conn, &sql, params![realm, key], indexed)?);
             }
         }
-        Which::Unread(limit) => {
+        SessionSelection::Unread(limit) => {
             let sql = format!("{SESSION} WHERE s.stamp_a = 0 AND s.stamp_b = 0 LIMIT ?1");
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             found = all(conn, &sql, [limit], indexed)?;
@@ -210,10 +217,10 @@ fn sessions(conn: &Connection, which: Which<'_>) -> Result<Vec<IndexedSession>, 
 }
 
 impl TextIndex for SqliteIndex {
-    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
+    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
         self.read(|_, conn| {
-            Ok(Known {
-                seen: seen(conn)?,
+            Ok(IndexState {
+                seen: version(conn)?,
                 sessions: sessions(conn, which)?,
             })
         })
@@ -221,13 +228,13 @@ impl TextIndex for SqliteIndex {
 
     fn change(
         &self,
-        expected: Option<&Seen>,
+        expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
         self.write(|tx| {
             if let Some(expected) = expected
-                && seen(tx)? != *expected
+                && version(tx)? != *expected
             {
                 return Ok(false);
             }
@@ -238,7 +245,7 @@ impl TextIndex for SqliteIndex {
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
         self.with(|files| {
             let count = files.write(|tx| forget::forget(tx, realm, key))?;
-            files.forget();
+            files.drop_vocabularies();
             forget::erase(files)?;
             Ok(count)
         })
@@ -247,19 +254,21 @@ impl TextIndex for SqliteIndex {
     fn clear(&self) -> Result<(), Failure> {
         self.with(|files| {
             files.write(empty)?;
-            files.forget();
+            files.drop_vocabularies();
             forget::erase(files)
         })
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
         self.read(|files, conn| match query.wanted {
-            Wanted::All(_) | Wanted::Any(_) => candidates::find(files, conn, query),
-            Wanted::Nearest(embedder, vector, limit) => {
+            CandidateFilter::All(_) | CandidateFilter::Any(_) => {
+                candidates::find(files, conn, query)
+            }
+            CandidateFilter::Nearest(embedder, vector, limit) => {
                 vectors::nearest((files, conn), (embedder, vector), query, limit)
             }
-            Wanted::WithoutVector(embedder, limit) => {
-                vectors::without(files, conn, embedder, query.kinds, limit)
+            CandidateFilter::WithoutVector(embedder, limit) => {
+                vectors::without_vector(files, conn, embedder, query.kinds, limit)
             }
         })
     }
@@ -269,7 +278,7 @@ impl TextIndex for SqliteIndex {
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        self.read(|_, conn| bodies::show(conn, documents, each))
+        self.read(|_, conn| bodies::each_body(conn, documents, each))
     }
 
     fn tidy(&self) -> Result<bool, Failure> {
@@ -283,7 +292,7 @@ impl TextIndex for SqliteIndex {
 
     fn status(&self) -> Result<IndexStatus, Failure> {
         self.read(|files, conn| {
-            // Counted with each change, by shard.
+            // The counts are kept per shard and updated by each change.
             let sql =
                 "SELECT total(sessions), total(documents), total(text), total(pending) FROM shard";
             let count = |row: &rusqlite::Row<'_>, at| row.get::<_, f64>(at).map(|n| n as u64);

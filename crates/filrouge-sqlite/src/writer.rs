@@ -1,4 +1,4 @@
-//! The writer thread: takes what is waiting, does it in one transaction, flushes once, then answers.
+//! The writer thread: applies all queued writes in one transaction, flushes once, then returns their results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use filrouge_store::command::{Command, Outcome};
 use filrouge_store::read::in_session;
 use filrouge_store::rows::LogRow;
-use filrouge_store::rules::{self, Context, Group};
+use filrouge_store::rules::{self, CommitGroup, RuleContext};
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
@@ -17,12 +17,12 @@ use crate::error::{failure, is_io_failure};
 use crate::guard::{Guard, data_version};
 use crate::rows::Rows;
 
-/// Most writes in one transaction: bounds how long a write waits for others.
+/// The maximum number of writes in one transaction: bounds how long a write waits for others.
 const GROUP_MAX: usize = 256;
 
 type Reply = oneshot::Sender<Result<Outcome, Failure>>;
 
-/// A write and where its answer goes.
+/// A write and its reply channel.
 pub(crate) struct Request {
     pub(crate) command: Command,
     pub(crate) reply: Reply,
@@ -34,13 +34,13 @@ pub(crate) struct Writer {
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The file's version up to which foreign changes were looked for.
+    /// The file's `data_version` up to which the writer has checked for foreign changes.
     pub(crate) seen: i64,
-    /// What was redacted and still stands in the WAL.
+    /// Redactions that may still be in the WAL.
     pub(crate) erasure: Erasure,
 }
 
-/// Each write's answer, and the commit's log row.
+/// The result of each write, and the commit's log row.
 struct Applied {
     outcomes: Vec<Result<Outcome, Failure>>,
     log: Option<LogRow>,
@@ -48,16 +48,16 @@ struct Applied {
     erases: bool,
 }
 
-/// Why a transaction came to nothing.
-enum Spoiled {
-    /// One write failed half-way.
-    ByOne(Failure),
+/// The reason why a transaction failed.
+enum Aborted {
+    /// One write failed after it had written rows, or panicked.
+    Write(Failure),
     /// The store failed.
-    ForAll(Failure),
+    Store(Failure),
 }
 
 impl Writer {
-    /// Works until every sender is gone.
+    /// Runs until every sender is dropped.
     pub(crate) fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let mut group = Vec::with_capacity(GROUP_MAX);
         while let Some(first) = requests.blocking_recv() {
@@ -84,13 +84,14 @@ impl Writer {
         group.clear();
     }
 
-    /// Answers all; when one of several writes spoils their transaction, each is done by itself.
+    /// Answers all requests; when one of several writes makes the transaction fail, each is run in a separate
+    /// transaction.
     fn serve_group(&mut self, group: &mut Vec<Request>) {
         let done = self.transact(group);
-        if let Err(Spoiled::ByOne(failure) | Spoiled::ForAll(failure)) = &done {
-            // Any other failure tells nothing about the disk.
+        if let Err(Aborted::Write(failure) | Aborted::Store(failure)) = &done {
+            // Other failures do not indicate whether the disk is full.
             if failure.code == ErrorCode::StoreFull {
-                self.guard.found_room(false);
+                self.guard.set_room(false);
             }
         }
         match done {
@@ -99,33 +100,33 @@ impl Writer {
                     answer(request.reply, outcome);
                 }
             }
-            Err(Spoiled::ByOne(_)) if group.len() > 1 => {
+            Err(Aborted::Write(_)) if group.len() > 1 => {
                 for request in group.drain(..) {
                     self.serve(&mut vec![request]);
                 }
             }
-            Err(Spoiled::ByOne(failure) | Spoiled::ForAll(failure)) => answer_all(group, &failure),
+            Err(Aborted::Write(failure) | Aborted::Store(failure)) => answer_all(group, &failure),
         }
     }
 
-    /// One transaction; an error means that none of the group is acknowledged.
-    fn transact(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Spoiled> {
+    /// Runs one transaction; on an error, no write of the group is acknowledged.
+    fn transact(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
         self.conn
             .prepare_cached("BEGIN IMMEDIATE")
             .and_then(|mut s| s.execute([]))
-            .map_err(|e| Spoiled::ForAll(failure(e)))?;
-        // A fault in the rules must cost its own write, not the writer.
+            .map_err(|e| Aborted::Store(failure(e)))?;
+        // A panic in the rules must fail its own write, not stop the writer.
         let done = catch_unwind(AssertUnwindSafe(|| self.apply_all(group)));
         let done = done.unwrap_or_else(|_| {
-            let what = "a write failed within the program; its report is in the log";
-            Err(Spoiled::ByOne(Failure::new(ErrorCode::Internal, what)))
+            let what = "a write panicked; the panic is in the log";
+            Err(Aborted::Write(Failure::new(ErrorCode::Internal, what)))
         });
         let result = match done {
             Ok(done) => {
                 let commit = self.commit(done.log, done.erases);
-                commit.map(|()| done.outcomes).map_err(Spoiled::ForAll)
+                commit.map(|()| done.outcomes).map_err(Aborted::Store)
             }
-            Err(spoiled) => Err(spoiled),
+            Err(aborted) => Err(aborted),
         };
         if result.is_err() {
             self.roll_back();
@@ -140,19 +141,19 @@ impl Writer {
             .conn
             .prepare_cached("COMMIT")
             .and_then(|mut s| s.execute([]));
-        // Within the commit, so that the watch takes the emptied WAL for this process's own doing.
+        // Before `committed`, so that the watch attributes the emptied WAL to this process.
         let commit = commit.and_then(|_| match commit_no {
             Some(number) if erases => self.erasure.begin(&self.conn, number),
-            Some(_) => self.erasure.try_again(&self.conn),
+            Some(_) => self.erasure.retry_pending(&self.conn),
             None => Ok(()),
         });
         match commit {
             Ok(()) => {
                 if commit_no.is_some() {
-                    self.guard.found_room(true);
+                    self.guard.set_room(true);
                 }
-                let quiet = data_version(&self.conn).is_ok_and(|now| now == self.seen);
-                self.guard.committed(log, quiet);
+                let unchanged = data_version(&self.conn).is_ok_and(|now| now == self.seen);
+                self.guard.committed(log, unchanged);
                 Ok(())
             }
             Err(error) => {
@@ -167,29 +168,29 @@ impl Writer {
         }
     }
 
-    fn apply_all(&mut self, group: &[Request]) -> Result<Applied, Spoiled> {
-        self.look().map_err(Spoiled::ForAll)?;
+    fn apply_all(&mut self, group: &[Request]) -> Result<Applied, Aborted> {
+        self.check_foreign_changes().map_err(Aborted::Store)?;
         let mut rows = Rows(&self.conn);
         let suspects = self.guard.suspects();
-        let ctx = Context {
+        let ctx = RuleContext {
             keyring: &self.keyring,
             entropy: self.entropy.as_ref(),
             now: self.clock.now(),
             suspects: &suspects,
         };
-        let mut log = Group::begin(&rows).map_err(Spoiled::ForAll)?;
+        let mut log = CommitGroup::begin(&rows, ctx.keyring).map_err(Aborted::Store)?;
         let mut outcomes = Vec::with_capacity(group.len());
         let mut erases = false;
         for request in group {
             let before = self.conn.total_changes();
             match rules::apply(&mut rows, &mut log, &ctx, &request.command) {
-                Err(failure) if is_stores(&failure) => return Err(Spoiled::ForAll(failure)),
-                // What a refused write has put already must not be committed with the others.
+                Err(failure) if is_store_failure(&failure) => return Err(Aborted::Store(failure)),
+                // Rows that a refused write has already written must not be committed with the others.
                 Err(failure) if self.conn.total_changes() != before => {
-                    return Err(Spoiled::ByOne(failure));
+                    return Err(Aborted::Write(failure));
                 }
                 Err(failure) if failure.code == ErrorCode::Internal => {
-                    return Err(Spoiled::ByOne(failure));
+                    return Err(Aborted::Write(failure));
                 }
                 outcome => {
                     erases |= match &outcome {
@@ -201,9 +202,9 @@ impl Writer {
                 }
             }
         }
-        let log = log.finish(&mut rows, &ctx).map_err(Spoiled::ForAll)?;
+        let log = log.finish(&mut rows, &ctx).map_err(Aborted::Store)?;
         if let Some(row) = log.as_ref().filter(|_| erases) {
-            erasure::note(&self.conn, row.commit_no).map_err(|e| Spoiled::ForAll(failure(e)))?;
+            erasure::note(&self.conn, row.commit_no).map_err(|e| Aborted::Store(failure(e)))?;
         }
         Ok(Applied {
             outcomes,
@@ -212,10 +213,10 @@ impl Writer {
         })
     }
 
-    /// Looks for foreign changes; nobody else can make one while this transaction holds the write lock.
-    fn look(&mut self) -> Result<(), Failure> {
+    /// Checks for foreign changes; no other process can make one while this transaction holds the write lock.
+    fn check_foreign_changes(&mut self) -> Result<(), Failure> {
         let version = data_version(&self.conn)?;
-        self.guard.look()?;
+        self.guard.check_foreign_changes()?;
         if version != self.seen {
             self.erasure.take_over(&self.conn).map_err(failure)?;
         }
@@ -233,8 +234,8 @@ impl Writer {
     }
 }
 
-/// Whether the store itself failed, perhaps in the middle of a write, rather than the rules refusing it.
-fn is_stores(failure: &Failure) -> bool {
+/// Whether the store itself failed, perhaps in the middle of a write; otherwise the rules refused the write.
+fn is_store_failure(failure: &Failure) -> bool {
     matches!(
         failure.code,
         ErrorCode::StoreUnavailable | ErrorCode::StoreFull | ErrorCode::StoreReadOnly
@@ -262,7 +263,7 @@ fn answer_all(group: &mut Vec<Request>, failure: &Failure) {
 
 fn answer(reply: Reply, outcome: Result<Outcome, Failure>) {
     if reply.send(outcome).is_err() {
-        // The caller has gone; what was written stays, and a retry with the same key finds it.
-        tracing::debug!("nobody waits for this write any more");
+        // The caller has disconnected; the write is committed, and a retry with the same key finds it.
+        tracing::debug!("the caller of this write has gone");
     }
 }

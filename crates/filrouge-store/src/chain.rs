@@ -9,13 +9,13 @@ pub const SHA256: u8 = 1;
 /// Bytes of an item's salt.
 pub const SALT_BYTES: usize = 16;
 
-/// The hash that ties an item to all before it in its session.
+/// The hash that binds an item to all earlier items of its session.
 pub type Link = [u8; 32];
 
-/// What precedes the first item of a session.
+/// The link before the first item of a session.
 pub const GENESIS: Link = [0; 32];
 
-/// `H(salt ‖ parts)`: what stays of a content once it is redacted.
+/// `H(salt ‖ parts)`: after a redaction, only this hash of the content remains.
 #[must_use]
 pub fn commitment(salt: &[u8; SALT_BYTES], parts: &[u8]) -> [u8; 32] {
     let mut h = Sha256::new();
@@ -25,7 +25,7 @@ pub fn commitment(salt: &[u8; SALT_BYTES], parts: &[u8]) -> [u8; 32] {
     h.finalize().into()
 }
 
-/// What is equal in all links of a session: computed once a record.
+/// The constant prefix of all link hashes of a session, hashed once per record.
 #[derive(Clone)]
 pub struct LinkScope(Sha256);
 
@@ -71,25 +71,7 @@ impl LinkScope {
     }
 }
 
-/// The sum of all sessions' head MACs modulo 2^128: changes with any head, and by difference with an append.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Digest(pub u128);
-
-impl Digest {
-    /// With one more head.
-    #[must_use]
-    pub const fn plus(self, mac: &[u8; 16]) -> Self {
-        Self(self.0.wrapping_add(u128::from_be_bytes(*mac)))
-    }
-
-    /// With one head less.
-    #[must_use]
-    pub const fn minus(self, mac: &[u8; 16]) -> Self {
-        Self(self.0.wrapping_sub(u128::from_be_bytes(*mac)))
-    }
-}
-
-/// A short fingerprint of a request's body, to tell a retry from another body under the same key (P2).
+/// A short fingerprint of a request's body: it distinguishes a retry from another body under the same key (P2).
 #[must_use]
 pub fn fingerprint(pieces: &[&[u8]]) -> [u8; 16] {
     let mut h = Sha256::new();

@@ -1,16 +1,17 @@
-//! The plain binary notation of stored records: little words, lengths before texts (docs/format.md).
+//! The binary encoding of stored records: little-endian variable-length numbers, and a length before each text
+//! (docs/format.md).
 
 use filrouge_types::Timestamp;
 
-/// The format byte of what is written now.
+/// The format byte that this program writes.
 pub(crate) const FORMAT: u8 = 1;
 
-/// Stored bytes that do not follow the notation.
+/// The error for stored bytes that do not follow the encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
 /// Appends values to a buffer.
-pub(crate) trait Write {
+pub(crate) trait WriteBytes {
     fn byte(&mut self, v: u8);
     fn number(&mut self, v: u64);
     fn bytes(&mut self, v: &[u8]);
@@ -26,12 +27,12 @@ pub(crate) trait Write {
     }
 }
 
-impl Write for Vec<u8> {
+impl WriteBytes for Vec<u8> {
     fn byte(&mut self, v: u8) {
         self.push(v);
     }
 
-    /// LEB128: seven bits a byte, low ones first.
+    /// Appends a number as LEB128: seven bits per byte, low bits first.
     fn number(&mut self, mut v: u64) {
         while v >= 0x80 {
             self.push((v as u8 & 0x7f) | 0x80);
@@ -50,13 +51,13 @@ impl Write for Vec<u8> {
     }
 }
 
-/// Takes values from the front of a slice.
+/// Reads values from the front of a slice.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Reader<'a> {
-    /// Reads a value that takes all of the bytes; `None` when they do not follow the notation.
-    pub(crate) fn whole<T>(
+impl<'a> ByteReader<'a> {
+    /// Reads one value from all of the bytes; `None` when they do not follow the encoding or some are left.
+    pub(crate) fn read_all<T>(
         bytes: &'a [u8],
         read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
     ) -> Option<T> {
@@ -64,7 +65,7 @@ impl<'a> Reader<'a> {
         read(&mut r).ok().filter(|_| r.is_empty())
     }
 
-    /// The format of a row, which must be the one that is known.
+    /// Reads the format byte of a row, which must be [`FORMAT`].
     pub(crate) fn format(&mut self) -> Result<(), Malformed> {
         match self.byte()? {
             FORMAT => Ok(()),
@@ -100,7 +101,7 @@ impl<'a> Reader<'a> {
         self.fixed(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// All that is left.
+    /// The remaining bytes.
     pub(crate) const fn rest(&mut self) -> &'a [u8] {
         let rest = self.0;
         self.0 = &[];
@@ -148,11 +149,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_and_texts_come_back(n: u64, t in ".{0,40}") {
+        fn numbers_and_texts_round_trip(n: u64, t in ".{0,40}") {
             let mut out = Vec::new();
             out.number(n);
             out.text(&t);
-            let mut r = Reader(&out);
+            let mut r = ByteReader(&out);
             prop_assert_eq!(r.number(), Ok(n));
             prop_assert_eq!(r.text(), Ok(t.as_str()));
             prop_assert!(r.is_empty());
@@ -160,7 +161,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
-            let mut r = Reader(&bytes);
+            let mut r = ByteReader(&bytes);
             while r.number().is_ok() && r.bytes().is_ok() {}
         }
     }

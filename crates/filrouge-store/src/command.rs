@@ -1,4 +1,4 @@
-//! What a ledger is asked to write and how it answers (DESIGN §4).
+//! Writes as commands to a ledger (DESIGN §4).
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ mod outcome;
 mod session;
 mod shared;
 
-pub use lease::{Acquire, Hold, LeaseAsk, PutCheckpoint, TakeLease};
-pub use outcome::{Outcome, Put};
+pub use lease::{Acquire, FencingToken, LeaseRequest, PutCheckpoint, TakeLease};
+pub use outcome::{Outcome, WrittenRange};
 pub use session::{
     CloseSession, Erase, Erased, Link, NewEvent, Patch, PutNote, SessionPatch, SessionToken,
 };
 
-/// On whose behalf something is asked.
+/// The user on whose behalf a command or query runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Viewer {
-    /// An end user: sees what is theirs and what is nobody's; `None` is an anonymous one.
+    /// An end user: sees their own sessions and anonymous ones. `None` is an anonymous user.
     EndUser(Option<IdentityId>),
-    /// Who runs the store: sees the whole tenant.
+    /// The operator of the store: sees all sessions of the tenant.
     Operator,
 }
 
@@ -46,21 +46,21 @@ impl Viewer {
     }
 }
 
-/// Tenant and viewer: part of every question.
+/// Tenant and viewer: part of every command and query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// The tenant.
     pub tenant: TenantId,
     /// The viewer.
     pub viewer: Viewer,
-    /// The secret of an anonymous session that the caller has shown, hashed.
+    /// The hash of the anonymous session's secret that the caller presented.
     pub token: Option<SessionToken>,
-    /// The lease that the caller holds the session by.
-    pub hold: Option<Hold>,
+    /// The fencing token of the lease under which the caller writes.
+    pub hold: Option<FencingToken>,
 }
 
 impl Scope {
-    /// A scope without a session's secret.
+    /// A scope without a session secret.
     #[must_use]
     pub const fn new(tenant: TenantId, viewer: Viewer) -> Self {
         Self {
@@ -71,15 +71,15 @@ impl Scope {
         }
     }
 
-    /// The same scope for writes of who holds the session.
+    /// The same scope with another fencing token, for writes of the session's holder.
     #[must_use]
-    pub const fn with_hold(mut self, hold: Option<Hold>) -> Self {
+    pub const fn with_hold(mut self, hold: Option<FencingToken>) -> Self {
         self.hold = hold;
         self
     }
 
-    /// Whether a session of this tenant is theirs to see (P6): one's own, or nobody's; nobody's with a secret is
-    /// for those who know it (DESIGN §7).
+    /// Whether the viewer may see a session of this tenant (P6): their own, or an anonymous one. An anonymous session
+    /// with a secret is visible only with that secret (DESIGN §7).
     #[must_use]
     pub fn sees(&self, session: &SessionRow) -> bool {
         match (&self.viewer, &session.identity_id) {
@@ -89,7 +89,8 @@ impl Scope {
         }
     }
 
-    /// Whether lists show the session: a user's own ones, and to who is nobody the ones of nobody.
+    /// Whether lists show the session. Users see their own sessions, anonymous callers the anonymous ones with their
+    /// secret.
     #[must_use]
     pub fn lists(&self, session: &SessionRow) -> bool {
         match &self.viewer {
@@ -100,7 +101,7 @@ impl Scope {
     }
 }
 
-/// A session to be made.
+/// A session to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSession {
     /// Its id.
@@ -118,7 +119,7 @@ pub struct NewSession {
 }
 
 impl NewSession {
-    /// A session with nothing but its id, as starting a turn makes it.
+    /// A session with only its id, as a starting turn creates it.
     #[must_use]
     pub fn bare(session_id: SessionId) -> Self {
         Self {
@@ -132,26 +133,26 @@ impl NewSession {
     }
 }
 
-/// Which sessions a list shows.
+/// The filter of a session list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
-    /// Only of this project.
+    /// Selects the sessions of this project.
     pub project_id: Option<ProjectId>,
-    /// Only of this team.
+    /// Selects the sessions of this team.
     pub team_id: Option<Box<str>>,
-    /// Only of this owner.
+    /// Selects the sessions of this owner.
     pub identity_id: Option<IdentityId>,
-    /// Only with this status.
+    /// Selects the sessions with this status.
     pub status: Option<SessionStatus>,
-    /// Made at or after.
+    /// Selects the sessions created at or after this time.
     pub since: Option<Timestamp>,
-    /// Made before.
+    /// Selects the sessions created before this time.
     pub until: Option<Timestamp>,
-    /// Only those that this session has started.
+    /// Selects the sessions that this session started.
     pub parent_session_id: Option<SessionId>,
-    /// Only those with an item by this agent.
+    /// Selects the sessions with an item by this agent.
     pub agent: Option<Box<str>>,
-    /// Only those whose title holds this text, letters of ASCII in either case.
+    /// Selects the sessions whose title contains this text; ASCII letters match in either case.
     pub title: Option<Box<str>>,
 }
 
@@ -159,7 +160,7 @@ filrouge_types::words!(
     /// Whether a session may have several open turns (DESIGN §4.6).
     #[derive(Default, Serialize, Deserialize)]
     pub enum ConcurrentTurns: "policy of open turns" {
-        /// It may.
+        /// Several turns may be open.
         #[default]
         Allow => "allow",
         /// A start is refused while a turn is open.
@@ -167,18 +168,18 @@ filrouge_types::words!(
     }
 );
 
-/// Starts a turn, or a whole one in one commit when the batch closes it.
+/// Starts a turn, or writes a complete one in one commit when the batch closes it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Start {
-    /// The session to make when there is none.
+    /// The session to create if it does not exist.
     pub session: NewSession,
-    /// The turn's header; its fingerprint tells retries apart.
+    /// The turn's header; its fingerprint identifies retries.
     pub event: StartEvent,
     /// The turn's first items; the first carries the start, the last may carry a close.
     pub batch: Batch,
-    /// Where the batch leaves the turn: open, or as the event on its last item says.
+    /// The turn's status after the batch: open, or the status in the close event of its last item.
     pub status: TurnStatus,
-    /// Whether an interrupted turn with this key is opened again; not when a history is brought in.
+    /// Whether an interrupted turn with this key is reopened; `false` when a history is imported.
     pub reopen: bool,
     /// The policy for open turns.
     pub concurrent_turns: ConcurrentTurns,
@@ -193,27 +194,27 @@ pub struct Append {
     pub turn_id: TurnId,
     /// The items.
     pub batch: Batch,
-    /// The seq the session must stand at.
+    /// The newest seq that the session must have.
     pub expected_seq: Option<u64>,
-    /// What becomes of the draft that the items come from.
+    /// The part of the draft that the items do not replace; `None` if the items come from no recording.
     #[serde(skip)]
-    pub progress: Option<Progress>,
+    pub progress: Option<DraftProgress>,
 }
 
-/// What is left of a draft once some of it has become items.
+/// The remainder of a draft after some of it has become items.
 #[derive(Debug, Clone)]
-pub struct Progress {
+pub struct DraftProgress {
     /// The recording.
     pub stream: StreamId,
-    /// The number of the chunk that holds what is left.
+    /// The number of the chunk that stores the remainder.
     pub number: u64,
-    /// What is left, whole.
+    /// The deltas of the remainder.
     pub rest: Vec<Delta>,
-    /// Whether the recording is over: the draft goes.
+    /// Whether the recording has ended; if so, the draft is deleted.
     pub over: bool,
 }
 
-/// Adds to the draft of an open turn; the sign of life of who records it (DESIGN §4).
+/// Adds to the draft of an open turn; also the heartbeat of its recorder (DESIGN §4).
 #[derive(Debug, Clone)]
 pub struct PutDraft {
     /// The session.
@@ -222,38 +223,38 @@ pub struct PutDraft {
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
-    /// Whether the recording begins with it: no other may be under way.
+    /// Whether this chunk begins the recording; no other recording may be in progress.
     pub begins: bool,
-    /// The process that records.
+    /// The recording process.
     pub writer: Box<str>,
-    /// The number of the chunk; one that is there already is not added again.
+    /// The number of the chunk; a chunk that is already stored is not added again.
     pub number: u64,
-    /// What has come; with nothing it is a sign of life alone.
+    /// The new deltas; empty for a heartbeat without text.
     pub deltas: Vec<Delta>,
 }
 
-/// How a turn is to end.
+/// The way a turn ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Ending {
-    /// With an answer; without one, the final item it has is promoted.
+    /// Finalizes the turn with an answer. Without one, the turn's final item is promoted.
     Finalize {
         /// The neutral answer.
         neutral: Option<JsonText>,
         /// The translated answer.
         translated: Option<JsonText>,
-        /// What the caller says of `translated`.
+        /// Whether `translated` is a fallback, according to the caller.
         fallback: Option<bool>,
     },
-    /// With an error: the entries are what was shown, then the error.
+    /// Fails the turn. The entries are the shown text, then the error.
     Fail(Vec<Entry>),
-    /// By the user: the entries are what was shown, then the cancellation.
+    /// Cancels the turn at the user's request. The entries are the shown text, then the cancellation.
     Cancel(Vec<Entry>),
-    /// With the answer that a stream has brought: the entries are its last items, among them the final one.
+    /// Finalizes the turn with the answer of a stream. The entries are its last items, including the final one.
     Recorded(Vec<Entry>),
 }
 
 impl Ending {
-    /// What the caller gives as items.
+    /// The items that the caller supplies.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         match self {
@@ -270,102 +271,103 @@ pub struct Close {
     pub session_id: SessionId,
     /// The turn.
     pub turn_id: TurnId,
-    /// Must be the turn's, when given.
+    /// The turn's request id, checked when given.
     pub request_id: Option<RequestId>,
-    /// How.
+    /// The ending.
     pub ending: Ending,
-    /// Merged over the turn's metadata.
+    /// Metadata to merge into the turn's; its members replace the turn's.
     pub metadata: Option<RawJson>,
-    /// Of the request's body.
+    /// The fingerprint of the request's body.
     #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
-    /// The recording that ends the turn and has given what was shown; without one, what the draft shows is kept.
+    /// The recording that ends the turn and supplies the shown text. Without one, the turn keeps the text of its draft.
     #[serde(skip)]
     pub stream: Option<StreamId>,
 }
 
-/// Later than any sign of life: whoever interrupts knows that nobody works at the turn, however long it was silent.
-pub const SINCE_EVER: Timestamp = Timestamp::from_micros(i64::MAX);
+/// A time after every heartbeat, for a caller that knows that the turn is abandoned even if its heartbeat is recent.
+pub const AFTER_ANY_HEARTBEAT: Timestamp = Timestamp::from_micros(i64::MAX);
 
-/// Marks a turn whose owner is gone, if it was not touched since `before` (DESIGN §4.5); what its draft shows is kept.
+/// Interrupts an abandoned turn: one without a write or a heartbeat after `before` (DESIGN §4.5). The turn keeps the text
+/// of its draft.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     /// The session.
     pub session_id: SessionId,
     /// The turn.
     pub turn_id: TurnId,
-    /// Silence since this moment: of the turn, and of who records it. With [`SINCE_EVER`] whoever holds the session says
-    /// that nobody works at the turn.
+    /// The turn and its recorder must have had no write and no heartbeat since this time. With [`AFTER_ANY_HEARTBEAT`]
+    /// the session's holder declares that the turn is abandoned.
     pub before: Timestamp,
-    /// The recording that is known to be over: how long the turn was silent does not matter then.
+    /// The recording that has certainly ended. If given, the time of the turn's last write is ignored.
     pub stream: Option<StreamId>,
 }
 
-/// What is to be redacted.
+/// The target of a redaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A turn that has ended, with all it replaced and all that replaces it.
+pub enum RedactionTarget {
+    /// A turn that has ended, together with the versions that it replaced and those that replaced it.
     Turn(TurnId),
-    /// Items, also of an open turn; at most [`crate::rules::TURN_ITEMS_MAX`].
+    /// Items of any turn, even of an open one; at most [`crate::rules::TURN_ITEMS_MAX`].
     Items(Seqs),
 }
 
-/// Erases contents and leaves an item that tells of it (DESIGN §9).
+/// Erases contents and adds an item that records the erasure (DESIGN §9).
 #[derive(Debug, Clone)]
 pub struct Redact {
     /// The session.
     pub session_id: SessionId,
-    /// What.
-    pub target: Target,
-    /// Why; stays in the journal.
+    /// The target.
+    pub target: RedactionTarget,
+    /// The reason; it remains in the ledger.
     pub reason: Box<str>,
-    /// By whom; stays in the journal.
+    /// The person or program that redacts; it remains in the ledger.
     pub by: Box<str>,
 }
 
-/// Takes in a session that was recorded elsewhere, whole, with its chain as it is.
+/// Adopts a complete session that was recorded elsewhere, with its chain unchanged.
 #[derive(Debug, Clone)]
 pub struct Adopt {
     /// The session; its tenant must be the scope's.
     pub session: SessionRow,
-    /// When a turn of it last began or ended.
+    /// The time at which one of its turns last began or ended.
     pub updated_at: Timestamp,
     /// All its items, in order.
     pub items: Vec<ChainedItem>,
-    /// What lies beside them.
-    pub beside: Beside,
+    /// The session's lease and checkpoints.
+    pub side_rows: SideRows,
 }
 
-/// What lies beside a session's journal and comes with it from the hot store.
+/// The side rows of a session: the hot store moves them with its items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct SideRows {
     /// The newest lease.
     pub lease: HeadLease,
     /// The checkpoints, by ascending seqs.
     pub checkpoints: Vec<Checkpoint>,
 }
 
-/// What a redaction did.
+/// The outcome of a redaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
-    /// The seqs that were asked for.
+    /// The requested seqs.
     pub seqs: Seqs,
-    /// The seq of the item that tells of it; when it repeats an earlier answer, of the newest one that does.
+    /// The seq of the item that records the redaction; for a replay, that of the newest such item.
     pub redaction_seq: u64,
-    /// The store's time of that item.
+    /// The time of that item, by the store's clock.
     pub at: Timestamp,
-    /// Whether everything was redacted before.
+    /// Whether all of it had been redacted before.
     pub replayed: bool,
-    /// The turn as it stands now, when one was asked for.
+    /// The turn's current state, when a turn was the target.
     pub turn: Option<Box<Turn>>,
-    /// What the write has put; nothing when it repeats an earlier one.
-    pub put: Option<Put>,
+    /// The items that the write added; `None` for a replay.
+    pub put: Option<WrittenRange>,
 }
 
-/// A write. What carries items or drafts is shared, so that whoever may have to repeat a write keeps it without a copy.
+/// A write. Variants that carry items or drafts share them, so that a retry needs no copy.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Write {
-    /// Makes a session.
+    /// Creates a session.
     #[serde(skip)]
     CreateSession(NewSession),
     /// Starts a turn.
@@ -380,10 +382,10 @@ pub enum Write {
     /// Erases contents.
     #[serde(skip)]
     Redact(Redact),
-    /// Takes in a session from elsewhere.
+    /// Adopts a session from elsewhere.
     #[serde(skip)]
     Adopt(Arc<Adopt>),
-    /// Changes what is listed of a session.
+    /// Changes a session's listed fields.
     #[serde(skip)]
     Patch(Box<Patch>),
     /// Ends a session.
@@ -397,20 +399,20 @@ pub enum Write {
     Erase(Erase),
     /// Records an event of a session.
     RecordEvent(Box<NewEvent>),
-    /// Puts a note.
+    /// Writes a note.
     #[serde(skip)]
     PutNote(PutNote),
     /// Adds to a draft.
     #[serde(skip)]
     PutDraft(Arc<PutDraft>),
-    /// Takes, renews or releases the lease of a session.
+    /// Acquires, renews or releases the lease of a session.
     Lease(Box<TakeLease>),
-    /// Puts a checkpoint.
+    /// Writes a checkpoint.
     PutCheckpoint(Box<PutCheckpoint>),
 }
 
 impl Write {
-    /// The session it is about; a note is about none.
+    /// The session that the write changes; `None` for a note.
     #[must_use]
     pub fn session_id(&self) -> Option<&SessionId> {
         Some(match self {
@@ -435,13 +437,13 @@ impl Write {
 }
 
 impl Write {
-    /// Whether it takes contents away, or the session from who saw it.
+    /// Whether the write erases contents, or hides the session from viewers who could see it before.
     #[must_use]
-    pub const fn takes_away(&self) -> bool {
+    pub const fn retracts(&self) -> bool {
         matches!(self, Self::Redact(_) | Self::Erase(_) | Self::Link(_))
     }
 
-    /// About how many bytes it adds to the store: for bounding what is written in one transaction.
+    /// The approximate number of bytes that the write adds to the store; it bounds the size of a transaction.
     #[must_use]
     pub fn content_len(&self) -> usize {
         let entries = |entries: &[Entry]| entries.iter().map(|e| e.item.parts.as_str().len()).sum();
@@ -470,7 +472,7 @@ impl Write {
     }
 }
 
-/// A write with the scope it is asked in.
+/// A write with its scope.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Command {
     /// Tenant and viewer.

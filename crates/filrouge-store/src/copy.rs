@@ -1,110 +1,111 @@
-//! Copying a store into another one, whatever they are kept in: rows go over as they are stored, under the same keys,
-//! out of one consistent sight of the source (DESIGN §12, docs/copy.md).
+//! Copies a store to another one of any backend. Rows are copied unchanged, under the same keys, from one snapshot of the
+//! source (DESIGN §12, docs/copy.md).
 
 use std::collections::BTreeSet;
 
 use filrouge_types::{ErrorCode, Failure};
 
 use crate::ledger::Position;
-use crate::read::Sight;
-use crate::record::Check;
+use crate::read::VerifiedSnapshot;
+use crate::record::MacCheck;
 use crate::rows::{LogRow, SessionPk, View};
-use crate::verify::{Finding, Report, Suspects, Verdict, newest_commit};
+use crate::verify::{Finding, Suspects, Verdict, VerificationReport, newest_commit};
 
-mod intake;
+mod copy_target;
 mod run;
 mod session;
 
-pub use intake::{Begun, Holding, Intake, Piece, taken_over, unfinished};
+pub use copy_target::{CopyRow, CopyTarget, StartedCopy, TargetContents, taken_over, unfinished};
 use run::Run;
 
-/// What a copy is at.
+/// The stage of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Looking whether the source is what was written; counts sessions.
+pub enum CopyStage {
+    /// The source is verified; progress counts sessions.
     Source,
-    /// Copying the commit log; counts commits.
+    /// The commit log is copied; progress counts commits.
     Commits,
-    /// Copying sessions; counts them.
+    /// Sessions are copied; progress counts sessions.
     Sessions,
-    /// Looking whether the copy is what was written; counts sessions.
+    /// The copy is verified; progress counts sessions.
     Copy,
 }
 
-/// Who follows a copy. Either may end it by an error; it can be gone on with then.
-pub trait Watch {
-    /// Is told how much of how much is done.
+/// Observes a copy. An error from either method stops it; a later run continues it.
+pub trait CopyObserver {
+    /// Receives the progress of a stage: `done` of `all` rows.
     ///
     /// # Errors
-    /// To end the copy.
-    fn step(&mut self, stage: Stage, done: u64, all: u64) -> Result<(), Failure>;
+    /// An error stops the copy.
+    fn progress(&mut self, stage: CopyStage, done: u64, all: u64) -> Result<(), Failure>;
 
-    /// The copy is whole and was verified, and cannot be opened yet: its anchor is to be made at this position.
+    /// Writes the anchor at this position. The copy is complete and verified, but cannot be opened yet.
     ///
     /// # Errors
-    /// To leave it as it is.
-    fn witness(&mut self, store: &str, position: Position) -> Result<(), Failure>;
+    /// An error leaves the copy unfinished.
+    fn write_anchor(&mut self, store: &str, position: Position) -> Result<(), Failure>;
 }
 
-/// A copy that is finished.
+/// A finished copy.
 #[derive(Debug)]
 pub struct Copied {
     /// The name of the new store.
     pub store_id: String,
-    /// Whether an earlier run had begun it.
+    /// Whether an earlier run started it.
     pub resumed: bool,
-    /// Sessions that the earlier run had copied, and that nobody has written to since.
-    pub sessions_known: u64,
-    /// The newest commit that is in it.
+    /// The number of sessions that the earlier run copied and that have not changed since.
+    pub sessions_unchanged: u64,
+    /// The newest commit of the copy.
     pub position: Position,
-    /// What is in the copy, and what is wrong there: nothing that is not wrong in the source.
-    pub copy: Report,
-    /// What is wrong in the source.
-    pub source: Report,
-    /// Rows of the source that cannot be read, and are missing in the copy.
+    /// The verification of the copy. Its findings are a subset of the source's.
+    pub copy: VerificationReport,
+    /// The verification of the source.
+    pub source: VerificationReport,
+    /// Unreadable rows of the source, which the copy lacks.
     pub left_out: Vec<Finding>,
 }
 
-/// Copies all that `source` shows, the store named `store_id`, into `intake`, or goes on where an earlier run has
-/// stopped; verifies the whole of it. A source that was tampered with is copied as it is, and [`Copied`] tells.
+/// Copies the store `store_id` from `source` to `copy_target`, or continues an earlier run, and verifies the result. A
+/// tampered source is copied unchanged; [`Copied`] lists the findings.
 ///
 /// # Errors
-/// `invalid` when the target holds something else; `integrity_error` when nothing vouches for the source as a whole
-/// (its newest commit does not fit, which is also so under another keyring), when the target is not a copy of this
-/// source, or when the copy is not what the source is; `key_missing`; those of the stores and of `watch`.
+/// `invalid` when the target has other contents; `integrity_error` when nothing authenticates the source (its newest
+/// commit fails verification, also under the wrong keyring), when the target is not a copy of this source, or when the
+/// copy differs from the source; `key_missing`; those of the stores and of `watch`.
 pub fn copy<V: View + ?Sized>(
-    source: &Sight<'_, V>,
+    source: &VerifiedSnapshot<'_, V>,
     store_id: &str,
-    intake: &mut dyn Intake,
-    watch: &mut dyn Watch,
+    copy_target: &mut dyn CopyTarget,
+    watch: &mut dyn CopyObserver,
 ) -> Result<Copied, Failure> {
-    match intake.holding()? {
-        Holding::Nothing => {}
-        Holding::Copy { of } if of == store_id => {}
-        Holding::Copy { .. } => return Err(of_another_store()),
-        Holding::Store => return Err(holds_a_store()),
+    match copy_target.contents()? {
+        TargetContents::Nothing => {}
+        TargetContents::Copy { source } if source == store_id => {}
+        TargetContents::Copy { .. } => return Err(of_another_store()),
+        TargetContents::Store => return Err(holds_a_store()),
     }
-    let newest = vouched_for(source)?;
-    let found = source.verify_all(&mut |done, all| watch.step(Stage::Source, done, all))?;
-    // Another run may have begun in the meantime.
-    let begun = intake.begin(store_id)?;
-    let mut run = Run::new(source, &mut *intake, &mut *watch, begun.resumed);
+    let newest = verified_newest_commit(source)?;
+    let source_report =
+        source.verify_all(&mut |done, all| watch.progress(CopyStage::Source, done, all))?;
+    // Another run may have started in the meantime.
+    let started = copy_target.begin(store_id)?;
+    let mut run = Run::new(source, &mut *copy_target, &mut *watch, started.resumed);
     run.commits(newest.as_ref().map_or(0, |row| row.commit_no))?;
     run.sessions()?;
     run.notes()?;
     let done = run.done;
-    let copy = verified(source, intake, watch)?;
-    agree(&found, &done.left_out, &copy)?;
+    let copy = verified(source, copy_target, watch)?;
+    agree(&source_report, &done.left_out, &copy)?;
     let position = position(newest.as_ref());
-    watch.witness(&begun.store_id, position)?;
-    intake.finish(done.newest_pk)?;
+    watch.write_anchor(&started.store_id, position)?;
+    copy_target.finish(done.newest_pk)?;
     Ok(Copied {
-        store_id: begun.store_id,
-        resumed: begun.resumed,
-        sessions_known: done.known,
+        store_id: started.store_id,
+        resumed: started.resumed,
+        sessions_unchanged: done.unchanged,
         position,
         copy,
-        source: found,
+        source: source_report,
         left_out: done.left_out,
     })
 }
@@ -118,7 +119,7 @@ fn of_another_store() -> Failure {
 }
 
 fn holds_a_store() -> Failure {
-    Failure::new(ErrorCode::Invalid, "the target holds a store already").with_hint(
+    Failure::new(ErrorCode::Invalid, "the target already contains a store").with_hint(
         "name one that does not exist yet, or is empty: a copy is never mixed with what is there",
     )
 }
@@ -130,12 +131,14 @@ fn position(newest: Option<&LogRow>) -> Position {
     }
 }
 
-/// The source's newest commit, which vouches for everything: without it nobody could tell later what the copy was.
+/// Verifies the source's newest commit, which authenticates the entire store and therefore the copy.
 ///
 /// # Errors
-/// `integrity_error` when it does not fit, which is also so under another keyring; `key_missing`; the store's.
-pub fn vouched_for<V: View + ?Sized>(source: &Sight<'_, V>) -> Result<Option<LogRow>, Failure> {
-    let hint = "is this the keyring that the store was written with? `filrouge verify` tells what is wrong with it";
+/// `integrity_error` when it fails verification, also under the wrong keyring; `key_missing`; the store's errors.
+pub fn verified_newest_commit<V: View + ?Sized>(
+    source: &VerifiedSnapshot<'_, V>,
+) -> Result<Option<LogRow>, Failure> {
+    let hint = "is this the keyring that the store was written with? `filrouge verify` reports what is wrong with the store";
     let with_hint = |mut failure: Failure| {
         failure.detail = format!("the source cannot be copied: {}", failure.detail);
         failure.with_hint(hint)
@@ -154,41 +157,45 @@ pub fn vouched_for<V: View + ?Sized>(source: &Sight<'_, V>) -> Result<Option<Log
     Err(with_hint(Failure::new(code, what)))
 }
 
-/// Looks at the whole copy as `filrouge verify` does.
+/// Verifies the entire copy, like `filrouge verify`.
 fn verified<V: View + ?Sized>(
-    source: &Sight<'_, V>,
-    intake: &mut dyn Intake,
-    watch: &mut dyn Watch,
-) -> Result<Report, Failure> {
+    source: &VerifiedSnapshot<'_, V>,
+    copy_target: &mut dyn CopyTarget,
+    watch: &mut dyn CopyObserver,
+) -> Result<VerificationReport, Failure> {
     let mut report = None;
-    intake.look(&mut |view| {
-        let copy = Sight {
+    copy_target.with_view(&mut |view| {
+        let copy = VerifiedSnapshot {
             view,
             keyring: source.keyring,
-            check: Check::Keyed,
+            check: MacCheck::Keyed,
             suspects: &Suspects::default(),
         };
         if view.newest_log()? != source.view.newest_log()? {
             return Err(differs("its newest commit is another one"));
         }
-        let found = copy.verify_all(&mut |done, all| watch.step(Stage::Copy, done, all))?;
+        let found = copy.verify_all(&mut |done, all| watch.progress(CopyStage::Copy, done, all))?;
         report = Some(found);
         Ok(())
     })?;
-    report.ok_or_else(|| Failure::new(ErrorCode::Internal, "the target did not show the copy"))
+    report.ok_or_else(|| Failure::new(ErrorCode::Internal, "the target did not return the copy"))
 }
 
 fn differs(what: &str) -> Failure {
     Failure::new(
         ErrorCode::IntegrityError,
-        format!("the copy is not what the source is: {what}"),
+        format!("the copy differs from the source: {what}"),
     )
-    .with_hint("remove the target and copy again; the source is as it was")
+    .with_hint("remove the target and copy again; the source was not changed")
 }
 
-/// Whether the copy is as good as the source: of a source that is whole the copy is whole and has as much; otherwise
-/// nothing is wrong in it that is not wrong in the source.
-fn agree(source: &Report, left_out: &[Finding], copy: &Report) -> Result<(), Failure> {
+/// Checks that the copy's report agrees with the source's. For an intact source both are equal; otherwise every damaged
+/// session of the copy is damaged in the source.
+fn agree(
+    source: &VerificationReport,
+    left_out: &[Finding],
+    copy: &VerificationReport,
+) -> Result<(), Failure> {
     if source.verdict() == Verdict::Intact {
         if let Some(finding) = copy.findings.first() {
             return Err(differs(&finding.what));
@@ -198,22 +205,22 @@ fn agree(source: &Report, left_out: &[Finding], copy: &Report) -> Result<(), Fai
             false => Err(differs("it has another number of rows")),
         };
     }
-    let mut known: BTreeSet<_> = source.findings.iter().map(|f| &f.session_id).collect();
-    // Of a session without a row that can be read the rest is known by its number alone.
-    known.extend((!left_out.is_empty()).then_some(&None));
+    let mut damaged_sessions: BTreeSet<_> = source.findings.iter().map(|f| &f.session_id).collect();
+    // A session whose row is unreadable has findings without an id.
+    damaged_sessions.extend((!left_out.is_empty()).then_some(&None));
     match copy
         .findings
         .iter()
-        .find(|f| !known.contains(&f.session_id))
+        .find(|f| !damaged_sessions.contains(&f.session_id))
     {
         Some(finding) => Err(differs(&finding.what)),
         None => Ok(()),
     }
 }
 
-/// What a run leaves to tell.
+/// The result of a run.
 struct Done {
-    known: u64,
+    unchanged: u64,
     newest_pk: SessionPk,
     left_out: Vec<Finding>,
 }

@@ -1,5 +1,5 @@
-//! Drafts: what an open turn's stream has shown and is not an item yet (DESIGN §3, §4). They have no seq and are not
-//! chained; they go in the transaction that writes the items they become.
+//! Drafts: text that an open turn's stream has shown and that is not an item yet (DESIGN §3, §4). Drafts have no seq and
+//! are not chained. The transaction that writes their items deletes them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ pub(crate) use codec::{decode, encode};
 pub(crate) use partial::answer_so_far;
 pub use partial::{arguments, checked, is_flat, partial_entries, raw_event};
 
-/// Names one recording of a stream; its items' keys begin with it.
+/// The id of one recording of a stream; the keys of its items begin with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub [u8; 8]);
 
@@ -30,14 +30,14 @@ impl fmt::Debug for StreamId {
 }
 
 impl StreamId {
-    /// The key of its item `number`.
+    /// The key of item `number` of the recording.
     #[must_use]
     pub fn item_id(self, number: u64) -> Option<ItemId> {
         ItemId::new(format!("{self}.{number}")).ok()
     }
 }
 
-/// Whether a key is one that only recordings give.
+/// Whether a key has the form that only recordings assign.
 #[must_use]
 pub fn is_stream_key(id: &ItemId) -> bool {
     let rest = id.as_str().strip_prefix("st_");
@@ -46,26 +46,26 @@ pub fn is_stream_key(id: &ItemId) -> bool {
 }
 
 filrouge_types::words!(
-    /// What grows.
+    /// The kind of a piece: a part of a future item, while its text grows.
     pub enum PieceKind: "kind of a piece" {
-        /// Text that is said.
+        /// Spoken or written text.
         Text = 0 => "text",
         /// A refusal.
         Refusal = 1 => "refusal",
         /// Reasoning.
         Reasoning = 2 => "reasoning",
-        /// A call of a tool: its arguments.
+        /// A tool call. Its text is the arguments.
         ToolCall = 3 => "tool_call",
-        /// Something that came whole: its JSON.
-        Whole = 4 => "whole",
+        /// A piece that arrived in one delta. Its text is JSON.
+        Complete = 4 => "whole",
     }
 );
 
 impl PieceKind {
-    /// Whether it can be part of what is said.
+    /// Whether a piece of this kind can be part of the answer.
     #[must_use]
-    pub const fn is_said(self) -> bool {
-        matches!(self, Self::Text | Self::Refusal | Self::Whole)
+    pub const fn can_be_answer(self) -> bool {
+        matches!(self, Self::Text | Self::Refusal | Self::Complete)
     }
 
     const fn code(self) -> u8 {
@@ -77,64 +77,64 @@ impl PieceKind {
     }
 }
 
-/// What is known of a piece from its beginning.
+/// The metadata of a piece, available from its first delta on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceHead {
-    /// What grows.
+    /// The kind of the piece.
     pub kind: PieceKind,
-    /// Who speaks.
+    /// The speaker's role.
     pub role: Role,
-    /// Where it stands as far as that is known: what is said may turn out not to be the answer.
+    /// The provisional channel: later deltas may show that a text is not the answer.
     pub channel: Channel,
-    /// Of a call: its id and the tool's name, JSON strings.
+    /// The id and tool name of a call, as JSON strings.
     pub call: Option<(JsonText, JsonText)>,
-    /// Who speaks.
+    /// The speaker.
     pub agent: Option<Box<str>>,
     /// The model.
     pub model: Option<Box<str>>,
 }
 
-/// What has come to a piece since the last draft.
+/// The growth of a piece since the previous draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
     /// The number of the item that it becomes part of.
     pub number: u64,
-    /// Which part of it.
+    /// The index of the part in that item.
     pub part: u64,
-    /// What is known of it, with its first text and whenever that changes.
+    /// The piece's head, given with its first text and whenever it changes.
     pub head: Option<PieceHead>,
-    /// Whether what was drafted of it before is not its text any more.
+    /// Whether the text replaces the piece's earlier text.
     pub replaces: bool,
-    /// The text that has come, as spelled inside a JSON string; of a whole piece its JSON.
+    /// The new text, escaped as inside a JSON string; for a complete piece, its JSON.
     pub text: String,
-    /// Whether it is complete.
+    /// Whether the piece is complete.
     pub done: bool,
 }
 
-/// A piece as it stands.
+/// The state of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct DraftPiece {
     /// The number of the item that it becomes part of.
     pub number: u64,
-    /// Which part of it.
+    /// The index of the part in that item.
     pub part: u64,
-    /// What is known of it.
+    /// Its head.
     pub head: PieceHead,
-    /// Its text, as spelled inside a JSON string; of a whole piece its JSON.
+    /// Its text, escaped as inside a JSON string; for a complete piece, its JSON.
     pub text: String,
-    /// Whether it is complete.
+    /// Whether the piece is complete.
     pub done: bool,
 }
 
-/// Puts the deltas of a draft together, oldest first; `None` when one has no beginning.
+/// Assembles the deltas of a draft, oldest first; `None` when a piece has no head.
 #[must_use]
-pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<Piece>> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    let mut places: HashMap<(u64, u64), usize> = HashMap::new();
+pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<DraftPiece>> {
+    let mut pieces: Vec<DraftPiece> = Vec::new();
+    let mut indexes: HashMap<(u64, u64), usize> = HashMap::new();
     for delta in deltas {
-        let place = (delta.number, delta.part);
-        let known = places.get(&place).and_then(|at| pieces.get_mut(*at));
-        match (known, delta.head) {
+        let key = (delta.number, delta.part);
+        let existing = indexes.get(&key).and_then(|at| pieces.get_mut(*at));
+        match (existing, delta.head) {
             (Some(piece), head) => {
                 if let Some(head) = head {
                     piece.head = head;
@@ -146,8 +146,8 @@ pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<Piece>> {
                 piece.done = delta.done;
             }
             (None, Some(head)) => {
-                places.insert(place, pieces.len());
-                pieces.push(Piece {
+                indexes.insert(key, pieces.len());
+                pieces.push(DraftPiece {
                     number: delta.number,
                     part: delta.part,
                     head,
@@ -162,7 +162,7 @@ pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// How many characters a text has that is spelled as inside a JSON string. A pair of surrogates is one.
+/// Counts the characters of a text that is escaped as inside a JSON string. A surrogate pair counts as one.
 #[must_use]
 pub fn chars(inner: &str) -> u64 {
     let mut count = 0;
@@ -175,7 +175,7 @@ pub fn chars(inner: &str) -> u64 {
             _ => (1, None),
         };
         let low = unit.is_some_and(|u| (0xdc00..0xe000).contains(&u));
-        // The other half of a pair, and the rest of a character of several bytes, are counted already.
+        // The low half of a surrogate pair and UTF-8 continuation bytes belong to a character that is already counted.
         let counted = byte & 0xc0 == 0x80 || (low && high);
         count += u64::from(!counted);
         high = unit.is_some_and(|u| (0xd800..0xdc00).contains(&u));
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn what_came_whole_among_what_is_said_is_a_part() {
+    fn a_complete_piece_in_an_answer_is_a_part() {
         let image = r#"{"type":"image_url","url":"u"}"#;
         for channel in [Channel::Final, Channel::from_word("alternative")] {
-            let piece = Piece {
+            let piece = DraftPiece {
                 number: 0,
                 part: 0,
                 head: PieceHead {
-                    kind: PieceKind::Whole,
+                    kind: PieceKind::Complete,
                     role: Role::Assistant,
                     channel,
                     call: None,
@@ -239,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_so_far_is_what_is_said_last() {
-        let piece = |number, kind, channel, text: &str| Piece {
+    fn the_answer_so_far_is_the_last_answer_text() {
+        let piece = |number, kind, channel, text: &str| DraftPiece {
             number,
             part: 0,
             head: PieceHead {
@@ -303,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn deltas_come_back(deltas in proptest::collection::vec(delta(), 0..9)) {
+        fn deltas_round_trip(deltas in proptest::collection::vec(delta(), 0..9)) {
             prop_assert_eq!(decode(&encode(&deltas)), Ok(deltas));
         }
 

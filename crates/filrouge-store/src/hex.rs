@@ -1,8 +1,8 @@
-//! Bytes as lower-case hexadecimal digits; for `serde(with)` too.
+//! Bytes as lower-case hexadecimal digits, also for `serde(with)`.
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-/// Reads exactly `N` bytes; upper-case digits are refused, so that bytes have one spelling.
+/// Decodes exactly `N` bytes. Rejects upper-case digits, so that each byte string has only one encoding.
 #[must_use]
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
@@ -11,18 +11,18 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     (!upper).then_some(bytes)
 }
 
-/// Writes the digits.
+/// Serializes the bytes as digits.
 ///
 /// # Errors
-/// The serializer's.
+/// Those of the serializer.
 pub fn serialize<const N: usize, S: Serializer>(bytes: &[u8; N], s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(&hex::encode(bytes))
 }
 
-/// Reads the digits.
+/// Deserializes the digits.
 ///
 /// # Errors
-/// For other text.
+/// Fails for a text that is not `N` bytes in lower-case digits.
 pub fn deserialize<'de, const N: usize, D: Deserializer<'de>>(d: D) -> Result<[u8; N], D::Error> {
     let digits = String::deserialize(d)?;
     let what = "not lower-case hexadecimal of the right length";

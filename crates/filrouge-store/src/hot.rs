@@ -1,11 +1,10 @@
-//! The hot store port: what is kept of recent conversations in memory or in Redis, under a time to live (DESIGN §7).
+//! The hot store port: recent conversations in memory or Redis, with a time to live (DESIGN §7).
 //!
-//! Two things lie there, under one key each, so that whatever takes a key away takes all of it:
-//! - an *ephemeral session*: all its rows, for a session that is nowhere else;
-//! - the *recent turns* of a session that is in the ledger: a copy that says which history it is a copy of.
+//! It stores two kinds of values, each under one key, so that eviction removes a value as a unit:
+//! - an *ephemeral session*: all rows of a session that exists nowhere else;
+//! - the *recent turns* of a session in the ledger: a copy, with the version of the history that it copies.
 //!
-//! A hot store decides nothing. It compares, puts and forgets, each in one atomic step, and whoever reads says whether what
-//! was read may be used.
+//! A hot store is never authoritative. Each operation is atomic; the reader decides whether a value is usable.
 
 use async_trait::async_trait;
 use filrouge_types::{Failure, SessionId, TenantId, TurnId};
@@ -20,12 +19,14 @@ mod rows;
 #[cfg(feature = "contract")]
 pub mod suite;
 
-pub use ephemeral::{EphemeralCounts, EphemeralSessions, Gate, Keep, KeepItems, OpenGate};
+pub use ephemeral::{
+    EphemeralCounts, EphemeralSessions, FieldRetention, Gate, ItemRetention, OpenGate,
+};
 pub use keep::OWN_MEMBERS;
 pub use memory::{MemoryCounts, MemoryHot};
 
-/// The name of a session in a hot store: a hash of ledger, tenant and session, so that stores can share a server and ids
-/// of any length and alphabet are short words. It is the hash tag in a cluster.
+/// A session's name in a hot store: a hash of ledger, tenant and session. Ledgers can share a server, and ids of any
+/// length and alphabet become short. In a Redis cluster it is the hash tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HotKey(pub [u8; 16]);
 
@@ -51,49 +52,49 @@ impl std::fmt::Display for HotKey {
     }
 }
 
-/// Which state of an ephemeral session: of two with one `incarnation`, the one with the greater `version` is newer. Of two
-/// incarnations, the greater one began later.
+/// The version of an ephemeral session. Within one `incarnation`, the greater `version` is newer. The greater
+/// incarnation started later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Edition {
-    /// Drawn when the session was put where there was none.
+    /// A random number, chosen at creation.
     pub incarnation: u64,
     /// Counts its commits, from 1.
     pub version: u64,
-    /// Drawn by each commit: two histories that counted to one version are told apart by it.
-    pub word: u64,
+    /// A random number, new in each commit: distinguishes two histories with the same version number.
+    pub nonce: u64,
 }
 
-/// A named piece of an ephemeral session.
+/// A named field of an ephemeral session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name: one of [`crate::hot`]'s own, at most 300 bytes.
+    /// Its name, which encodes the key of the stored row; at most 300 bytes.
     pub name: Vec<u8>,
     /// Its bytes.
     pub value: Vec<u8>,
 }
 
-/// An ephemeral session as it was found.
+/// An ephemeral session as loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loaded {
-    /// Which state.
+pub struct HotSession {
+    /// The version.
     pub edition: Edition,
-    /// All its fields, in no order.
+    /// All its fields, in no particular order.
     pub fields: Vec<Field>,
 }
 
-/// What a commit changes. Fields are removed first, so that a store that is full can still be told to forget.
+/// The changes of a commit. Fields are removed first, so that a full store can still free space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Names of fields that go.
+    /// Names of the fields to remove.
     pub removes: Vec<Vec<u8>>,
-    /// Fields that are put, new or over the old.
+    /// Fields to write, replacing old values.
     pub puts: Vec<Field>,
 }
 
-/// Which history a copy of recent turns is a copy of: the newest item's seq and link. Two histories of one link are the
-/// same down to the last byte, redactions included.
+/// The version of the history that a copy of recent turns was made from: the newest item's seq and link. Histories with
+/// equal links are identical, including redactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AsOf {
+pub struct HistoryVersion {
     /// The newest item's seq.
     pub seq: u64,
     /// Its link.
@@ -109,76 +110,76 @@ pub struct HotTurn {
     pub record: Vec<u8>,
 }
 
-/// What one write of the ledger means to the copy of the session's recent turns.
+/// The change that one ledger write makes to a session's recent turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
-    /// The history that the write found: a copy of any other one is no use any more.
-    pub before: AsOf,
-    /// The history that it left.
-    pub after: AsOf,
-    /// The turns that are no longer shown, by ordinal: redacted, or replaced.
+pub struct RecentUpdate {
+    /// The history before the write; a copy of any other version becomes invalid.
+    pub before: HistoryVersion,
+    /// The history after the write.
+    pub after: HistoryVersion,
+    /// Ordinals of the turns to remove: redacted or replaced.
     pub removes: Vec<u64>,
-    /// The turn that is shown from now on, over any other of its ordinal.
+    /// The turn to write. It replaces a turn with the same ordinal.
     pub puts: Option<HotTurn>,
 }
 
-/// A copy made anew from the ledger.
+/// A fresh copy from the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fill {
-    /// The history.
-    pub as_of: AsOf,
-    /// Its newest finalized turns that are shown, oldest first.
+pub struct RecentFill {
+    /// The version of the history that it copies.
+    pub as_of: HistoryVersion,
+    /// The newest visible finalized turns, oldest first.
     pub turns: Vec<HotTurn>,
-    /// Whether these are all there are.
+    /// Whether the copy holds all of the session's finalized turns.
     pub all: bool,
 }
 
 /// The newest of a copy's turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recent {
-    /// The history.
-    pub as_of: AsOf,
-    /// At most so many as were asked for, oldest first.
+    /// The version of the history that it copies.
+    pub as_of: HistoryVersion,
+    /// At most the requested number, oldest first.
     pub turns: Vec<HotTurn>,
-    /// Whether no turn lies before them.
+    /// Whether the session has no earlier turn.
     pub all: bool,
 }
 
-/// How a hot store is.
+/// A hot store's health.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HotHealth {
-    /// Why it is not used at the moment, if it is not.
+    /// The reason why it is currently unused; `None` when it is in use.
     pub unavailable: Option<String>,
-    /// Its version, as it tells.
+    /// The version that the store reports.
     pub version: Option<String>,
-    /// Why it takes no writes at the moment; reads and removals may be served.
+    /// The reason why it currently refuses writes; reads and removals may still work.
     pub refuses_writes: Option<String>,
-    /// Bytes it holds, as it tells.
+    /// The memory use in bytes that the store reports.
     pub used_bytes: Option<u64>,
-    /// Whether nothing but the machine bounds these bytes.
+    /// Whether only the machine's memory limits this use.
     #[serde(skip)]
     pub unbounded: bool,
-    /// Whether it makes no room by forgetting what will expire: once it is full it refuses writes.
+    /// Whether it never evicts values to free space: once full, it refuses writes.
     #[serde(skip)]
     pub evicts_nothing: bool,
-    /// Connections, or nodes of a cluster, that are in use.
+    /// The number of connections, or of cluster nodes, in use.
     pub nodes: u64,
 }
 
-/// What bounds each key.
+/// The limits of each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HotBounds {
-    /// How long a key lives after it was last written to.
+    /// The time to live after the last write.
     pub ttl: std::time::Duration,
-    /// Most turns of a session.
+    /// The maximum number of turns of a session.
     pub turns: u64,
-    /// Most bytes of a session's values. A copy of recent turns drops its oldest ones; an ephemeral session, too, and
-    /// takes no turn that is larger by itself.
+    /// The maximum bytes of a session's values. To stay within it, a copy of recent turns and an ephemeral session drop
+    /// their oldest turns. An ephemeral session refuses a single turn that is larger.
     pub bytes: u64,
 }
 
 impl Default for HotBounds {
-    /// A day, 500 turns (DESIGN §7), 8 MiB.
+    /// The defaults: one day, 500 turns (DESIGN §7), 8 MiB.
     fn default() -> Self {
         Self {
             ttl: std::time::Duration::from_secs(24 * 60 * 60),
@@ -188,27 +189,27 @@ impl Default for HotBounds {
     }
 }
 
-/// A store of recent conversations. Every method is one atomic step, sets the time to live of the key that it writes in
-/// that step, and looks at no other key.
+/// A store of recent conversations. Every method is atomic, touches one key, and sets the time to live of a key that it
+/// writes.
 ///
-/// All fail with `hot_unavailable` when the store does not answer, has no room, or answers what was never put; a
-/// write that failed may have happened.
+/// All methods fail with `hot_unavailable` when the store does not answer, is full, or returns data that was never
+/// written. A failed write may have taken effect.
 #[async_trait]
 pub trait HotStore: Send + Sync {
-    /// `memory` or `redis`.
+    /// The kind of store: `memory` or `redis`.
     fn kind(&self) -> &'static str;
 
-    /// What bounds each key.
+    /// The limits of each key.
     fn bounds(&self) -> HotBounds;
 
-    /// Which state an ephemeral session is in; `None` when there is none.
+    /// The version of an ephemeral session; `None` when it does not exist.
     async fn edition(&self, key: &HotKey) -> Result<Option<Edition>, Failure>;
 
-    /// An ephemeral session.
-    async fn load(&self, key: &HotKey) -> Result<Option<Loaded>, Failure>;
+    /// Loads an ephemeral session.
+    async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure>;
 
-    /// Changes an ephemeral session that is in the state `expected`, or makes one where there is none; `incarnation` is
-    /// what a new one gets. `None`, and nothing is changed, when it is in another state.
+    /// Changes an ephemeral session whose version is `expected`, or creates it if `expected` is `None`; a new session
+    /// gets `incarnation`. Returns `None` and changes nothing when the version differs.
     async fn commit(
         &self,
         key: &HotKey,
@@ -217,36 +218,37 @@ pub trait HotStore: Send + Sync {
         change: Change,
     ) -> Result<Option<Edition>, Failure>;
 
-    /// Forgets an ephemeral session, with `expected` only in that state; whether it is gone.
+    /// Removes an ephemeral session; if `expected` is given, only if it has that version. Returns whether the session is
+    /// absent afterwards.
     async fn forget(&self, key: &HotKey, expected: Option<Edition>) -> Result<bool, Failure>;
 
-    /// The newest `limit` turns of a copy; `None` when there is none, or it is known to be no use.
+    /// The newest `limit` turns of a copy; `None` when it does not exist or is invalid.
     async fn recent(&self, key: &HotKey, limit: usize) -> Result<Option<Recent>, Failure>;
 
-    /// Takes writes into the copies, in order.
+    /// Applies updates to the copies, in order.
     ///
-    /// A step that begins where a copy ends takes it on. Steps behind it change nothing. Any other one leaves a copy that
-    /// is no use, and no older step or fill makes it one again: the newest seq that was ever told is kept with it. Where
-    /// there is no copy, a step that begins at seq 0 makes one.
-    async fn advance(&self, steps: Vec<(HotKey, Step)>) -> Result<(), Failure>;
+    /// An update that starts at a copy's version advances it. An older update changes nothing. Any other update
+    /// invalidates the copy. No older update or fill makes it valid again, because the newest seq ever seen is stored.
+    /// If no copy exists, an update that starts at seq 0 creates one.
+    async fn advance(&self, updates: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure>;
 
-    /// Takes a copy made anew, unless a newer history is known there.
-    async fn fill(&self, key: &HotKey, fill: Fill) -> Result<(), Failure>;
+    /// Stores a fresh copy, unless the store has seen a newer version.
+    async fn fill(&self, key: &HotKey, fill: RecentFill) -> Result<(), Failure>;
 
-    /// Forgets a copy; nothing older than `seq` is taken in its place.
+    /// Removes a copy and rejects later fills and updates that are older than `seq`.
     async fn forget_recent(&self, key: &HotKey, seq: u64) -> Result<(), Failure>;
 
-    /// How it is: asks the store.
+    /// Queries the store's health.
     async fn health(&self) -> HotHealth;
 
-    /// Why it is not used at the moment, without asking it.
+    /// The reason why the store is currently unused, if any. Does not query the store.
     fn failure(&self) -> Option<String> {
         None
     }
 }
 
-/// Names what was asked of an ephemeral session that is not there any more, or never was: what the hot store has
-/// forgotten it cannot tell from what it never knew.
+/// The failure for a turn of an ephemeral session that expired or never existed; the hot store cannot distinguish the
+/// two.
 #[must_use]
 pub fn turn_expired(id: &TurnId) -> Failure {
     let what = format!("turn {id} is no longer kept");

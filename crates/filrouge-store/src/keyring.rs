@@ -1,4 +1,4 @@
-//! The keys that stored data is authenticated with; they live outside the data directory (DESIGN §9).
+//! The keys that authenticate stored data. They are stored outside the data directory (DESIGN §9).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,22 +9,22 @@ use sha2::Sha256;
 
 use crate::command::SessionToken;
 
-/// Names a key of the ring.
+/// The id of a key in the ring.
 pub type KeyId = u32;
 
 /// Bytes of a stored MAC.
 pub const MAC_BYTES: usize = 16;
 
-/// Where salts and keys come from; injected so that tests repeat.
+/// The source of salts and keys; injected so that tests are repeatable.
 pub trait Entropy: Send + Sync {
     /// Fills `bytes`.
     ///
     /// # Errors
-    /// `internal` when the source has failed.
+    /// `internal` when the source fails.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Failure>;
 }
 
-/// A new name for a store, a process or a run, which no other one has.
+/// A random, unique name for a store, a process or a run.
 ///
 /// # Errors
 /// `internal` when the random source fails.
@@ -48,7 +48,7 @@ impl Entropy for OsEntropy {
     }
 }
 
-/// Why keys make no ring.
+/// The reason why a set of keys is not a valid ring.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     /// There is no key.
@@ -59,7 +59,7 @@ pub enum KeyringError {
     NoActive(KeyId),
 }
 
-/// What a MAC stands for; keeps a MAC of one kind from passing as another.
+/// The kind of data that a MAC authenticates; a MAC of one kind is invalid for another.
 #[derive(Debug, Clone, Copy)]
 pub enum Domain {
     /// A record of items.
@@ -84,15 +84,15 @@ pub enum Domain {
     Draft,
     /// A checkpoint.
     Checkpoint,
-    /// What is kept for a ledger that does not answer.
+    /// A write in the spool.
     Spool,
-    /// What an anonymous session's secret and an erased session's owner are known by.
+    /// The stored hash of an anonymous session's secret or of an erased session's owner.
     Owner,
-    /// A store that several servers share, by which they tell whether they have the same key.
+    /// A shared store; its servers compare their keys by this MAC.
     Store,
-    /// What a network address is known by.
+    /// The stored hash of a network address.
     Address,
-    /// A turn in a copy of recent turns.
+    /// A turn in the hot store's copy of recent turns.
     Copy,
 }
 
@@ -121,14 +121,16 @@ impl Domain {
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// Keys by id: one active, the older ones kept to verify what they wrote.
+/// Keys by id. One is active; older ones still verify the data that they signed.
 #[derive(Clone)]
 pub struct Keyring {
     keys: BTreeMap<KeyId, HmacSha256>,
     secrets: BTreeMap<KeyId, [u8; 32]>,
     active: KeyId,
-    /// The lowest id, which derives turn ids; it never changes by rotation.
+    /// The lowest key id. Its key derives turn ids and the key of the store digest; rotation never changes it.
     root: KeyId,
+    /// The key of the store digest, which has no other use.
+    digest: HmacSha256,
 }
 
 impl fmt::Debug for Keyring {
@@ -142,18 +144,29 @@ impl fmt::Debug for Keyring {
 }
 
 fn keyed(secret: &[u8; 32]) -> HmacSha256 {
-    // HMAC takes keys of any length, so a 32-byte key cannot be refused.
+    // HMAC accepts keys of any length, so a 32-byte key is valid.
     #[expect(clippy::expect_used, reason = "HMAC accepts every key length")]
     HmacSha256::new_from_slice(secret).expect("a key of any length")
 }
 
+/// The key of the store digest, derived from the root key.
+fn digest_key(root: &[u8; 32]) -> HmacSha256 {
+    let mut mac = keyed(root);
+    mac.update(b"filrouge digest key 1\0");
+    keyed(&mac.finalize().into_bytes().into())
+}
+
 impl Keyring {
-    /// A ring of `secrets` in which `active` writes.
+    /// A ring of `secrets` whose key `active` signs new data.
     ///
     /// # Errors
-    /// [`KeyringError`] when there is no key or `active` is not among them.
+    /// [`KeyringError`] when `secrets` is empty or lacks `active`.
     pub fn new(secrets: BTreeMap<KeyId, [u8; 32]>, active: KeyId) -> Result<Self, KeyringError> {
-        let root = *secrets.keys().next().ok_or(KeyringError::Empty)?;
+        let (root, digest) = secrets
+            .iter()
+            .next()
+            .map(|(id, secret)| (*id, digest_key(secret)))
+            .ok_or(KeyringError::Empty)?;
         if !secrets.contains_key(&active) {
             return Err(KeyringError::NoActive(active));
         }
@@ -166,6 +179,7 @@ impl Keyring {
             secrets,
             active,
             root,
+            digest,
         })
     }
 
@@ -174,25 +188,31 @@ impl Keyring {
     pub fn single(secret: [u8; 32]) -> Self {
         Self {
             keys: BTreeMap::from([(1, keyed(&secret))]),
+            digest: digest_key(&secret),
             secrets: BTreeMap::from([(1, secret)]),
             active: 1,
             root: 1,
         }
     }
 
-    /// The key that writes.
+    /// The id of the key that signs new data.
     #[must_use]
     pub const fn active(&self) -> KeyId {
         self.active
     }
 
-    /// The keys' ids and secrets, for whoever stores the ring.
+    /// The id of the lowest key.
+    pub(crate) const fn root(&self) -> KeyId {
+        self.root
+    }
+
+    /// The keys' ids and secrets, for storing the ring.
     #[must_use]
     pub const fn secrets(&self) -> &BTreeMap<KeyId, [u8; 32]> {
         &self.secrets
     }
 
-    /// Whether `id` can verify.
+    /// Whether the ring has the key `id`.
     #[must_use]
     pub fn knows(&self, id: KeyId) -> bool {
         self.keys.contains_key(&id)
@@ -212,8 +232,21 @@ impl Keyring {
         Some(short)
     }
 
-    /// The seed of the key that exported bundles are signed with, derived from key `id`; `None` when the key is not
-    /// in the ring (docs/format.md).
+    /// A pseudorandom number for `pieces` under the key of the store digest.
+    #[must_use]
+    pub(crate) fn digest_number(&self, pieces: &[&[u8]]) -> u128 {
+        let mut mac = self.digest.clone();
+        for piece in pieces {
+            mac.update(piece);
+        }
+        let full = mac.finalize().into_bytes();
+        let mut half = [0; 16];
+        half.copy_from_slice(&full[..16]);
+        u128::from_be_bytes(half)
+    }
+
+    /// The seed of the signing key of exported bundles, derived from key `id`; `None` when the key is not in the ring
+    /// (docs/format.md).
     #[must_use]
     pub fn signing_seed(&self, id: KeyId) -> Option<[u8; 32]> {
         let mut mac = self.keys.get(&id)?.clone();
@@ -221,34 +254,34 @@ impl Keyring {
         Some(mac.finalize().into_bytes().into())
     }
 
-    /// A request's fingerprint under the root key: nobody without the ring can make it from a guessed request.
+    /// A request's fingerprint under the root key: without the keyring it cannot be computed for a guessed request.
     #[must_use]
     pub fn request_fingerprint(&self, fingerprint: &[u8; MAC_BYTES]) -> [u8; MAC_BYTES] {
-        // The root key is taken from the ring itself.
+        // The ring always has its root key.
         self.mac(self.root, Domain::Request, &[fingerprint])
             .unwrap_or_default()
     }
 
-    /// What an anonymous session's secret is kept as: by the root key, so that it survives a rotation.
+    /// The stored form of an anonymous session's secret, hashed with the root key, so that it survives a rotation.
     #[must_use]
     pub fn session_token(&self, secret: &str) -> SessionToken {
-        // The root key is taken from the ring itself.
+        // The ring always has its root key.
         let mac = self.mac(self.root, Domain::Owner, &[b"t", secret.as_bytes()]);
         SessionToken(mac.unwrap_or_default())
     }
 
-    /// What a network address is kept as, another one in each tenant (DESIGN §7): by the root key, so that every server
-    /// gives the same one and a rotation keeps it.
+    /// The stored form of a network address, different in each tenant (DESIGN §7). It uses the root key, so that all
+    /// servers compute the same hash and a rotation keeps it.
     #[must_use]
     pub fn address_hash(&self, tenant: &TenantId, address: &str) -> [u8; MAC_BYTES] {
         let length = (tenant.as_str().len() as u64).to_be_bytes();
         let pieces = [&length, tenant.as_str().as_bytes(), address.as_bytes()];
-        // The root key is taken from the ring itself.
+        // The ring always has its root key.
         self.mac(self.root, Domain::Address, &pieces)
             .unwrap_or_default()
     }
 
-    /// What an erased session's owner is kept as: an identity, a secret, or nobody.
+    /// The stored hash of an erased session's owner: an identity, a secret, or none.
     #[must_use]
     pub fn owner(
         &self,
@@ -260,13 +293,13 @@ impl Keyring {
             (None, Some(token)) => [b"s", token.0.as_slice()].concat(),
             (None, None) => b"n".to_vec(),
         };
-        // The root key is taken from the ring itself.
+        // The ring always has its root key.
         self.mac(self.root, Domain::Owner, &[&piece])
             .unwrap_or_default()
     }
 
-    /// The turn id of a request: the first four bytes are the session's, so that the turns of a session
-    /// lie together in an index; the rest is the request's (DESIGN §3).
+    /// Derives the turn id of a request. The first four bytes depend only on the session, so that an index stores its turns
+    /// together; the others depend on the request (DESIGN §3).
     #[must_use]
     pub fn turn_id(&self, tenant: &TenantId, session: &SessionId, request: &RequestId) -> TurnId {
         let scope = |text: &str| {
@@ -275,19 +308,19 @@ impl Keyring {
             piece
         };
         let (tenant, session) = (scope(tenant.as_str()), scope(session.as_str()));
-        let of = |pieces: &[&[u8]]| {
-            // The root key is taken from the ring itself.
+        let root_mac = |pieces: &[&[u8]]| {
+            // The ring always has its root key.
             self.mac(self.root, Domain::TurnId, pieces)
                 .unwrap_or_default()
         };
-        let place = of(&[b"s", &tenant, &session]);
-        let mut bytes = of(&[b"t", &tenant, &session, request.as_str().as_bytes()]);
-        bytes[..4].copy_from_slice(&place[..4]);
+        let session_mac = root_mac(&[b"s", &tenant, &session]);
+        let mut bytes = root_mac(&[b"t", &tenant, &session, request.as_str().as_bytes()]);
+        bytes[..4].copy_from_slice(&session_mac[..4]);
         TurnId::from_derived(bytes)
     }
 }
 
-/// Compares without telling by time where the difference is.
+/// Compares two MACs in constant time.
 #[must_use]
 pub fn equal_macs(a: &[u8; MAC_BYTES], b: &[u8; MAC_BYTES]) -> bool {
     a.iter().zip(b).fold(0, |diff, (x, y)| diff | (x ^ y)) == 0
@@ -326,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_needs_its_active_key_and_tells_no_secret() {
+    fn a_ring_needs_its_active_key_and_shows_no_secret() {
         let none = BTreeMap::new();
         assert_eq!(Keyring::new(none, 1).unwrap_err(), KeyringError::Empty);
         let secrets = BTreeMap::from([(1, [0xab; 32])]);
@@ -338,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_share_a_border_give_other_turn_ids() {
+    fn a_shifted_boundary_between_ids_gives_another_turn_id() {
         let ring = Keyring::single([1; 32]);
         let id = |t: &str, s: &str, r: &str| {
             let (t, s) = (TenantId::new(t).unwrap(), SessionId::new(s).unwrap());
@@ -351,27 +384,35 @@ mod tests {
 
     #[test]
     fn a_request_has_another_fingerprint_under_another_keyring() {
-        let of = |ring: &Keyring| ring.request_fingerprint(&[7; 16]);
+        let fingerprint = |ring: &Keyring| ring.request_fingerprint(&[7; 16]);
         let one = Keyring::single([1; 32]);
-        assert_ne!(of(&one), [7; 16]);
-        assert_ne!(of(&one), of(&Keyring::single([2; 32])));
+        assert_ne!(fingerprint(&one), [7; 16]);
+        assert_ne!(fingerprint(&one), fingerprint(&Keyring::single([2; 32])));
         let rotated = Keyring::new(BTreeMap::from([(1, [1; 32]), (2, [2; 32])]), 2).unwrap();
-        assert_eq!(of(&one), of(&rotated), "rotation keeps it");
+        assert_eq!(
+            fingerprint(&one),
+            fingerprint(&rotated),
+            "rotation keeps it"
+        );
     }
 
     #[test]
-    fn an_address_has_another_hash_in_each_tenant_and_keeps_it() {
-        let of = |ring: &Keyring, tenant: &str, address| {
+    fn an_address_has_another_hash_in_each_tenant_and_keeps_it_on_rotation() {
+        let hash_of = |ring: &Keyring, tenant: &str, address| {
             ring.address_hash(&TenantId::new(tenant).unwrap(), address)
         };
         let one = Keyring::single([1; 32]);
-        let hash = of(&one, "a", "192.0.2.1");
-        assert_ne!(hash, of(&one, "b", "192.0.2.1"));
-        assert_ne!(hash, of(&one, "a", "192.0.2.2"));
-        assert_ne!(of(&one, "ab", "c"), of(&one, "a", "bc"));
-        assert_ne!(hash, of(&Keyring::single([2; 32]), "a", "192.0.2.1"));
+        let hash = hash_of(&one, "a", "192.0.2.1");
+        assert_ne!(hash, hash_of(&one, "b", "192.0.2.1"));
+        assert_ne!(hash, hash_of(&one, "a", "192.0.2.2"));
+        assert_ne!(hash_of(&one, "ab", "c"), hash_of(&one, "a", "bc"));
+        assert_ne!(hash, hash_of(&Keyring::single([2; 32]), "a", "192.0.2.1"));
         let rotated = Keyring::new(BTreeMap::from([(1, [1; 32]), (2, [2; 32])]), 2).unwrap();
-        assert_eq!(hash, of(&rotated, "a", "192.0.2.1"), "rotation keeps it");
+        assert_eq!(
+            hash,
+            hash_of(&rotated, "a", "192.0.2.1"),
+            "rotation keeps it"
+        );
     }
 
     #[test]

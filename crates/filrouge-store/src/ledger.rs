@@ -1,4 +1,4 @@
-//! The ledger port: what the engine asks of a durable store (DESIGN §13).
+//! The ledger port: the operations that every durable store implements (DESIGN §13).
 
 use std::any::Any;
 
@@ -8,15 +8,15 @@ use tokio::sync::watch;
 
 use crate::command::{Command, Outcome, Scope};
 use crate::keyring::{Keyring, MAC_BYTES};
-use crate::read::Sight;
+use crate::read::VerifiedSnapshot;
 use crate::rows::View;
 
-mod asks;
 mod layer;
+mod queries;
 
-pub use layer::Layer;
+pub use layer::LedgerLayer;
 
-/// A commit that is durable: what an anchor remembers.
+/// A durable commit, as an anchor records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The commit's number; 0 before the first.
@@ -26,128 +26,128 @@ pub struct Position {
 }
 
 filrouge_types::words!(
-    /// What an answered write has survived (P1).
+    /// The failures that an acknowledged write survives (P1).
     pub enum Durability: "durability" {
-        /// It is on disk.
+        /// The write is on disk.
         Flushed => "flushed",
-        /// The store keeps it, and flushes it when it sees fit: a power cut may take it.
+        /// The store has the write but has not flushed it: a power cut may lose it.
         Buffered => "buffered",
-        /// It is on this machine's disk, and waits for the store (DESIGN §6).
+        /// The write is in the spool on local disk and waits for the store (DESIGN §6).
         Spooled => "spooled",
-        /// It is in memory and gone with the process.
+        /// The write is in memory only and is lost when the process ends.
         Ephemeral => "ephemeral",
     }
 );
 
-/// How a store is.
+/// A store's health.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Why it takes no writes, if it does not.
+    /// The reason why the store refuses writes; `None` when it accepts them.
     pub read_only: Option<String>,
-    /// What is known not to be what was written.
+    /// The integrity error that was found, if any.
     pub integrity: Option<String>,
 }
 
-/// What a store has done in this process, and what waits for it.
+/// Counters of a store in this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Load {
-    /// Statements put to the store since the process began.
+pub struct StoreLoad {
+    /// Statements executed since the process started.
     pub statements: u64,
-    /// Writes that wait for their turn.
+    /// Writes in the queue.
     pub queued_writes: u64,
 }
 
-/// A small named value of the store, outside of any session: written whole, compared and set.
+/// A small named value outside any session, written by compare-and-set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// How often it was put, from 1.
+    /// The number of times it was written, from 1.
     pub version: u64,
     /// Its value, at most [`crate::rows::NOTE_MAX`] bytes.
     pub value: Vec<u8>,
 }
 
-/// A question put to one consistent sight of the store.
-pub type Inspect = Box<dyn for<'a> FnOnce(&Sight<'a, dyn View + 'a>) + Send>;
+/// A query that runs on one verified snapshot of the store.
+pub type SnapshotQuery = Box<dyn for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) + Send>;
 
-/// What an inspection is about: a backend chooses by it where to read.
+/// The subject of a query. A backend selects its read path by it.
 #[derive(Debug, Clone, Copy)]
-pub enum About<'a> {
-    /// The whole store.
+pub enum QuerySubject<'a> {
+    /// The entire store.
     Store,
     /// One session, as the scope sees it.
     Session(&'a Scope, &'a SessionId),
-    /// What a server itself has to know, such as which keys are good: never behind the questions of callers.
-    Apart,
+    /// The server's own data, such as valid API keys. The query uses a reserved connection and never queues behind user reads.
+    ServerData,
 }
 
-/// A write that was done.
+/// The result of a committed write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
-    /// What it put.
+pub struct CommittedWrite {
+    /// The outcome.
     pub outcome: Outcome,
-    /// Where it went.
+    /// The durability of the write.
     pub durability: Durability,
 }
 
-/// What keeps a ledger.
+/// The kind of store that holds a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
-    /// `pg`, `sqlite` or `memory`, as the lines of live calls say it (DESIGN §12).
+    /// `pg`, `sqlite` or `memory`, as in the log lines of live calls (DESIGN §12).
     pub kind: &'static str,
     /// Its name and version, such as `SQLite 3.51.3`; `None` for memory.
     pub version: Option<String>,
-    /// What an answered write survives there.
+    /// The durability of an acknowledged write in this store.
     pub durability: Durability,
 }
 
-/// The durable record of sessions, turns and items: what every backend does.
+/// The durable record of sessions, turns and items. Every backend implements it.
 ///
-/// A write is answered once it is as durable as [`Stored::durability`] states (P1). All methods fail with codes of
-/// [`filrouge_types::ErrorCode`]; none tells failures apart by text.
+/// A write returns once it is as durable as [`CommittedWrite::durability`] states (P1). All methods fail with codes of
+/// [`filrouge_types::ErrorCode`]; no caller distinguishes failures by text.
 #[async_trait]
 pub trait Ledger: Any + Send + Sync {
-    /// Does one write in a transaction.
-    async fn write(&self, command: Command) -> Result<Stored, Failure>;
+    /// Executes one write in a transaction.
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure>;
 
-    /// Shows one consistent sight of the store to `question`.
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure>;
+    /// Runs `query` on one verified snapshot of the store.
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure>;
 
-    /// What keeps it.
+    /// The backend.
     fn backend(&self) -> Backend;
 
     /// The newest durable commit.
     fn position(&self) -> Position;
 
-    /// The newest durable commit that an anchor has to remember: behind it nothing but drafts have grown.
-    fn witnessed(&self) -> Position;
+    /// The newest durable commit that an anchor must record: later commits contain only drafts.
+    fn anchor_position(&self) -> Position;
 
-    /// The number of the newest durable commit as it grows, also by other processes of the same store: those are
-    /// seen within a tenth of a second while somebody holds a receiver. A commit may be reported before the write that
-    /// made it is answered.
+    /// Publishes the number of the newest durable commit, including commits of other processes on the same store:
+    /// these are published within a tenth of a second while a receiver exists. A commit may be published before its write
+    /// returns.
     fn commits(&self) -> watch::Receiver<u64>;
 
-    /// The name of this process among those that record streams into the store; empty in a store of one process.
+    /// This process's name among the processes that record streams into the store; empty for a single-process store.
     fn writer(&self) -> String;
 
-    /// Whether a process that has recorded streams is certain not to be there any more; of one that is not known
-    /// its signs of life decide.
-    fn is_gone(&self, writer: &str) -> bool;
+    /// Whether a recording process has certainly exited. For an unknown process this is `false`; its heartbeat
+    /// decides.
+    fn has_exited(&self, writer: &str) -> bool;
 
-    /// The store's own name, given when it was made; names its anchor.
+    /// The store's id, assigned at creation; its anchor contains it.
     fn store_id(&self) -> &str;
 
-    /// The keys that its data is authenticated with.
+    /// The keyring that authenticates its data.
     fn keyring(&self) -> &Keyring;
 
-    /// How the store is.
+    /// The store's health.
     fn health(&self) -> Health;
 
-    /// What it has done and has waiting; zeros for a store that counts nothing.
-    fn load(&self) -> Load;
+    /// The store's counters; zeros for a store that keeps none.
+    fn load(&self) -> StoreLoad;
 
-    /// Refuses everything from now on: the store is older than its anchor.
+    /// Refuses all further reads and writes: the store is older than its anchor.
     fn distrust(&self, what: String);
 
-    /// Finishes what is under way and releases the store.
+    /// Finishes pending work and releases the store.
     async fn close(&self);
 }

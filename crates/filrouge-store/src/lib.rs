@@ -1,9 +1,9 @@
-//! What every ledger shares: the port, the rules of a turn's life, the stored format with its chain,
-//! the in-memory ledger, and the contract suite that each backend has to pass (DESIGN §3, §4, §9, §13).
+//! The parts that every ledger shares: the port, the rules of a turn's life, the stored format with its chain, the
+//! in-memory ledger, and the contract suite that each backend has to pass (DESIGN §3, §4, §9, §13).
 //!
 //! A backend implements two small traits over plain rows: [`View`] (reads) and [`Tx`] (writes in one
-//! transaction). Everything a caller can observe is decided in [`rules`] and [`read`], so that all
-//! backends answer alike.
+//! transaction). The modules [`rules`] and [`read`] decide everything that a caller can observe, so that all
+//! backends behave alike.
 
 pub mod chain;
 pub mod command;
@@ -25,12 +25,16 @@ pub mod text_index;
 pub mod verify;
 
 mod codec;
+mod digest;
 mod keyring;
 
-pub use chain::{Digest, Link};
+pub use chain::Link;
 pub use command::{Command, NewSession, Outcome, Scope, Viewer};
+pub use digest::{Digest, DigestRow, MaskedDigest};
 pub use keyring::{
     Domain, Entropy, KeyId, Keyring, KeyringError, MAC_BYTES, OsEntropy, equal_macs, random_id,
 };
-pub use ledger::{About, Backend, Durability, Health, Ledger, Load, Note, Position, Stored};
+pub use ledger::{
+    Backend, CommittedWrite, Durability, Health, Ledger, Note, Position, QuerySubject, StoreLoad,
+};
 pub use rows::{Tx, View};

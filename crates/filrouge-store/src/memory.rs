@@ -1,4 +1,4 @@
-//! The in-memory ledger: the same rows in maps. Nothing is durable; for tests and `memory:`.
+//! The in-memory ledger: the same rows in maps, for tests and `memory:`. Nothing is durable.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,13 +8,16 @@ use tokio::sync::watch;
 
 use crate::command::{Command, Outcome};
 use crate::keyring::{Entropy, Keyring};
-use crate::ledger::{About, Backend, Durability, Health, Inspect, Ledger, Load, Position, Stored};
-use crate::read::{Sight, session_not_found};
-use crate::record::Check;
+use crate::ledger::{
+    Backend, CommittedWrite, Durability, Health, Ledger, Position, QuerySubject, SnapshotQuery,
+    StoreLoad,
+};
+use crate::read::{VerifiedSnapshot, session_not_found};
+use crate::record::MacCheck;
 use crate::rows::{
     CheckpointRow, HeadCheckpoints, HeadLease, HeadRow, SessionRow, TurnRow, Tx, View,
 };
-use crate::rules::{self, Context, Group};
+use crate::rules::{self, CommitGroup, RuleContext};
 use crate::verify::Suspects;
 
 pub(crate) mod rows;
@@ -33,12 +36,12 @@ pub struct MemoryLedger {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Rows are put only after all checks have passed, so a panic leaves none half written.
+    // Rows are written only after all checks have passed, so a panic leaves no partial write.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryLedger {
-    /// An empty ledger, called `memory`. One that shares a hot store with others needs a name of its own:
+    /// An empty ledger named `memory`. A ledger that shares a hot store with others needs a unique name:
     /// [`Self::with_store_id`].
     #[must_use]
     pub fn new(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>) -> Self {
@@ -53,27 +56,27 @@ impl MemoryLedger {
         }
     }
 
-    /// Under another name, such as a [`crate::random_id`]: a hot store keeps the sessions of ledgers apart by it.
+    /// Sets another name, such as a [`crate::random_id`]: a hot store distinguishes the sessions of ledgers by it.
     #[must_use]
     pub fn with_store_id(mut self, store_id: impl Into<String>) -> Self {
         self.store_id = store_id.into();
         self
     }
 
-    /// Does one write at this time.
+    /// Executes one write at the time `now`.
     ///
     /// # Errors
     /// Those of the rules.
     pub fn apply(&self, command: &Command, now: Timestamp) -> Result<Outcome, Failure> {
         let mut rows = locked(&self.rows);
         let suspects = locked(&self.suspects).clone();
-        let ctx = Context {
+        let ctx = RuleContext {
             keyring: &self.keyring,
             entropy: self.entropy.as_ref(),
             now,
             suspects: &suspects,
         };
-        let mut group = Group::begin(&*rows)?;
+        let mut group = CommitGroup::begin(&*rows, ctx.keyring)?;
         let outcome = rules::apply(&mut *rows, &mut group, &ctx, command)?;
         if let Some(row) = group.finish(&mut *rows, &ctx)? {
             self.commits.send_replace(row.commit_no);
@@ -81,24 +84,27 @@ impl MemoryLedger {
         Ok(outcome)
     }
 
-    /// Shows the ledger as it is to `see`.
-    pub fn look<T>(&self, see: impl for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> T) -> T {
+    /// Runs `see` on a snapshot of the ledger.
+    pub fn with_snapshot<T>(
+        &self,
+        see: impl for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> T,
+    ) -> T {
         let rows = locked(&self.rows);
         let suspects = locked(&self.suspects).clone();
-        see(&Sight {
+        see(&VerifiedSnapshot {
             view: &*rows,
             keyring: &self.keyring,
-            check: Check::Keyed,
+            check: MacCheck::Keyed,
             suspects: &suspects,
         })
     }
 
-    /// Takes a session up that is in another ledger: here it begins behind the item at `last_seq`, and has nothing from
-    /// before but its lease and its newest checkpoint.
+    /// Creates a local part of a session that is stored in another ledger. It begins after the item at `last_seq` and has
+    /// no earlier data except the lease and the newest checkpoint.
     ///
     /// # Errors
-    /// None but those of the rows.
-    pub fn take_up(
+    /// Those of the rows.
+    pub fn create_partial_session(
         &self,
         row: &SessionRow,
         lease: HeadLease,
@@ -120,11 +126,11 @@ impl MemoryLedger {
         rows.put_head(pk, &head.sealed(&self.keyring, pk))
     }
 
-    /// Takes up an open turn of such a session, of which nothing is known but its id: items can be appended to it.
+    /// Adds an open turn to a partial session. The turn has an id but no items yet; items can be appended to it.
     ///
     /// # Errors
     /// `session_not_found`.
-    pub fn take_up_turn(
+    pub fn add_open_turn(
         &self,
         tenant: &TenantId,
         session: &SessionId,
@@ -148,16 +154,16 @@ impl MemoryLedger {
 
 #[async_trait]
 impl Ledger for MemoryLedger {
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let outcome = self.apply(&command, self.clock.now())?;
-        Ok(Stored {
+        Ok(CommittedWrite {
             outcome,
             durability: Durability::Ephemeral,
         })
     }
 
-    async fn inspect(&self, _: About<'_>, question: Inspect) -> Result<(), Failure> {
-        self.look(|sight| question(sight));
+    async fn inspect(&self, _: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
+        self.with_snapshot(|snapshot| query(snapshot));
         Ok(())
     }
 
@@ -187,7 +193,7 @@ impl Ledger for MemoryLedger {
         }
     }
 
-    fn witnessed(&self) -> Position {
+    fn anchor_position(&self) -> Position {
         self.position()
     }
 
@@ -195,12 +201,12 @@ impl Ledger for MemoryLedger {
         String::new()
     }
 
-    fn is_gone(&self, _: &str) -> bool {
+    fn has_exited(&self, _: &str) -> bool {
         false
     }
 
-    fn load(&self) -> Load {
-        Load::default()
+    fn load(&self) -> StoreLoad {
+        StoreLoad::default()
     }
 
     fn store_id(&self) -> &str {

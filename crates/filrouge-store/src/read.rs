@@ -1,17 +1,15 @@
-//! Reading: every row that leaves a store is verified here, and refused when it is not what was written
-//! (P7, DESIGN §9).
+//! Reading: verifies every row that a store returns, and refuses a row that was changed (P7, DESIGN §9).
 
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, TurnId};
 
 use crate::chain::{GENESIS, Link, LinkScope};
 use crate::command::{Erased, Scope, Viewer};
 use crate::keyring::{Keyring, MAC_BYTES, equal_macs};
-use crate::record::{Check, Decoded, Fault, FaultKind, RecordRow, decode};
-use crate::rows::{HeadRow, ORDINAL_MAX, SessionPk, SessionRow, Stored, TurnRow, View};
+use crate::record::{Decoded, MacCheck, RecordFault, RecordFaultKind, RecordRow, decode};
+use crate::rows::{HeadRow, ORDINAL_MAX, SessionPk, SessionRow, StoredSession, TurnRow, View};
 use crate::verify::Suspects;
 
 mod absent;
-mod agents;
 mod changes;
 mod checkpoints;
 mod decode_many;
@@ -25,31 +23,30 @@ mod span;
 mod text;
 
 pub use absent::{session_conflict, session_erased, session_not_found, turn_not_found};
-pub use agents::agents;
 pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
 pub use checkpoints::NewestCheckpoint;
 pub use drafts::DraftNews;
 pub use items::ItemPage;
 pub use lists::{SessionPage, TurnOrder, TurnPage, TurnQuery};
-pub(crate) use project::Fresh;
+pub(crate) use project::NewBatch;
 pub use project::turn_len;
-pub(crate) use redactions::{Redactions, named_by};
+pub(crate) use redactions::{Redactions, redacted_seqs};
 pub use text::merged;
 
-/// A view with what is needed to verify what it shows.
-pub struct Sight<'a, V: ?Sized> {
+/// A consistent view of a store that verifies every row it returns.
+pub struct VerifiedSnapshot<'a, V: ?Sized> {
     /// The rows.
     pub view: &'a V,
     /// The keys.
     pub keyring: &'a Keyring,
     /// Whether MACs are checked.
-    pub check: Check,
-    /// Sessions known not to be what was written.
+    pub check: MacCheck,
+    /// Sessions with known integrity errors.
     pub suspects: &'a Suspects,
 }
 
-/// A verified session with what its items are verified by.
-pub struct Loaded {
+/// A verified session, with the data that verifies its items.
+pub struct VerifiedSession {
     /// Its number.
     pub pk: SessionPk,
     /// Its row.
@@ -58,35 +55,35 @@ pub struct Loaded {
     pub head: HeadRow,
     /// Its link scope.
     pub scope: LinkScope,
-    /// The link of its newest item when it was read: what a write puts items behind.
+    /// The link of its newest item when the session was read; new items are chained to it.
     pub before: Link,
 }
 
-impl Loaded {
+impl VerifiedSession {
     /// The id as text.
     #[must_use]
     pub fn name(&self) -> &str {
         self.row.session_id.as_str()
     }
 
-    /// A failure of this session's stored data.
+    /// An integrity failure of this session, from `seq` on if it is given.
     pub fn broken(&self, seq: Option<u64>, what: impl std::fmt::Display) -> Failure {
         Failure::integrity(self.name(), seq, what)
     }
 }
 
-/// A session, or what stays of it.
-pub enum Gone {
-    /// It is there.
-    Not(Box<Loaded>),
+/// A session, or the tombstone of an erased one.
+pub enum SessionOrTombstone {
+    /// The session exists.
+    Live(Box<VerifiedSession>),
     /// It was erased.
     Erased(Erased),
 }
 
-/// Names the session in a failure of its stored rows.
+/// Adds the session's id to an integrity failure of `result`.
 ///
 /// # Errors
-/// That of `result`.
+/// The failure of `result`.
 pub fn in_session<T>(id: &SessionId, result: Result<T, Failure>) -> Result<T, Failure> {
     result.map_err(|failure| match failure {
         Failure {
@@ -103,44 +100,55 @@ pub fn in_session<T>(id: &SessionId, result: Result<T, Failure>) -> Result<T, Fa
     })
 }
 
-impl<V: View + ?Sized> Sight<'_, V> {
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// The session, verified, if the caller may see it.
     ///
     /// # Errors
-    /// `session_erased` to its owner; `integrity_error` when it is not what was written; `key_missing` when it
-    /// cannot be verified.
-    pub fn find(&self, scope: &Scope, id: &SessionId) -> Result<Option<Loaded>, Failure> {
-        match self.find_or_gone(scope, id)? {
-            Some(Gone::Erased(_)) => Err(session_erased(id)),
-            Some(Gone::Not(session)) => Ok(Some(*session)),
+    /// `session_erased` for its owner; `integrity_error` when its rows fail verification; `key_missing` when they cannot
+    /// be verified.
+    pub fn find(&self, scope: &Scope, id: &SessionId) -> Result<Option<VerifiedSession>, Failure> {
+        match self.find_or_tombstone(scope, id)? {
+            Some(SessionOrTombstone::Erased(_)) => Err(session_erased(id)),
+            Some(SessionOrTombstone::Live(session)) => Ok(Some(*session)),
             None => Ok(None),
         }
     }
 
-    /// As [`Self::find`], with what stays of a session that was erased.
+    /// Like [`Self::find`], but returns the tombstone of an erased session.
     ///
     /// # Errors
     /// `integrity_error`, `key_missing`.
-    pub fn find_or_gone(&self, scope: &Scope, id: &SessionId) -> Result<Option<Gone>, Failure> {
+    pub fn find_or_tombstone(
+        &self,
+        scope: &Scope,
+        id: &SessionId,
+    ) -> Result<Option<SessionOrTombstone>, Failure> {
         let Some(session) = self.look_up(&scope.tenant, id, Some(scope))? else {
             return Ok(None);
         };
         match session.row.erased {
-            None => Ok(Some(Gone::Not(Box::new(session)))),
-            Some(erased) if self.owned(scope, &erased) => Ok(Some(Gone::Erased(erased))),
+            None => Ok(Some(SessionOrTombstone::Live(Box::new(session)))),
+            Some(erased) if self.owned(scope, &erased) => {
+                Ok(Some(SessionOrTombstone::Erased(erased)))
+            }
             Some(_) => {
-                // A stranger finds nothing, at the cost of looking for what never was.
+                // For other callers the session does not exist. This check only makes the answer take as long as for an id
+                // that was never used.
                 self.is_genuine(&scope.tenant, id);
                 Ok(None)
             }
         }
     }
 
-    /// The session, whoever owns it: for creating under its id.
+    /// The session, regardless of its owner; for creating a session with this id.
     ///
     /// # Errors
-    /// `session_erased` to the owner of an erased one, `session_conflict` to others; and as [`Self::find`].
-    pub fn find_any(&self, scope: &Scope, id: &SessionId) -> Result<Option<Loaded>, Failure> {
+    /// `session_erased` for the owner of an erased one, `session_conflict` for others; also those of [`Self::find`].
+    pub fn find_any(
+        &self,
+        scope: &Scope,
+        id: &SessionId,
+    ) -> Result<Option<VerifiedSession>, Failure> {
         let found = self.look_up(&scope.tenant, id, None)?;
         match found.as_ref().and_then(|s| s.row.erased) {
             Some(erased) if self.owned(scope, &erased) => Err(session_erased(id)),
@@ -149,7 +157,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    /// Whether an erased session was the caller's to see: as [`Scope::sees`].
+    /// Whether the caller could see the session before its erasure, by the rule of [`Scope::sees`].
     fn owned(&self, scope: &Scope, erased: &Erased) -> bool {
         let is = |owner: [u8; MAC_BYTES]| equal_macs(&owner, &erased.owner);
         scope.viewer == Viewer::Operator
@@ -158,7 +166,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             || is(self.keyring.owner(scope.viewer.identity(), None))
     }
 
-    /// Whether lists would show the caller an erased session: as [`Scope::lists`].
+    /// Whether lists show the caller the erased session, by the rule of [`Scope::lists`].
     pub(crate) fn lists_erased(&self, scope: &Scope, erased: &Erased) -> bool {
         let owner = match &scope.viewer {
             Viewer::Operator => return true,
@@ -173,10 +181,10 @@ impl<V: View + ?Sized> Sight<'_, V> {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<Loaded>, Failure> {
+    ) -> Result<Option<VerifiedSession>, Failure> {
         let found = match self.view.session(tenant, id, scope) {
             Ok(Some(stored)) => self.load(stored).map(Some),
-            // A session that is genuinely somebody else's is absent (P6), also while others are suspect.
+            // A verified session of another owner counts as absent (P6), even while other sessions are suspect.
             Ok(None) if scope.is_some() && self.is_genuine(tenant, id) => Ok(None),
             Ok(None) => self.suspects.check_absent(tenant, id).map(|()| None),
             Err(failure) => Err(failure),
@@ -189,24 +197,24 @@ impl<V: View + ?Sized> Sight<'_, V> {
         stored.is_ok_and(|s| s.is_some_and(|s| self.load(s).is_ok()))
     }
 
-    /// As [`Self::find`], with a failure when it is absent.
+    /// Like [`Self::find`], but an absent session is a failure.
     ///
     /// # Errors
-    /// As [`Self::find`], and `session_not_found`.
-    pub fn get(&self, scope: &Scope, id: &SessionId) -> Result<Loaded, Failure> {
+    /// Those of [`Self::find`], and `session_not_found`.
+    pub fn get(&self, scope: &Scope, id: &SessionId) -> Result<VerifiedSession, Failure> {
         self.find(scope, id)?.ok_or_else(|| session_not_found(id))
     }
 
-    /// Verifies a stored session: its head's MAC, and by the head its row.
-    pub(crate) fn load(&self, stored: Stored) -> Result<Loaded, Failure> {
-        let Stored { pk, row, head } = stored;
+    /// Verifies a stored session: its head by the MAC, and its row by the head.
+    pub(crate) fn load(&self, stored: StoredSession) -> Result<VerifiedSession, Failure> {
+        let StoredSession { pk, row, head } = stored;
         let broken = |what: &str| Failure::integrity(row.session_id.as_str(), None, what);
         self.suspects.check(pk, &row.session_id)?;
         let head = head.ok_or_else(|| broken("its head is missing or malformed"))?;
-        if self.check == Check::Keyed {
+        if self.check == MacCheck::Keyed {
             match head.verified(self.keyring, pk) {
                 Some(true) => {}
-                Some(false) => return Err(broken("its head was changed (the MAC does not fit)")),
+                Some(false) => return Err(broken("its head was changed (the MAC does not match)")),
                 None => return Err(key_missing(row.session_id.as_str())),
             }
         }
@@ -214,7 +222,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             return Err(broken("its row was changed"));
         }
         let scope = LinkScope::new(&row.tenant_id, &row.session_id);
-        Ok(Loaded {
+        Ok(VerifiedSession {
             pk,
             before: head.link,
             row,
@@ -223,47 +231,47 @@ impl<V: View + ?Sized> Sight<'_, V> {
         })
     }
 
-    /// Unpacks and verifies one record of a session, and that redactions name what has no content in it: those
-    /// looked up before are in `known`.
+    /// Decodes and verifies one record of a session, and checks that a redaction names each item without content.
+    /// `redactions` caches them.
     pub(crate) fn decode_with(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: &RecordRow,
-        known: &mut Redactions,
+        redactions: &mut Redactions,
     ) -> Result<Decoded, Failure> {
         let decoded = self.decode_alone(session, row)?;
-        self.check_redactions(session, &decoded.redacted, known)?;
+        self.check_redactions(session, &decoded.redacted, redactions)?;
         Ok(decoded)
     }
 
-    /// As [`Self::decode_with`], but whoever asks looks at the redactions.
+    /// Like [`Self::decode_with`], but leaves the check of redactions to the caller.
     pub(crate) fn decode_alone(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: &RecordRow,
     ) -> Result<Decoded, Failure> {
         decode(row, &session.scope, self.keyring, self.check)
             .map_err(|fault| self.fault(session, &fault))
     }
 
-    fn fault(&self, session: &Loaded, fault: &Fault) -> Failure {
+    fn fault(&self, session: &VerifiedSession, fault: &RecordFault) -> Failure {
         match fault.what {
-            FaultKind::KeyMissing(_) => key_missing(session.name()),
+            RecordFaultKind::KeyMissing(_) => key_missing(session.name()),
             what => session.broken(Some(fault.seq), what),
         }
     }
 
-    /// A turn of the session, verified; `None` when there is none with this id and none is missing.
+    /// A verified turn of the session; `None` when no turn has this id and all turns are stored.
     ///
     /// # Errors
     /// `turn_mismatch` when it belongs to another session the caller may see; `integrity_error`.
     pub fn find_turn(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         scope: &Scope,
         id: &TurnId,
     ) -> Result<Option<TurnRow>, Failure> {
-        let found = self.known_turn(session, id)?;
+        let found = self.stored_turn(session, id)?;
         if found.is_some() {
             return Ok(found);
         }
@@ -274,11 +282,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(None)
     }
 
-    /// As [`Self::find_turn`], but without looking whether turns are missing, which costs a count of them all, or
-    /// whether another session has it: for starting a turn, whose key is new nearly always (P8).
-    pub(crate) fn known_turn(
+    /// Like [`Self::find_turn`], but checks neither for missing turns, which requires counting all turns, nor for another
+    /// session with the turn. It is used to start a turn, whose key is nearly always new (P8).
+    pub(crate) fn stored_turn(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         id: &TurnId,
     ) -> Result<Option<TurnRow>, Failure> {
         let found = self.view.turn(session.pk, id)?;
@@ -287,10 +295,10 @@ impl<V: View + ?Sized> Sight<'_, V> {
             .transpose()
     }
 
-    /// Tells the turn of another session that the caller may see from one that is nowhere.
+    /// Fails with `turn_mismatch` when the turn belongs to another session that the caller may see.
     fn check_no_other_has(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         scope: &Scope,
         id: &TurnId,
     ) -> Result<(), Failure> {
@@ -310,53 +318,70 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    pub(crate) fn verified_turn(&self, session: &Loaded, row: TurnRow) -> Result<TurnRow, Failure> {
-        self.authentic(session, &row)?;
+    pub(crate) fn verified_turn(
+        &self,
+        session: &VerifiedSession,
+        row: TurnRow,
+    ) -> Result<TurnRow, Failure> {
+        self.check_turn_mac(session, &row)?;
         if !row.status.is_closed() {
-            self.nothing_after(session, &row)?;
+            self.check_no_later_items(session, &row)?;
         }
         Ok(row)
     }
 
     /// Checks a turn row's MAC.
-    pub(crate) fn authentic(&self, session: &Loaded, row: &TurnRow) -> Result<(), Failure> {
-        let fits = row.verified(self.keyring, session.pk);
-        self.vouch(session, fits, Some(row.first_seq), || {
-            format!("turn {} was changed (its MAC does not fit)", row.turn_id)
+    pub(crate) fn check_turn_mac(
+        &self,
+        session: &VerifiedSession,
+        row: &TurnRow,
+    ) -> Result<(), Failure> {
+        let mac_matches = row.verified(self.keyring, session.pk);
+        self.check_mac(session, mac_matches, Some(row.first_seq), || {
+            format!("turn {} was changed (its MAC does not match)", row.turn_id)
         })
     }
 
-    /// Refuses a row whose MAC does not fit, unless nothing is checked.
-    fn vouch(
+    /// Refuses a row with a wrong MAC, unless MAC checks are off.
+    fn check_mac(
         &self,
-        session: &Loaded,
-        fits: Option<bool>,
+        session: &VerifiedSession,
+        mac_matches: Option<bool>,
         seq: Option<u64>,
         changed: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        match fits {
-            _ if self.check == Check::Unverified => Ok(()),
+        match mac_matches {
+            _ if self.check == MacCheck::Unverified => Ok(()),
             Some(true) => Ok(()),
             Some(false) => Err(session.broken(seq, changed())),
             None => Err(key_missing(session.name())),
         }
     }
 
-    /// An open turn's row must know the turn's newest item: an older row put back over a newer one would not.
-    /// What follows a turn's item is nearly always close behind it; `verify` looks at everything.
-    fn nothing_after(&self, session: &Loaded, turn: &TurnRow) -> Result<(), Failure> {
+    /// Checks that an open turn's row covers the turn's newest item. An older version of the row, put back by someone, would
+    /// not. Only the next records are read, because a turn's items are usually close together. `verify` reads all records.
+    fn check_no_later_items(
+        &self,
+        session: &VerifiedSession,
+        turn: &TurnRow,
+    ) -> Result<(), Failure> {
         let next = turn.last_seq + 1;
         if next > session.head.last_seq {
             return Ok(());
         }
-        let rows = self.view.records(session.pk, next, LOOK_BEHIND)?;
+        let rows = self
+            .view
+            .records(session.pk, next, RECORDS_AFTER_OPEN_TURN)?;
         if rows.is_empty() {
-            return Err(session.broken(Some(next), FaultKind::Missing));
+            return Err(session.broken(Some(next), RecordFaultKind::Missing));
         }
         let later = |row: &&RecordRow| row.first_seq >= next && row.turn_id() == Some(turn.turn_id);
         match rows.iter().find(later) {
             Some(row) => {
-                let what = format!("turn {} has items its row does not know", turn.turn_id);
+                let what = format!(
+                    "turn {} has items that its row does not cover",
+                    turn.turn_id
+                );
                 Err(session.broken(Some(row.first_seq), what))
             }
             None => Ok(()),
@@ -364,9 +389,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 }
 
-/// How many records behind an open turn's newest item are looked at for one that its row does not know: bounds
-/// what an old open turn costs.
-const LOOK_BEHIND: usize = 64;
+/// The number of records after an open turn's newest item that are searched for an item that its row lacks. Bounds the
+/// cost of an old open turn.
+const RECORDS_AFTER_OPEN_TURN: usize = 64;
 
 pub(crate) fn key_missing(session: &str) -> Failure {
     Failure::new(
@@ -375,10 +400,10 @@ pub(crate) fn key_missing(session: &str) -> Failure {
     )
     .with_hint("put the keyring file back, or read with --unverified")
 }
-/// The whole range of turn places of a session.
+/// The range of all turn places of a session.
 pub(crate) const ALL_PLACES: (u64, u64) = (0, (ORDINAL_MAX << 8) | 0xff);
 
-/// Where the link before `seq` comes from: nothing before the first item.
+/// The genesis link for the first item; `None` for later items, whose link is stored.
 pub(crate) const fn genesis_for(seq: u64) -> Option<&'static Link> {
     if seq <= 1 { Some(&GENESIS) } else { None }
 }

@@ -4,7 +4,7 @@
 use filrouge_types::{Timestamp, TurnId};
 
 use crate::chain::{self, Link, LinkScope};
-use crate::codec::{FORMAT, Malformed, Reader, Write};
+use crate::codec::{ByteReader, FORMAT, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES};
 
 mod adopt;
@@ -22,17 +22,20 @@ mod tests;
 pub use adopt::adopted;
 pub(crate) use adopt::relinked;
 pub use batch::{Batch, Compression, Entry, SealedRecord, is_repeated, item_fingerprint};
-pub use decode::{ChainedItem, Check, Decoded, Fault, FaultKind, Proof, decode, decode_chained};
+pub use decode::{
+    ChainedItem, CommitmentProof, Decoded, MacCheck, RecordFault, RecordFaultKind, decode,
+    decode_chained,
+};
 pub use erase::erased;
 pub use event::{CloseEvent, Event, StartEvent, salted};
 pub use seqs::Seqs;
 
-/// A record as it stands in a store.
+/// A record as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordRow {
     /// The seq of its first item.
     pub first_seq: u64,
-    /// How many items it holds.
+    /// The number of its items.
     pub count: u64,
     /// The fixed part: format, algorithms, key id, time, turn, previous link, MAC.
     pub head: Vec<u8>,
@@ -47,7 +50,7 @@ impl RecordRow {
         self.first_seq.saturating_add(self.count.saturating_sub(1))
     }
 
-    /// How many bytes its items have once unpacked, without verification: for bounding what is read.
+    /// The length of its unpacked items in bytes, not verified; it bounds the size of a read.
     #[must_use]
     pub fn unpacked_len(&self) -> usize {
         Head::read(&self.head)
@@ -55,7 +58,7 @@ impl RecordRow {
             .max(self.body.len())
     }
 
-    /// Its turn, without verification: for choosing records, never for an answer.
+    /// Its turn, not verified: use it to select records, never return it to a caller.
     #[must_use]
     pub fn turn_id(&self) -> Option<TurnId> {
         Head::read(&self.head).ok().and_then(|h| h.turn_id)
@@ -74,7 +77,7 @@ struct Head {
 }
 
 impl Head {
-    /// All but the MAC, which covers it.
+    /// The encoded fields except the MAC, which covers them.
     fn unsigned(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(88);
         out.byte(FORMAT);
@@ -99,7 +102,7 @@ impl Head {
         out
     }
 
-    /// The stored bytes: signed with its key, which is in the ring by construction.
+    /// The stored bytes, signed with the record's key. The caller guarantees that the key is in the ring.
     fn signed(&self, keyring: &Keyring, first_seq: u64, count: u64, last: &Link) -> Vec<u8> {
         let mut bytes = self.unsigned();
         let mac = record_mac(keyring, self.key_id, first_seq, count, &bytes, last);
@@ -108,7 +111,7 @@ impl Head {
     }
 
     fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
+        let mut r = ByteReader(bytes);
         let (format, algorithm) = (r.byte()?, r.byte()?);
         let key_id = KeyId::from_be_bytes(r.array()?);
         let encryption = r.byte()?;
@@ -144,7 +147,7 @@ impl Head {
     }
 }
 
-/// Over the record's place, its fixed part (with the link before) and its last link, which stands for the items.
+/// The MAC over the record's seqs, its fixed part (with the link before it) and its last link, which covers the items.
 fn record_mac(
     keyring: &Keyring,
     key: KeyId,
@@ -153,12 +156,12 @@ fn record_mac(
     unsigned: &[u8],
     last: &Link,
 ) -> Option<[u8; MAC_BYTES]> {
-    let place = [first_seq.to_be_bytes(), count.to_be_bytes()];
-    keyring.mac(key, Domain::Record, &[place.as_flattened(), unsigned, last])
+    let seqs = [first_seq.to_be_bytes(), count.to_be_bytes()];
+    keyring.mac(key, Domain::Record, &[seqs.as_flattened(), unsigned, last])
 }
 
-/// Where a record is put: made by the rules, inside the transaction.
-pub struct Placement<'a> {
+/// The context of a record in its session; the rules create it inside the transaction.
+pub struct RecordPlacement<'a> {
     /// The session's link scope.
     pub scope: &'a LinkScope,
     /// The turn.
@@ -169,8 +172,8 @@ pub struct Placement<'a> {
     pub keyring: &'a Keyring,
 }
 
-impl Placement<'_> {
-    /// Links a sealed record behind `previous` at `first_seq`; gives the row and the new last link.
+impl RecordPlacement<'_> {
+    /// Links a sealed record after `previous` at `first_seq`; returns the row and the new last link.
     #[must_use]
     pub fn place(
         &self,

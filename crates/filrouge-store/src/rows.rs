@@ -1,4 +1,4 @@
-//! The rows a ledger keeps, and the two traits a backend implements over them (docs/format.md).
+//! The rows of a ledger, and the two traits that a backend implements over them (docs/format.md).
 
 use filrouge_types::{
     EventKey, Failure, IdentityId, ItemId, ProjectId, RawJson, RequestId, Session, SessionId,
@@ -6,7 +6,7 @@ use filrouge_types::{
 };
 
 use crate::chain::fingerprint;
-use crate::codec::{Reader, Write};
+use crate::codec::{ByteReader, WriteBytes};
 use crate::command::{Erased, Scope, SessionFilter, SessionToken};
 use crate::record::RecordRow;
 
@@ -17,7 +17,7 @@ mod head;
 mod key;
 mod log;
 mod note;
-mod piece;
+mod row_key;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -29,22 +29,22 @@ pub use head::{HeadCheckpoints, HeadLease, HeadRow};
 pub use key::{KeyRow, event_key, item_key, request_key};
 pub use log::{Change, LogEntry, LogRow};
 pub use note::{NOTE_MAX, NoteRow};
-pub(crate) use piece::Piece;
+pub(crate) use row_key::RowKey;
 pub use turn::TurnRow;
 
-/// A session's number in one store; never leaves the store.
+/// A session's number in one store, for internal use only.
 pub type SessionPk = u64;
 
-/// Highest session number, item seq, ordinal and version that the packed keys can hold.
+/// The highest session number that packed keys can hold.
 pub const PK_MAX: u64 = (1 << 31) - 1;
-/// Highest seq in a session.
+/// The highest seq in a session.
 pub const SEQ_MAX: u64 = (1 << 32) - 1;
-/// Highest ordinal in a session.
+/// The highest ordinal in a session.
 pub const ORDINAL_MAX: u64 = (1 << 24) - 1;
-/// Highest record version of a turn.
+/// The highest record version of a turn.
 pub const VERSION_MAX: u64 = 1 << 8;
 
-/// What is listed and seldom changes of a session.
+/// The fields of a session that lists show; they seldom change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
     /// Its tenant.
@@ -61,22 +61,22 @@ pub struct SessionRow {
     pub team_id: Option<Box<str>>,
     /// Its title.
     pub title: Option<Box<str>>,
-    /// Whether it goes on.
+    /// Its status.
     pub status: SessionStatus,
     /// The application's label.
     pub state: Option<Box<str>>,
     /// The application's data.
     pub metadata: RawJson,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// The secret of an anonymous session, hashed.
+    /// The hash of an anonymous session's secret.
     pub token: Option<SessionToken>,
-    /// What stays of it once it was erased.
+    /// The data of the erasure; `None` for a live session.
     pub erased: Option<Erased>,
 }
 
 impl SessionRow {
-    /// What the head row vouches for: a hash of all columns.
+    /// The hash of all columns, which the head row stores.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 16] {
         let optional = |text: Option<&str>| match text {
@@ -112,7 +112,7 @@ impl SessionRow {
         fingerprint(&pieces)
     }
 
-    /// The bytes of what callers wrote in it: its labels and metadata.
+    /// The length in bytes of the labels and metadata that callers wrote.
     #[must_use]
     pub fn content_len(&self) -> usize {
         let labels = [&self.team_id, &self.title, &self.state];
@@ -120,7 +120,7 @@ impl SessionRow {
         labels.sum::<usize>() + self.metadata.as_str().len()
     }
 
-    /// The row that stays of an erased session: its name and nothing that was said about it.
+    /// The row of an erased session: its name, without any content.
     #[must_use]
     pub fn tombstone(&self, erased: Erased) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl SessionRow {
         }
     }
 
-    /// The public record, with what the head adds.
+    /// The public record, combined with the head's fields.
     #[must_use]
     pub fn with_head(self, head: &HeadRow) -> Session {
         Session {
@@ -178,7 +178,7 @@ impl Erased {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
+        ByteReader::read_all(bytes, |r| {
             r.format()?;
             Ok(Self {
                 at: r.time()?,
@@ -190,9 +190,9 @@ impl Erased {
     }
 }
 
-/// A session as a view finds it.
+/// A session as stored.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub struct StoredSession {
     /// Its number.
     pub pk: SessionPk,
     /// Its row.
@@ -201,14 +201,14 @@ pub struct Stored {
     pub head: Option<HeadRow>,
 }
 
-/// The place of an event among those of all sessions: when it happened, its session, its number.
+/// The position of an event among those of all sessions: its time, its session, its number.
 pub type EventPlace = (Timestamp, SessionPk, u64);
 
-/// How many bytes of rows are read at once, and how many a page has before it ends: bounds memory and answers.
+/// The maximum bytes of rows in one read, and the bytes at which a page ends; bounds memory and answers.
 pub const RECORDS_BYTES: usize = 8 << 20;
 
-/// Rows up to and with the first behind those that have [`RECORDS_BYTES`]: enough for a page that ends there and
-/// for knowing that there is another one.
+/// The rows until their sizes reach [`RECORDS_BYTES`], plus one row: enough for a page that ends at the limit and to
+/// detect that another page exists.
 ///
 /// # Errors
 /// Those of the rows.
@@ -228,32 +228,32 @@ pub fn until_full<T>(
     Ok(found)
 }
 
-/// One consistent sight of a ledger. All answers are rows as stored, not yet verified.
+/// One consistent snapshot of a ledger. All methods return rows as stored, not yet verified.
 ///
 /// Every method fails with `store_unavailable` (or another code of the backend) when the store does not answer.
 pub trait View {
-    /// The session `id` of `tenant`, if `scope` sees it; without a scope, whoever owns it. One that was erased
-    /// is there for everybody.
+    /// The session `id` of `tenant` if `scope` may see it; without a scope, of any owner. An erased session is returned
+    /// for every scope.
     fn session(
         &self,
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<Stored>, Failure>;
+    ) -> Result<Option<StoredSession>, Failure>;
     /// The session with number `pk`.
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure>;
-    /// The sessions that `scope` lists, newest first, below `before`, at most `limit`; none that was erased.
-    /// It may stop earlier, as [`until_full`] does.
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure>;
+    /// The sessions that `scope` lists, newest first, below `before`, at most `limit`; erased ones are left out. May end
+    /// earlier, like [`until_full`].
     fn sessions(
         &self,
         scope: &Scope,
         filter: &SessionFilter,
         before: Option<SessionPk>,
         limit: usize,
-    ) -> Result<Vec<Stored>, Failure>;
+    ) -> Result<Vec<StoredSession>, Failure>;
     /// The turn of a session with this id.
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure>;
-    /// The session that has a turn with this id, whichever it is; slower than looking in one.
+    /// The session that has a turn with this id; slower than a query in one session.
     fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure>;
     /// Turns of a session with `place` in `from..=to`, ascending or descending, at most `limit`.
     fn turns(
@@ -264,23 +264,23 @@ pub trait View {
         descending: bool,
         limit: usize,
     ) -> Result<Vec<TurnRow>, Failure>;
-    /// How many turn rows a session has.
+    /// The number of a session's turn rows.
     fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure>;
-    /// Open turns not touched since `before`, oldest first, at most `limit`; rows that cannot be read are told in
-    /// the log and left out, so that one does not keep the others from being looked at.
+    /// Open turns not touched since `before`, oldest first, at most `limit`. Unreadable rows are logged and left out, so
+    /// that one does not block the others.
     fn silent_turns(
         &self,
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure>;
-    /// The records from the one that holds `seq` on, ascending, at most `limit`.
-    /// It may stop earlier, though not before the first, once their bodies have [`RECORDS_BYTES`].
+    /// The records from the one that contains `seq` on, ascending, at most `limit`. May end earlier, but with at least
+    /// one record, once their bodies reach [`RECORDS_BYTES`].
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure>;
     /// The last seq of the newest record; 0 when there is none.
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// The seq of the item with this key.
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure>;
-    /// The seq that the turn of a request begins at, in a session that was taken in from elsewhere.
+    /// The first seq of a request's turn, in an adopted session.
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
     /// The number of item keys and request keys of a session.
     fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure>;
@@ -291,27 +291,29 @@ pub trait View {
         after: Option<[u8; 16]>,
         limit: usize,
     ) -> Result<Vec<KeyRow>, Failure>;
-    /// The agents noted in a session, in the order of their bytes.
+    /// The agents that were noted in a session, sorted by their bytes.
     fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure>;
-    /// Commit log rows after `commit_no`, ascending, at most `limit`.
+    /// Commit log rows numbered above `after`, ascending, at most `limit`.
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
     /// The newest row of the commit log.
     fn newest_log(&self) -> Result<Option<LogRow>, Failure>;
-    /// Shows every session number in the store, with the session where its row can be read: for a session
-    /// without a row (or with a malformed one) `None`.
-    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure>;
-    /// What the backend itself finds wrong with its structure, such as an index that has lost a row; looks at
-    /// everything.
+    /// Calls `see` with every session number in the store and its session, which is `None` when the session's row is missing
+    /// or malformed.
+    fn each_session(
+        &self,
+        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+    ) -> Result<(), Failure>;
+    /// The backend's own findings about its structure, such as an index that lacks a row; scans the entire store.
     fn structure(&self) -> Result<Vec<String>, Failure>;
     /// The event of a session with this key.
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure>;
     /// The events of a session numbered above `after`, ascending, at most `limit`.
-    /// It may stop earlier, as [`until_full`] does.
+    /// May end earlier, like [`until_full`].
     fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure>;
     /// The number of a session's newest event; 0 when there is none.
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure>;
-    /// Events of all sessions that happened in `from..to`, by when, session and number, behind `after`, at most `limit`.
-    /// It may stop earlier, as [`until_full`] does.
+    /// Events of all sessions with a time in `from..to`, ordered by time, session and number, after `after`, at most
+    /// `limit`. May end earlier, like [`until_full`].
     fn events_at(
         &self,
         from: Timestamp,
@@ -321,15 +323,15 @@ pub trait View {
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure>;
     /// The checkpoint of a session at this seq.
     fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure>;
-    /// The seqs that a session has checkpoints at, ascending.
+    /// The seqs of a session's checkpoints, ascending.
     fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure>;
     /// The note with this name.
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure>;
-    /// All notes; `None` for one that is malformed.
+    /// All notes; `None` for a malformed one.
     fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure>;
     /// The draft of the turn at this place.
     fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure>;
-    /// The drafts of a session's turns, by their places.
+    /// The drafts of a session's turns, ordered by place.
     fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure>;
     /// The chunks of a turn's draft numbered above `after`, ascending.
     fn draft_chunks(
@@ -338,77 +340,77 @@ pub trait View {
         place: u64,
         after: u64,
     ) -> Result<Vec<DraftChunk>, Failure>;
-    /// All drafts of the store: as many as streams are being recorded, and those whose writers are gone. Rows that
-    /// cannot be read are told in the log and left out.
+    /// All drafts of the store: one per stream in progress, and those whose recording processes have exited. Unreadable rows
+    /// are logged and omitted.
     fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure>;
-    /// All session numbers that any row belongs to.
+    /// All session numbers that occur in any row.
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
-    /// The seq that a session's items begin at: 1, but where the oldest turns were let go.
+    /// The first seq of a session's items: 1 unless the oldest turns were trimmed.
     fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
         let _ = pk;
         Ok(1)
     }
-    /// The ordinal that a session's turns begin at: 1, but where the oldest turns were let go.
+    /// The first ordinal of a session's turns: 1 unless the oldest turns were trimmed.
     fn first_ordinal(&self, pk: SessionPk) -> Result<u64, Failure> {
         let _ = pk;
         Ok(1)
     }
-    /// Whether what is absent may have been here and was let go.
+    /// Whether an absent row may have existed before and was trimmed or has expired.
     fn forgets(&self) -> bool {
         false
     }
 }
 
-/// A transaction that writes.
+/// A write transaction.
 pub trait Tx: View {
-    /// Adds a session and gives it a number.
+    /// Inserts a session; returns its number.
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure>;
     /// Writes a session's head.
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure>;
-    /// Adds a turn.
+    /// Inserts a turn.
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure>;
-    /// Writes a turn that is there.
+    /// Updates an existing turn.
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure>;
-    /// Adds a record.
+    /// Inserts a record.
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure>;
-    /// Writes a record that is there: the one exception to records never being changed, for redaction alone.
+    /// Updates an existing record. Only redaction does so; otherwise records are immutable.
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure>;
-    /// Adds an item's key.
+    /// Inserts an item's key.
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure>;
-    /// Adds a request's key, in a session that was taken in from elsewhere: its turn ids are not derived here.
+    /// Inserts a request's key in an adopted session, whose turn ids were not derived by this installation.
     fn insert_request_key(
         &mut self,
         pk: SessionPk,
         id: &RequestId,
         seq: u64,
     ) -> Result<(), Failure>;
-    /// Writes a session's row that is there.
+    /// Updates a session's existing row.
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure>;
-    /// Notes that an agent has spoken in a session: derived, for finding sessions.
+    /// Notes that an agent has spoken in a session. Derived data, for finding sessions.
     fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure>;
-    /// Adds an event.
+    /// Inserts an event.
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure>;
-    /// Writes a checkpoint, with or without one being there at its seq.
+    /// Inserts or replaces the checkpoint at its seq.
     fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure>;
-    /// Takes the checkpoint at this seq away.
+    /// Deletes the checkpoint at this seq.
     fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure>;
     /// Writes a note.
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure>;
-    /// Takes away all records, keys, turns, drafts, events, checkpoints and agents of a session; its row and head stay.
+    /// Deletes all records, keys, turns, drafts, events, checkpoints and agents of a session; keeps its row and head.
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure>;
-    /// Writes the draft of a turn, with or without one being there.
+    /// Inserts or replaces the draft of a turn.
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure>;
-    /// Adds a chunk to a turn's draft.
+    /// Inserts a chunk of a turn's draft.
     fn insert_draft_chunk(
         &mut self,
         pk: SessionPk,
         place: u64,
         chunk: &DraftChunk,
     ) -> Result<(), Failure>;
-    /// Takes all chunks of a turn's draft away.
+    /// Deletes all chunks of a turn's draft.
     fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure>;
-    /// Takes the draft of a turn away, with its chunks.
+    /// Deletes the draft of a turn and its chunks.
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure>;
-    /// Adds a row to the commit log.
+    /// Inserts a row of the commit log.
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure>;
 }

@@ -1,5 +1,5 @@
-//! The rules of a turn's life (DESIGN §4), the same for every backend. A write is first checked whole —
-//! owner, replay, expected seq, turn state — and only then put, so that a refused write leaves nothing.
+//! The rules of a turn's lifecycle (DESIGN §4), common to all backends. A write is checked first (owner, replay, expected
+//! seq, turn state) and then applied, so that a refused write changes nothing.
 
 use filrouge_types::Failure;
 
@@ -16,31 +16,31 @@ mod erase;
 mod event;
 mod interrupt;
 mod lease;
+pub mod lease_check;
 mod link;
 mod note;
 mod redact;
 pub mod refusal;
 mod session;
 mod start;
-pub mod tenure;
 mod writing;
 
-pub(crate) use redact::redaction_begins;
-use writing::Writing;
+pub(crate) use redact::redaction_prefix;
+use writing::ActiveWrite;
 pub(crate) use writing::final_slot;
-pub use writing::{Context, Group, TURN_ITEMS_MAX};
+pub use writing::{CommitGroup, RuleContext, TURN_ITEMS_MAX};
 
-/// Does one write. On a failure the caller rolls back whatever was put before it came up.
+/// Applies one write. On a failure the caller rolls the transaction back.
 ///
 /// # Errors
 /// The refusals of DESIGN §4 by their codes, `integrity_error`, or the store's own failures.
 pub fn apply<T: Tx>(
     tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
+    group: &mut CommitGroup,
+    ctx: &RuleContext<'_>,
     command: &Command,
 ) -> Result<Outcome, Failure> {
-    let w = &mut Writing {
+    let w = &mut ActiveWrite {
         tx,
         group,
         ctx,

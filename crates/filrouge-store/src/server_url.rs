@@ -1,59 +1,60 @@
-//! The URL of a server that a backend connects to, taken apart: `scheme://user:password@host:port,host/path?name=value`.
+//! Parses the URL of a server that a backend connects to: `scheme://user:password@host:port,host/path?name=value`.
 //!
-//! No failure holds anything of a URL but names of parameters: it may hold a password.
+//! A URL may contain a password, so failures quote only its parameter names.
 
 use filrouge_types::{ErrorCode, Failure};
 use percent_encoding::percent_decode_str;
 
-/// The URLs of one kind of server.
+/// The syntax of the URLs of one kind of server.
 #[derive(Debug)]
 pub struct ServerUrls {
-    /// What the server is called.
+    /// The server's name in failures.
     pub server: &'static str,
-    /// What URLs begin with, `://` included.
+    /// The schemes that a URL may begin with, including `://`.
     pub schemes: &'static [&'static str],
     /// The parameters that a URL may have.
     pub parameters: &'static [&'static str],
-    /// Characters that stand nowhere but in user and password unless they are percent-encoded, with what to write for them.
-    pub elsewhere: (&'static [char], &'static str),
+    /// Characters that must be percent-encoded outside user and password, and the failure text that says how to write
+    /// them.
+    pub reserved: (&'static [char], &'static str),
     /// The port of a host without one.
     pub port: u16,
-    /// How to write one.
+    /// The hint of every failure: how to write such a URL.
     pub hint: &'static str,
 }
 
-/// A URL in pieces, percent-encoded as they were given.
+/// The pieces of a URL, still percent-encoded.
 #[derive(Debug, Clone)]
 pub struct ServerUrl<'a> {
-    of: &'static ServerUrls,
-    /// What it begins with, `://` included.
+    syntax: &'static ServerUrls,
+    /// The scheme, including `://`.
     pub scheme: &'static str,
     /// The user before the `@`.
     pub user: Option<&'a str>,
     /// The password before the `@`.
     pub password: Option<&'a str>,
-    /// Hosts and ports as they stand before the path.
+    /// The hosts and ports before the path, as one text.
     pub hosts: &'a str,
-    /// With the slash that it begins with; empty when there is none.
+    /// The path with its leading slash; empty if the URL has none.
     pub path: &'a str,
     query: Vec<(&'a str, &'a str)>,
 }
 
 impl ServerUrls {
-    /// A failure about a URL; `what` must hold nothing of the URL but names of parameters.
+    /// A failure about a URL. `what` may quote only the parameter names of the URL.
     pub fn invalid(&self, what: impl std::fmt::Display) -> Failure {
         let what = format!("the {} URL: {what}", self.server);
         Failure::new(ErrorCode::Invalid, what).with_hint(self.hint)
     }
 
-    /// Takes `url` apart.
+    /// Splits `url` into its pieces.
     ///
-    /// It is strict about `@`: one that ends user and password, before any `/` and `?`. A password with such a
-    /// character in it, not percent-encoded, could pass for a host or a path and be shown.
+    /// User and password must end with an `@` that precedes any `/` and `?`. Otherwise a password that contains such a
+    /// character unencoded could be parsed as a host or a path and be shown.
     ///
     /// # Errors
-    /// `invalid` when it has another scheme, an unknown parameter or one twice, or characters where they cannot stand.
-    pub fn take_apart<'a>(&'static self, url: &'a str) -> Result<ServerUrl<'a>, Failure> {
+    /// `invalid` for another scheme, an unknown or repeated parameter, or a character where it is not allowed.
+    pub fn parse<'a>(&'static self, url: &'a str) -> Result<ServerUrl<'a>, Failure> {
         let (scheme, rest) = self
             .schemes
             .iter()
@@ -70,7 +71,7 @@ impl ServerUrls {
             Some((credentials, hosts)) => (Some(credentials), hosts),
             None => (None, authority),
         };
-        let (odd, instead) = self.elsewhere;
+        let (odd, instead) = self.reserved;
         if [hosts, path, query].iter().any(|piece| piece.contains(odd)) {
             return Err(self.invalid(instead));
         }
@@ -80,7 +81,7 @@ impl ServerUrls {
             Some(Err(user)) => (Some(user), None),
         };
         Ok(ServerUrl {
-            of: self,
+            syntax: self,
             scheme,
             user,
             password,
@@ -95,7 +96,7 @@ impl ServerUrls {
         for piece in query.split('&').filter(|piece| !piece.is_empty()) {
             let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
             if !self.parameters.contains(&name) {
-                // What does not look like a name may be a piece of a password.
+                // Text that does not look like a name may be a piece of a password.
                 let looks = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
                 return Err(self
                     .invalid(match looks && piece.contains('=') {
@@ -112,14 +113,14 @@ impl ServerUrls {
         Ok(all)
     }
 
-    /// The URL with its password as `***`, for people and logs. Of what is no URL, or none that is `sound`, nothing but the
-    /// scheme is shown: nobody knows where its password ends.
+    /// The URL for people and logs, with its password as `***`. For a text that is no URL, or fails `sound`, the result is
+    /// only the scheme, because the end of the password is unknown.
     pub fn redacted(
         &'static self,
         url: &str,
         sound: impl FnOnce(&ServerUrl<'_>) -> Result<(), Failure>,
     ) -> String {
-        match self.take_apart(url) {
+        match self.parse(url) {
             Ok(parts) if sound(&parts).is_ok() => parts.shown(),
             _ => {
                 let scheme = self.schemes.iter().find(|scheme| url.starts_with(**scheme));
@@ -128,10 +129,10 @@ impl ServerUrls {
         }
     }
 
-    /// `text` without its percent-encoding; `name` says what it is.
+    /// Percent-decodes `text`; `name` names it in the failure.
     ///
     /// # Errors
-    /// `invalid` when it is not percent-encoded UTF-8 without NUL.
+    /// `invalid` unless it is percent-encoded UTF-8 without NUL.
     pub fn decoded(&self, text: &str, name: &str) -> Result<String, Failure> {
         let is_digits = |piece: &str| {
             let digits = piece.as_bytes().get(..2);
@@ -145,11 +146,11 @@ impl ServerUrls {
             .ok_or_else(|| self.invalid(format!("{name} is not percent-encoded UTF-8")))
     }
 
-    /// A port; an empty text is the usual one.
+    /// Parses a port; an empty text means the default port.
     ///
     /// # Errors
-    /// `invalid` when it is no number from 1 to 65535.
-    pub fn number(&self, port: &str) -> Result<u16, Failure> {
+    /// `invalid` unless it is a number from 1 to 65535.
+    pub fn parse_port(&self, port: &str) -> Result<u16, Failure> {
         let port = match port {
             "" => Some(self.port),
             port => port.parse().ok().filter(|port| *port > 0),
@@ -165,15 +166,15 @@ impl ServerUrl<'_> {
     /// As [`ServerUrls::decoded`].
     pub fn parameter(&self, name: &str) -> Result<Option<String>, Failure> {
         let found = self.query.iter().find(|(known, _)| *known == name);
-        let decoded = |(_, value): &(&str, &str)| self.of.decoded(value, name);
+        let decoded = |(_, value): &(&str, &str)| self.syntax.decoded(value, name);
         found.map(decoded).transpose()
     }
 
-    /// The hosts before the path, decoded, each with its port; `usual` is the port of those without one. Each is `host`,
-    /// `host:port`, `[IPv6]` or `[IPv6]:port`.
+    /// The decoded hosts, each with its port; `usual` is the default port. Each is written `host`, `host:port`, `[IPv6]`
+    /// or `[IPv6]:port`.
     ///
     /// # Errors
-    /// `invalid` for an empty host, and what is none of these.
+    /// `invalid` for an empty host or any other notation.
     pub fn hosts(&self, usual: &str) -> Result<Vec<(String, u16)>, Failure> {
         self.hosts
             .split(',')
@@ -186,13 +187,13 @@ impl ServerUrl<'_> {
             Some(rest) => {
                 let closed = rest.split_once(']');
                 let (host, after) =
-                    closed.ok_or_else(|| self.of.invalid("a [ of the host has no ]"))?;
+                    closed.ok_or_else(|| self.syntax.invalid("a [ of the host has no ]"))?;
                 match after.strip_prefix(':') {
                     Some(port) => (host, Some(port)),
                     None if after.is_empty() => (host, None),
                     None => {
-                        let what = "behind the host's ] stands something else";
-                        return Err(self.of.invalid(what));
+                        let what = "only a port may follow the host's ]";
+                        return Err(self.syntax.invalid(what));
                     }
                 }
             }
@@ -202,10 +203,10 @@ impl ServerUrl<'_> {
             },
         };
         if host.is_empty() {
-            return Err(self.of.invalid("it names no host"));
+            return Err(self.syntax.invalid("it names no host"));
         }
-        let port = self.of.number(port.unwrap_or(usual))?;
-        Ok((self.of.decoded(host, "host")?, port))
+        let port = self.syntax.parse_port(port.unwrap_or(usual))?;
+        Ok((self.syntax.decoded(host, "host")?, port))
     }
 
     fn shown(&self) -> String {

@@ -1,18 +1,18 @@
-//! The port of a derived index of what was said (DESIGN §10): it narrows a search to documents that may hold what is
-//! looked for, and keeps those documents, so that they can be looked through without their source.
+//! The port of a derived index of conversation texts (DESIGN §10). It narrows a search to candidate documents, and stores
+//! the documents, so that they can be scanned without their source.
 //!
-//! A document is one message of a session, or its title. What its bytes mean is the asker's affair; an index knows its
-//! folded text alone. Everything in it comes from somewhere else and can be made again; what is told to be forgotten is
-//! gone from its files before the call returns.
+//! A document is one message of a session, or its title. The caller defines the meaning of its body; an index reads only
+//! its folded text. All data of an index is derived and can be rebuilt. Forgotten data is deleted from its files
+//! before the call returns.
 //!
-//! Documents lie in shards, one for each owner: what is asked in one shard neither reads nor counts anything of another.
+//! Documents are stored in shards, one per owner: a query in one shard neither reads nor counts documents of another.
 
 mod fold;
 #[cfg(any(test, feature = "contract"))]
 pub mod memory;
 mod narrows;
 
-pub use fold::{fold, place};
+pub use fold::{fold, unfolded_range};
 pub use narrows::{is_dense, narrows};
 
 use std::collections::HashMap;
@@ -20,15 +20,15 @@ use std::ptr;
 
 use filrouge_types::Failure;
 
-/// The number of a session in an index; never given again.
+/// The number of a session in an index; never reused.
 pub type SessionNo = u64;
-/// The number of a document in an index; never given again, newer ones have greater ones.
+/// The number of a document in an index; never reused, and greater for newer documents.
 pub type DocumentNo = u64;
 
-/// The kind of the document that is a session's title; others are the asker's, below it.
+/// The kind of a document that is a session's title; callers define other kinds with lower numbers.
 pub const TITLE: u8 = 31;
 
-/// Whose documents: a realm (a tenant; empty for foreign histories) and an owner within it, both opaque.
+/// The owner of documents: a realm (a tenant; empty for foreign histories) and an owner within it, both opaque.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Shard {
     /// The realm.
@@ -37,17 +37,17 @@ pub struct Shard {
     pub owner: Box<[u8]>,
 }
 
-/// Whose documents a question is about.
+/// The owners whose documents a query may return.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
-    /// One owner's.
+pub enum IndexScope {
+    /// One owner.
     Shard(Shard),
-    /// Those of all owners of a realm.
+    /// All owners of a realm.
     Realm(Box<[u8]>),
 }
 
-impl Reach {
-    /// Whether a shard's documents are among them.
+impl IndexScope {
+    /// Whether it includes a shard's documents.
     #[must_use]
     pub fn holds(&self, shard: &Shard) -> bool {
         match self {
@@ -57,94 +57,94 @@ impl Reach {
     }
 }
 
-/// A session as an index knows it.
+/// A session as indexed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedSession {
     /// Its number.
     pub no: SessionNo,
-    /// Where it lies.
+    /// Its shard.
     pub shard: Shard,
-    /// What is known of it.
+    /// Its metadata.
     pub entry: SessionEntry,
 }
 
-/// What is kept of a session beside its documents.
+/// The metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionEntry {
     /// Its id; unique in its realm.
     pub key: Box<str>,
-    /// The state in which it was read; what the numbers mean is the feeder's affair.
+    /// The version of the session that was indexed; the feeder defines the meaning of the numbers.
     pub stamp: [u64; 2],
-    /// When it last changed, milliseconds since 1970.
+    /// The time of its last change, in milliseconds since 1970.
     pub updated: i64,
     /// Its project.
     pub project: Option<Box<str>>,
 }
 
-/// A document to be put into an index.
+/// A document to add to an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDocument {
     /// Its id; unique in its session.
     pub key: Box<str>,
-    /// The part of the session that is read again as one when it changes; 0 where there is but one.
+    /// The part of the session that is re-read as a unit when it changes; 0 if there is only one.
     pub unit: u64,
-    /// What it is: a role, or [`TITLE`]; below 32.
+    /// Its kind: a role, or [`TITLE`]; below 32.
     pub kind: u8,
-    /// When it was said, milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub created: i64,
-    /// Tells whether a document has changed: equal for equal bodies.
+    /// A hash that detects changes: equal for equal bodies.
     pub digest: u64,
-    /// Its text, folded with [`fold`], runs of white space as one space: what is looked for in it.
+    /// Its text for searching, folded with [`fold`], with each run of white space as one space.
     pub folded: String,
-    /// What is given back; not interpreted.
+    /// The body that queries return; not interpreted.
     pub body: Vec<u8>,
 }
 
-/// Which documents of a session an update speaks of: those of them that it does not bring go. A document that it brings as
-/// it is there (key, unit and digest) stays, with its number and its vectors.
+/// The stored documents of a session that an update covers: it removes those of them that it does not contain. A document
+/// that is stored unchanged (same key, unit and digest) keeps its number and its vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Coverage {
-    /// All.
+    /// All documents.
     Whole,
-    /// All of these units, and those whose key is put anew.
+    /// All documents of these units, and those whose key the update contains.
     Units(Vec<u64>),
 }
 
-/// What has become of a session.
+/// An update of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionUpdate {
-    /// Where it lies now. In another shard than before all its documents go, whatever `coverage` says.
+    /// Its current shard. If the shard has changed, all old documents are removed, regardless of `coverage`.
     pub shard: Shard,
-    /// What is known of it; it is made if it is not there.
+    /// Its metadata; the session is created if it does not exist.
     pub entry: SessionEntry,
-    /// What was read of it.
+    /// The part of the session that was read.
     pub coverage: Coverage,
-    /// The documents of that; of several with one key the last one counts.
+    /// The documents of that part; of several with one key the last one is used.
     pub documents: Vec<NewDocument>,
 }
 
-/// A document that is there: its key, unit and digest.
-pub type There<'t> = (&'t str, u64, u64);
+/// A stored document: its key, unit and digest.
+pub type StoredDocument<'t> = (&'t str, u64, u64);
 
 impl SessionUpdate {
-    /// The places of those documents that go, of those that are there, and the documents that come.
+    /// Compares the update with the stored documents; returns the positions of those to remove, and the documents to add.
     #[must_use]
     pub fn difference<'t>(
         &self,
-        there: impl Iterator<Item = There<'t>>,
+        stored: impl Iterator<Item = StoredDocument<'t>>,
     ) -> (Vec<usize>, Vec<&NewDocument>) {
         let mut last: HashMap<&str, &NewDocument> =
             self.documents.iter().map(|d| (&*d.key, d)).collect();
-        let mut going = Vec::new();
-        for (at, (key, unit, digest)) in there.enumerate() {
+        let mut removed = Vec::new();
+        for (at, (key, unit, digest)) in stored.enumerate() {
             match last.get(key) {
                 Some(new) if (new.unit, new.digest) == (unit, digest) => drop(last.remove(key)),
                 None if !self.coverage.holds(unit) => {}
-                _ => going.push(at),
+                _ => removed.push(at),
             }
         }
-        let comes = |d: &&NewDocument| last.get(&*d.key).is_some_and(|last| ptr::eq(*last, *d));
-        (going, self.documents.iter().filter(comes).collect())
+        let is_new = |d: &&NewDocument| last.get(&*d.key).is_some_and(|last| ptr::eq(*last, *d));
+        (removed, self.documents.iter().filter(is_new).collect())
     }
 }
 
@@ -160,51 +160,52 @@ impl Coverage {
 /// A change of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexUpdate {
-    /// A session was read again.
+    /// A session was re-read.
     Session(SessionUpdate),
-    /// A session is not there any more.
+    /// A session no longer exists.
     Gone(Key),
-    /// Vectors of an embedder, by its id; those of documents that are gone are left out. A vector without elements marks a
-    /// document that has none.
+    /// Vectors of the embedder with this id. Vectors of removed documents are ignored. A vector without elements
+    /// marks a document that has no vector.
     Vectors(Box<str>, Vec<(DocumentNo, Vec<i8>)>),
 }
 
 /// A session by its realm and key.
 pub type Key = (Box<[u8]>, Box<str>);
 
-/// Which documents are asked for.
+/// A query for candidate documents.
 #[derive(Debug, Clone)]
 pub struct CandidateQuery<'a> {
-    /// Whose.
-    pub reach: &'a Reach,
-    /// Only of these sessions.
+    /// The owners.
+    pub reach: &'a IndexScope,
+    /// If given, only documents of these sessions match.
     pub sessions: Option<&'a [SessionNo]>,
-    /// A bit for each kind that is asked for.
+    /// A bit for each requested kind.
     pub kinds: u32,
-    /// Only documents at this time or later, milliseconds since 1970; titles always.
+    /// If given, only documents created at or after this time (milliseconds since 1970) match; titles always match.
     pub since: Option<i64>,
-    /// Only documents before this time; titles always.
+    /// If given, only documents created before this time match; titles always match.
     pub until: Option<i64>,
-    /// What they must hold, and which come first.
-    pub wanted: Wanted<'a>,
+    /// The condition on the text or the vector, and the order of the results.
+    pub wanted: CandidateFilter<'a>,
 }
 
-/// What makes a document a candidate. A term is met by one of its literals, which are folded; terms that cannot narrow are
-/// not among them.
+/// The condition of a candidate. A document meets a term if it contains one of its literals, which are folded. The caller omits
+/// terms by which an index cannot narrow.
 #[derive(Debug, Clone, Copy)]
-pub enum Wanted<'a> {
-    /// All terms are met; without terms, every document is one. The newest number first.
+pub enum CandidateFilter<'a> {
+    /// A candidate meets all terms; without terms, every document is a candidate. Newest first.
     All(&'a [Vec<String>]),
-    /// A term is met. Those that meet the most come first, of equal ones the newest.
+    /// A candidate meets at least one term. Sorted by the number of met terms, then newest first.
     Any(&'a [Vec<String>]),
-    /// So many whose vectors of an embedder have the greatest product with this one, the greatest first.
+    /// The documents with the greatest products of their vectors (by this embedder) with this one, at most this many,
+    /// greatest first.
     Nearest(&'a str, &'a [i8], usize),
-    /// So many that have no vector of this embedder yet, the newest first; whose they are does not count.
+    /// Documents without a vector by this embedder, at most this many, newest first, of all owners.
     WithoutVector(&'a str, usize),
 }
 
-impl<'a> Wanted<'a> {
-    /// The terms that are looked for.
+impl<'a> CandidateFilter<'a> {
+    /// The terms of the search.
     #[must_use]
     pub const fn terms(&self) -> &'a [Vec<String>] {
         match self {
@@ -213,14 +214,14 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Whether one term is enough.
+    /// Whether a document needs to meet only one term.
     #[must_use]
     pub const fn is_any(&self) -> bool {
         matches!(self, Self::Any(_))
     }
 }
 
-/// A document that may hold what is looked for.
+/// A document that may match a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     /// Its number.
@@ -231,18 +232,18 @@ pub struct Candidate {
     pub kind: u8,
     /// [`NewDocument::created`].
     pub created: i64,
-    /// A bit for each of the first 64 terms that it may hold.
+    /// A bit for each of the first 64 terms that it may contain.
     pub met: u64,
-    /// Whether it is known to have all words of what is asked as whole words; an index that cannot tell says no.
-    pub whole: bool,
-    /// The product of its vector, where nearest ones were asked for.
+    /// Whether it certainly contains all words of the query as complete words; `false` if the index cannot decide.
+    pub whole_words: bool,
+    /// The product of its vector with the query's, for a query for nearest documents.
     pub near: i32,
 }
 
 impl CandidateQuery<'_> {
-    /// Whether a document passes everything that is asked but whose it is and the terms.
+    /// Whether a document passes all conditions except the owner and the terms.
     #[must_use]
-    pub fn takes(&self, candidate: &Candidate) -> bool {
+    pub fn accepts(&self, candidate: &Candidate) -> bool {
         let bit = 1_u32.checked_shl(u32::from(candidate.kind)).unwrap_or(0);
         let title = candidate.kind == TITLE;
         self.kinds & bit != 0
@@ -254,7 +255,7 @@ impl CandidateQuery<'_> {
     }
 }
 
-/// The product of two vectors of one length; there is none of others, nor of such without elements.
+/// The product of two vectors of equal length; `None` for vectors of different lengths or without elements.
 #[must_use]
 pub fn product(a: &[i8], b: &[i8]) -> Option<i32> {
     if a.is_empty() || a.len() != b.len() {
@@ -264,121 +265,122 @@ pub fn product(a: &[i8], b: &[i8]) -> Option<i32> {
     Some(each.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum())
 }
 
-/// How an index is.
+/// The size of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexStatus {
     /// The version of its format.
     pub format: u32,
-    /// Sessions in it.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Documents in it.
+    /// The number of documents.
     pub documents: u64,
-    /// Bytes of their folded texts.
+    /// The size of their folded texts.
     pub text_bytes: u64,
-    /// Bytes on disk.
+    /// The size on disk in bytes.
     pub bytes: u64,
-    /// Documents that wait to be put into postings: they are looked through one by one.
+    /// The number of documents without postings yet; a search scans them one by one.
     pub pending: u64,
-    /// Documents with a vector, by embedder.
+    /// The number of documents with a vector, by embedder.
     pub vectors: Vec<(Box<str>, u64)>,
 }
 
-/// How an index was at a moment, for a change that must not be made over what came in between.
+/// The version of an index, for a change that must fail if the index changed in between.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seen {
-    /// How far the feed has been read, as [`TextIndex::change`] was given it; `None` for an index that is new.
+pub struct IndexVersion {
+    /// The feed position last given to [`TextIndex::change`]; `None` for a new index.
     pub position: Option<Box<[u8]>>,
-    /// How often [`TextIndex::forget`] and [`TextIndex::clear`] were called, whether or not something was there; never
-    /// falls, also not when it is emptied.
+    /// The number of calls of [`TextIndex::forget`] and [`TextIndex::clear`], even of those without effect; never
+    /// decreases, even when the index is emptied.
     pub forgotten: u64,
 }
 
-/// Which sessions are asked for.
+/// A selection of sessions.
 #[derive(Debug, Clone, Copy)]
-pub enum Which<'a> {
-    /// All within reach, in the order of their numbers.
-    Within(&'a Reach),
-    /// Those with these numbers within reach, in any order; those that are gone are left out.
-    Numbers(&'a Reach, &'a [SessionNo]),
-    /// Those with these realms and keys, in any order; those that are not there are left out.
+pub enum SessionSelection<'a> {
+    /// All sessions in this scope, ordered by number.
+    Within(&'a IndexScope),
+    /// The sessions in this scope with these numbers, in any order; missing ones are omitted.
+    Numbers(&'a IndexScope, &'a [SessionNo]),
+    /// The sessions with these realms and keys, in any order; missing ones are omitted.
     Named(&'a [Key]),
-    /// At most so many that were forgotten and not read again (stamp `[0, 0]`), in any order.
+    /// At most this many sessions that were forgotten and not re-read (stamp `[0, 0]`), in any order.
     Unread(usize),
 }
 
-/// What an index knows at one moment.
+/// The state of an index at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
-    /// How it is.
-    pub seen: Seen,
-    /// The sessions that were asked for.
+pub struct IndexState {
+    /// Its version.
+    pub seen: IndexVersion,
+    /// The selected sessions.
     pub sessions: Vec<IndexedSession>,
 }
 
 /// A derived index. All methods block; they may be called from several threads and several processes at once.
 ///
 /// # Errors
-/// Every method: `unavailable` when the index cannot be read or written, `full_disk`-like codes as the store's. An index
-/// whose format is another or whose file is damaged is emptied when it is opened: it can be made again.
+/// Every method fails with `unavailable` when the index cannot be read or written, and with the store's codes for a full
+/// disk. An index with another format or a damaged file is emptied when it is opened, because it can be rebuilt.
 pub trait TextIndex: Send + Sync {
-    /// How it is, and what it knows of sessions, at one moment.
+    /// Reads the version of the index and the selected sessions in one snapshot.
     ///
     /// # Errors
-    /// As the trait says; so do all others.
-    fn known(&self, which: Which<'_>) -> Result<Known, Failure>;
+    /// As stated at the trait; likewise for all other methods.
+    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure>;
 
-    /// Makes changes, all or none, and notes how far the feed has been read. With `expected` only if the index is still so:
-    /// what was read before something was forgotten is not put behind it, and of two feeders one makes the step. Whether the
-    /// changes were made.
+    /// Applies updates atomically and records the feed position; with `expected`, only if the index still has that
+    /// version: data that was read before a `forget` is not written after it, and of two concurrent feeders only one
+    /// succeeds. Returns whether the updates were applied.
     ///
     /// # Errors
-    /// As the trait says.
+    /// As stated at the trait.
     fn change(
         &self,
-        expected: Option<&Seen>,
+        expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure>;
 
-    /// Removes all documents of a session from every file: no word of it, and nothing that one could be learned from, is left
-    /// when this returns. The session stays known with stamp `[0, 0]`, so that it is read again. How many documents there
-    /// were.
+    /// Deletes all documents of a session from every file; when it returns, no file contains the text or data derived
+    /// from it. The session keeps an entry with stamp `[0, 0]`, so that it is re-read. Returns the number of deleted documents.
     ///
     /// # Errors
-    /// As the trait says.
+    /// As stated at the trait.
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure>;
 
-    /// Empties it, as [`TextIndex::forget`] does.
+    /// Empties the index, as thoroughly as [`TextIndex::forget`].
     ///
     /// # Errors
-    /// As the trait says.
+    /// As stated at the trait.
     fn clear(&self) -> Result<(), Failure>;
 
-    /// The documents that may hold what is looked for: all that do, and perhaps others.
+    /// The candidates of a query: all documents that match, and possibly others.
     ///
     /// # Errors
-    /// As the trait says.
+    /// As stated at the trait.
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure>;
 
-    /// Shows `each` the bodies of these documents, in their order, until it says no; those that are gone are left out.
+    /// Calls `each` with the bodies of these documents, in their order, until it returns `false`; missing documents are
+    /// left out.
     ///
     /// # Errors
-    /// As the trait says.
+    /// As stated at the trait.
     fn bodies(
         &self,
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure>;
 
-    /// Does a small step of what keeps questions fast (a few milliseconds to some tens); whether there is more to do.
+    /// Runs one maintenance step that keeps queries fast (a few to some tens of milliseconds); returns whether more work
+    /// is left.
     ///
     /// # Errors
-    /// As the trait says.
+    /// As stated at the trait.
     fn tidy(&self) -> Result<bool, Failure>;
 
-    /// How large it is.
+    /// The size of the index.
     ///
     /// # Errors
-    /// As the trait says.
+    /// As stated at the trait.
     fn status(&self) -> Result<IndexStatus, Failure>;
 }

@@ -1,5 +1,5 @@
-//! Verification beyond single rows: whole sessions rebuilt from their items, the commit log, and what is
-//! missing altogether (DESIGN §9).
+//! Verification beyond single rows: rebuilds sessions from their items, checks the commit log and finds missing rows
+//! (DESIGN §9).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,61 +7,63 @@ use filrouge_types::{ErrorCode, Failure, Item, SessionId, TurnStatus};
 use serde::Serialize;
 
 use crate::chain::GENESIS;
-use crate::read::{ALL_PLACES, Loaded, Sight, in_session};
-use crate::record::{Check, Event};
+use crate::read::{ALL_PLACES, VerifiedSession, VerifiedSnapshot, in_session};
+use crate::record::{Event, MacCheck};
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
-mod beside;
 mod finding;
+mod heads;
 mod rebuilt;
+mod side_rows;
 mod suspects;
 
 pub use finding::Finding;
-pub(crate) use rebuilt::Rebuilt;
-pub(crate) use suspects::newest_commit;
-pub use suspects::{Suspects, find_suspects};
+pub(crate) use heads::newest_commit;
+pub use heads::{HeadComparison, compare_with_log};
+pub(crate) use rebuilt::RebuiltSession;
+pub use suspects::Suspects;
 
-/// Is told how much of how much is done; an error ends the work.
-pub type Watch<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;
+/// A callback for progress: receives the number of checked sessions and the total; an error stops the verification.
+pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;
 
-/// What a verification has looked at and found.
+/// The counts and findings of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = Verification))]
-pub struct Report {
-    /// Sessions looked at.
+pub struct VerificationReport {
+    /// The number of checked sessions.
     pub sessions: u64,
-    /// Turns looked at.
+    /// The number of checked turns.
     pub turns: u64,
-    /// Items looked at.
+    /// The number of checked items.
     pub items: u64,
-    /// Events looked at.
+    /// The number of checked events.
     pub events: u64,
-    /// Checkpoints looked at.
+    /// The number of checked checkpoints.
     pub checkpoints: u64,
-    /// Notes looked at.
+    /// The number of checked notes.
     pub notes: u64,
-    /// Commits looked at.
+    /// The number of checked commits.
     pub commits: u64,
-    /// What is wrong.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
-/// The outcome of a verification, and with it the exit code.
+/// The outcome of a verification; it determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// All is as it was written.
+    /// No stored data was changed.
     Intact,
-    /// Something is not.
+    /// Stored data was changed or is missing.
     Broken,
     /// A key is missing or the store does not answer.
     CannotTell,
 }
 
-impl Report {
-    /// Takes down what is wrong with the data; other failures are the caller's.
+impl VerificationReport {
+    /// Records an integrity failure as a finding; returns other failures to the caller.
     fn note(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(f) if matches!(f.code, ErrorCode::IntegrityError | ErrorCode::KeyMissing) => {
@@ -72,18 +74,18 @@ impl Report {
         }
     }
 
-    /// Takes down a finding; one about everything, which each session meets, once.
+    /// Adds a finding. A finding without a session, which recurs with each session, is added once.
     fn add(&mut self, finding: Finding) {
         if finding.session_id.is_some() || !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
     }
 
-    /// What the findings amount to.
+    /// The verdict that follows from the findings.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let of = |code: ErrorCode| self.findings.iter().any(|f| f.code == code.as_str());
-        if of(ErrorCode::IntegrityError) {
+        let has = |code: ErrorCode| self.findings.iter().any(|f| f.code == code.as_str());
+        if has(ErrorCode::IntegrityError) {
             Verdict::Broken
         } else if self.findings.is_empty() {
             Verdict::Intact
@@ -93,14 +95,18 @@ impl Report {
     }
 }
 
-impl<V: View + ?Sized> Sight<'_, V> {
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// Rebuilds a session from its items and compares it with its rows.
     ///
     /// # Errors
-    /// The first thing that is wrong.
-    pub fn verify_session(&self, session: &Loaded, report: &mut Report) -> Result<(), Failure> {
+    /// The first integrity error.
+    pub fn verify_session(
+        &self,
+        session: &VerifiedSession,
+        report: &mut VerificationReport,
+    ) -> Result<(), Failure> {
         report.sessions += 1;
-        let mut rebuilt = Rebuilt::default();
+        let mut rebuilt = RebuiltSession::default();
         let (mut next, mut previous) = (1, GENESIS);
         while next <= session.head.last_seq {
             let rows = self.view.records(session.pk, next, 256)?;
@@ -108,7 +114,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 return Err(session.broken(Some(next), "the item is missing"));
             }
             for row in &rows {
-                // The whole session's redactions are compared with its items below.
+                // The redactions of the entire session are compared with its items below.
                 let decoded = self.decode_alone(session, row)?;
                 rebuilt.contentless.extend(decoded.redacted.iter().copied());
                 if row.first_seq != next {
@@ -133,7 +139,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                         }
                     }
                     self.check_request_keys(session, item, events, &mut rebuilt)?;
-                    rebuilt.take(session, item, events)?;
+                    rebuilt.add_item(session, item, events)?;
                 }
             }
         }
@@ -157,14 +163,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
         self.verify_events(session, report)
     }
 
-    /// In a session that was taken in from elsewhere each turn is found by its request: by a key of its own, or by
-    /// the id that is derived here.
+    /// Checks that an adopted session's turn is found by its request: by a request key, or by the id derived here.
     fn check_request_keys(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         item: &Item,
         events: &[Event],
-        rebuilt: &mut Rebuilt,
+        rebuilt: &mut RebuiltSession,
     ) -> Result<(), Failure> {
         for event in events.iter().filter(|_| session.head.adopted) {
             let Event::Start(start) = event else { continue };
@@ -172,7 +177,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             let derived = self.keyring.turn_id(tenant, name, &start.request_id);
             let found = self.view.request_seq(session.pk, &start.request_id)?;
             rebuilt.keys += u64::from(found.is_some());
-            let by_id = item.turn_id == Some(derived) || self.check == Check::Unverified;
+            let by_id = item.turn_id == Some(derived) || self.check == MacCheck::Unverified;
             if found.map_or(!by_id, |seq| seq != item.seq) {
                 let what = "the request's key is missing or points elsewhere";
                 return Err(session.broken(Some(item.seq), what));
@@ -183,9 +188,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
     fn compare_turns(
         &self,
-        session: &Loaded,
-        rebuilt: &Rebuilt,
-        report: &mut Report,
+        session: &VerifiedSession,
+        rebuilt: &RebuiltSession,
+        report: &mut VerificationReport,
     ) -> Result<(), Failure> {
         let mut from = ALL_PLACES.0;
         let mut seen = 0;
@@ -206,7 +211,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     .get(&row.turn_id)
                     .is_none_or(|t| !t.row.agrees(&row))
                 {
-                    let what = format!("turn {} is not what its items say", row.turn_id);
+                    let what = format!("the row of turn {} does not match its items", row.turn_id);
                     return Err(session.broken(Some(row.first_seq), what));
                 }
             }
@@ -226,25 +231,28 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(())
     }
 
-    /// Verifies one session or the whole store; never stops at the first broken session.
+    /// Verifies one session or the entire store; continues after a broken session.
     ///
     /// # Errors
-    /// Only when the store does not answer; what is wrong is in the report.
-    pub fn verify(&self, only: Option<(&crate::Scope, &SessionId)>) -> Result<Report, Failure> {
+    /// Fails only when the store does not answer; integrity errors are in the report.
+    pub fn verify(
+        &self,
+        only: Option<(&crate::Scope, &SessionId)>,
+    ) -> Result<VerificationReport, Failure> {
         let Some((scope, id)) = only else {
             return self.verify_all(&mut |_, _| Ok(()));
         };
-        let mut report = Report::default();
+        let mut report = VerificationReport::default();
         self.note_session(self.get(scope, id), &mut report)?;
         Ok(report)
     }
 
-    /// Verifies the whole store; `watch` is told how many sessions of how many were looked at.
+    /// Verifies the entire store; `watch` receives the number of checked sessions and the total.
     ///
     /// # Errors
-    /// When the store does not answer, and those of `watch`, which end it.
-    pub fn verify_all(&self, watch: Watch<'_>) -> Result<Report, Failure> {
-        let mut report = Report::default();
+    /// Fails when the store does not answer, or with an error of `watch`, which stops the verification.
+    pub fn verify_all(&self, watch: OnProgress<'_>) -> Result<VerificationReport, Failure> {
+        let mut report = VerificationReport::default();
         match self.view.structure() {
             Ok(found) => report.findings.extend(
                 found
@@ -253,28 +261,24 @@ impl<V: View + ?Sized> Sight<'_, V> {
             ),
             Err(failure) => report.note(Err(failure))?,
         }
-        let known = match self.verify_log(&mut report) {
+        let event_counts = match self.verify_log(&mut report) {
             Err(failure) => {
                 report.note(Err(failure))?;
                 BTreeMap::new()
             }
-            Ok(known) => known,
+            Ok(event_counts) => event_counts,
         };
-        let mut pks: BTreeSet<SessionPk> = known.keys().copied().collect();
+        let mut pks: BTreeSet<SessionPk> = event_counts.keys().copied().collect();
         match self.view.session_pks() {
             Ok(found) => pks.extend(found),
             Err(failure) => report.note(Err(failure))?,
         }
         for (done, pk) in (0..).zip(&pks) {
             watch(done, pks.len() as u64)?;
-            self.verify_pk(*pk, known.get(pk).copied(), &mut report)?;
+            self.verify_pk(*pk, event_counts.get(pk).copied(), &mut report)?;
         }
         self.verify_notes(&mut report)?;
-        let found = match self.check {
-            Check::Keyed => find_suspects(self.view, self.keyring)?,
-            Check::Unverified => Suspects::default(),
-        };
-        let suspects = found.and(self.suspects.clone());
+        let suspects = self.compare_heads()?.and(self.suspects.clone());
         for (session_id, what) in suspects.findings() {
             if session_id.is_none() || report.findings.iter().all(|f| f.session_id != session_id) {
                 report.add(Finding::of(ErrorCode::IntegrityError, session_id, what));
@@ -283,22 +287,35 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(report)
     }
 
+    /// Compares every head and note with its newest entry in the commit log; reads the complete log. Finds nothing without
+    /// keys.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn compare_heads(&self) -> Result<Suspects, Failure> {
+        match self.check {
+            MacCheck::Keyed => compare_with_log(self.view, self.keyring),
+            MacCheck::Unverified => Ok(Suspects::default()),
+        }
+    }
+
     fn note_session(
         &self,
-        session: Result<Loaded, Failure>,
-        report: &mut Report,
+        session: Result<VerifiedSession, Failure>,
+        report: &mut VerificationReport,
     ) -> Result<(), Failure> {
         let result =
             session.and_then(|s| in_session(&s.row.session_id, self.verify_session(&s, report)));
         report.note(result)
     }
 
-    /// Verifies what stands under one session number; `events` is how many the log tells of, if it made the session.
+    /// Verifies all rows of one session number. `events` is the number of its events in the log; `None` if no commit
+    /// created the session.
     fn verify_pk(
         &self,
         pk: SessionPk,
         events: Option<u64>,
-        report: &mut Report,
+        report: &mut VerificationReport,
     ) -> Result<(), Failure> {
         match self.view.session_by_pk(pk) {
             Ok(Some(stored)) if let Some(events) = events => {
@@ -306,9 +323,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 let id = stored.row.session_id.clone();
                 self.note_session(self.load(stored), report)?;
                 let seen = report.events - before;
-                // When something else is wrong with it, not all of its events were looked at.
+                // After another finding, not all of its events were examined.
                 if seen != events && report.findings.len() == findings {
-                    let what = format!("{events} events were recorded, {seen} are there");
+                    let what = format!("{events} events were recorded, {seen} are stored");
                     let failure = Failure::integrity(id.as_str(), None, what);
                     report.findings.push(failure.into());
                 }
@@ -316,23 +333,25 @@ impl<V: View + ?Sized> Sight<'_, V> {
             }
             Ok(Some(stored)) => {
                 let id = Some(stored.row.session_id.to_string());
-                let what = "no commit made this session".to_owned();
+                let what = "no commit created this session".to_owned();
                 report
                     .findings
                     .push(Finding::of(ErrorCode::IntegrityError, id, what));
                 Ok(())
             }
             Ok(None) => {
-                let beside = || -> Result<usize, Failure> {
+                let count_side_rows = || -> Result<usize, Failure> {
                     Ok(self.view.drafts(pk)?.len() + self.view.checkpoint_seqs(pk)?.len())
                 };
-                let beside = match beside() {
+                let side_rows = match count_side_rows() {
                     Ok(found) => found as u64,
                     Err(failure) => return report.note(Err(failure)),
                 };
-                let strays = beside + self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
-                if strays + self.view.item_keys(pk)? + self.view.newest_event(pk)? > 0 {
-                    let what = format!("there are rows of session number {pk}, which is gone");
+                let orphans = side_rows + self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
+                if orphans + self.view.item_keys(pk)? + self.view.newest_event(pk)? > 0 {
+                    let what = format!(
+                        "there are rows of session number {pk}, whose session row is missing"
+                    );
                     report
                         .findings
                         .push(Finding::of(ErrorCode::IntegrityError, None, what));
@@ -343,21 +362,24 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    /// Follows the whole commit log; gives the numbers of the sessions it made, and how many events each has.
-    fn verify_log(&self, report: &mut Report) -> Result<BTreeMap<SessionPk, u64>, Failure> {
+    /// Verifies the entire commit log; returns the number of events of each session that the log names.
+    fn verify_log(
+        &self,
+        report: &mut VerificationReport,
+    ) -> Result<BTreeMap<SessionPk, u64>, Failure> {
         let mut previous: Option<LogRow> = None;
-        let mut known = BTreeMap::new();
+        let mut event_counts = BTreeMap::new();
         loop {
             let rows = self
                 .view
                 .log(previous.as_ref().map_or(0, |p| p.commit_no), 1024)?;
             if rows.is_empty() {
-                return Ok(known);
+                return Ok(event_counts);
             }
             for row in rows {
                 report.commits += 1;
                 let code = match row.follows(previous.as_ref(), self.keyring) {
-                    _ if self.check == Check::Unverified => None,
+                    _ if self.check == MacCheck::Unverified => None,
                     Some(true) => None,
                     Some(false) => Some(ErrorCode::IntegrityError),
                     None => Some(ErrorCode::KeyMissing),
@@ -367,7 +389,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     report.findings.push(Finding::of(code, None, what));
                 }
                 for entry in row.entries().unwrap_or_default() {
-                    count(&mut known, &entry);
+                    count(&mut event_counts, &entry);
                 }
                 previous = Some(row);
             }
@@ -375,12 +397,12 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 }
 
-/// Counts a session's events as its commits tell.
-fn count(known: &mut BTreeMap<SessionPk, u64>, entry: &LogEntry) {
+/// Adds the events of a log entry to the counts per session.
+fn count(event_counts: &mut BTreeMap<SessionPk, u64>, entry: &LogEntry) {
     if matches!(entry.change, Change::Note(_)) {
         return;
     }
-    let events = known.entry(entry.pk).or_default();
+    let events = event_counts.entry(entry.pk).or_default();
     match entry.change {
         Change::Event => *events += 1,
         Change::Erased => *events = 0,

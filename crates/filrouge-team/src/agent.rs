@@ -1,9 +1,9 @@
-//! An agent at work: a subprocess that is given a prompt and whose output is its answer (DESIGN §11).
+//! A running agent: a subprocess that receives a prompt and whose output is its answer (DESIGN §11).
 //!
-//! The prompt goes to stdin, or to where `{prompt}` stands in the arguments. Agent and all that it starts are one process
-//! group, whose leader is a small shell that waits for this process: when this process ends, however it ends (`kill -9`
-//! included), the shell kills the group. (A parent-death signal would need `unsafe`, is of Linux alone, and reaches no
-//! grandchild.) Only a process that leaves the group on purpose, as daemons do, lives on.
+//! The prompt goes to stdin, or replaces `{prompt}` in the arguments. The agent and every process that it starts form one process
+//! group. The group's leader is a small shell that waits for this process: when this process ends in any way (`kill -9`
+//! included), the shell kills the group. (A parent-death signal would need `unsafe`, exists only on Linux, and does not reach
+//! grandchildren.) Only a process that leaves the group on purpose, as daemons do, survives.
 
 mod exit;
 mod group;
@@ -21,19 +21,19 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::record::AgentError;
 use crate::team::{Command, PROMPT};
-pub use exit::Ended;
+pub use exit::AgentExit;
 use group::Group;
 use stderr::Tail;
 use text::Decoder;
 
-/// How agents are ended.
+/// How agents are stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentSettings {
-    /// From the friendly signal to the one that kills.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// When an agent has ended and something that it started holds its output open, so long is waited for more.
+    /// How long to continue reading after an agent has ended, if a process that it started keeps its output open.
     pub linger: Duration,
-    /// So much of the end of stderr is kept.
+    /// How many bytes of the end of stderr are kept.
     pub stderr_bytes: usize,
 }
 
@@ -47,23 +47,23 @@ impl Default for AgentSettings {
     }
 }
 
-/// Further off than any timeout.
+/// Longer than any timeout.
 const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// So much is read at once.
+/// Size of the read buffer.
 const READ_BYTES: usize = 16 << 10;
 
-/// A running agent. Dropped, it is killed with all that it started.
+/// A running agent. Dropping it kills it and every process that it started.
 #[derive(Debug)]
 pub struct Agent {
     group: Group,
     child: Child,
     stdout: Option<ChildStdout>,
-    read: Box<[u8]>,
+    buffer: Box<[u8]>,
     decoder: Decoder,
     status: Option<io::Result<ExitStatus>>,
     timed_out: bool,
-    told: Duration,
+    timeout: Duration,
     deadline: Instant,
     settings: AgentSettings,
     prompt: Option<JoinHandle<()>>,
@@ -71,10 +71,10 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts an agent. Whatever the prompt's size, it is written while the answer is read.
+    /// Starts an agent. The prompt is written while the answer is read, so it can have any size.
     ///
     /// # Errors
-    /// `agent_not_started`: the program or its folder is not there, may not be run, or the prompt is too long for an argument.
+    /// `agent_not_started`: the program or its folder does not exist, may not be run, or the prompt is too long for an argument.
     pub async fn start(
         command: &Command,
         prompt: String,
@@ -120,24 +120,24 @@ impl Agent {
             stderr: Tail::of(child.stderr.take(), settings.stderr_bytes),
             prompt: stdin.map(|stdin| tokio::spawn(write(stdin, prompt))),
             child,
-            read: vec![0; READ_BYTES].into(),
+            buffer: vec![0; READ_BYTES].into(),
             decoder: Decoder::default(),
             status: None,
             timed_out: false,
-            told: command.timeout,
+            timeout: command.timeout,
             deadline: now.checked_add(command.timeout).unwrap_or(now + NEVER),
             settings,
         })
     }
 
-    /// The process; `None` when it has ended.
+    /// The process id; `None` once the process has ended.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// What it says next: UTF-8 without terminal controls. `None`: it has ended, or its time is up. Dropping this future loses
-    /// nothing.
+    /// The next piece of its output: UTF-8 without terminal controls. `None` once it has ended or timed out. Cancel-safe:
+    /// dropping this future loses nothing.
     pub async fn next(&mut self) -> Option<String> {
         loop {
             if self.timed_out || self.stdout.is_none() && self.status.is_some() {
@@ -146,8 +146,8 @@ impl Agent {
             }
             let until = self.deadline;
             tokio::select! {
-                read = read(self.stdout.as_mut(), &mut self.read), if self.stdout.is_some() => {
-                    let bytes = self.read.get(..read).unwrap_or_default();
+                count = read(self.stdout.as_mut(), &mut self.buffer), if self.stdout.is_some() => {
+                    let bytes = self.buffer.get(..count).unwrap_or_default();
                     if bytes.is_empty() {
                         self.stdout = None;
                     }
@@ -168,21 +168,21 @@ impl Agent {
         }
     }
 
-    /// Ends what is left of it, and says how it has ended. To be called when [`next`](Self::next) gave `None`.
-    pub async fn end(mut self) -> Ended {
+    /// Stops any remaining processes and returns how the agent ended. Call it after [`next`](Self::next) returned `None`.
+    pub async fn end(mut self) -> AgentExit {
         let why = match self.status.take() {
             Some(status) => exit::exited(status),
             None => {
                 self.terminate().await;
-                self.timed_out.then(|| exit::timed_out(self.told))
+                self.timed_out.then(|| exit::timed_out(self.timeout))
             }
         };
         self.group.end().await;
-        Ended::of(why, &self.stderr.take().await, self.decoder.replaced())
+        AgentExit::of(why, &self.stderr.take().await, self.decoder.replaced())
     }
 
-    /// Ends it now, with all that it started: asked first, killed after [`grace`](AgentSettings::grace).
-    pub async fn kill(mut self) -> Ended {
+    /// Stops it now, with every process that it started: SIGTERM first, SIGKILL after [`grace`](AgentSettings::grace).
+    pub async fn kill(mut self) -> AgentExit {
         self.stdout = None;
         self.timed_out = false;
         self.status = None;
@@ -191,7 +191,7 @@ impl Agent {
 
     async fn terminate(&mut self) {
         self.group.terminate();
-        // Past the grace it is killed, which is waited for.
+        // When the grace period is over, kill it and wait for it.
         if timeout(self.settings.grace, self.child.wait())
             .await
             .is_err()
@@ -202,7 +202,7 @@ impl Agent {
     }
 }
 
-/// What came; 0 at the end, and when the pipe cannot be read, which ends it as well.
+/// The number of bytes read; 0 at the end, and for an unreadable pipe, which counts as the end.
 async fn read(stdout: Option<&mut ChildStdout>, buffer: &mut [u8]) -> usize {
     match stdout {
         Some(stdout) => stdout.read(buffer).await.unwrap_or(0),
@@ -210,13 +210,13 @@ async fn read(stdout: Option<&mut ChildStdout>, buffer: &mut [u8]) -> usize {
     }
 }
 
-/// An agent may know enough, or end, before it has read its whole prompt: a closed pipe is no error, and what else happens to
-/// the pipe shows in what the agent makes of it.
+/// An agent may answer or end before it has read its entire prompt, so a closed pipe is no error. Any other write failure is
+/// logged; the agent's answer shows its effect.
 async fn write(mut stdin: ChildStdin, prompt: String) {
     if let Err(error) = stdin.write_all(prompt.as_bytes()).await
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        tracing::warn!(%error, "an agent's prompt was not written as a whole");
+        tracing::warn!(%error, "an agent's prompt was not written completely");
     }
 }
 

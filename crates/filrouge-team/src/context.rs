@@ -1,4 +1,4 @@
-//! What a team's conversation is: what is restored, exported and told to agents.
+//! A team's conversation: the part that is restored, exported and shown to agents.
 
 use std::collections::HashMap;
 
@@ -6,29 +6,28 @@ use filrouge_types::{ErrorCode, Failure};
 
 use crate::message::{Message, MessageId};
 
-/// The team task has at most so many bytes.
+/// Size limit of the team task, in bytes.
 pub const TEAM_TASK_BYTES_MAX: usize = 5 << 10;
 
-/// A session as it is found again, for [`Coordinator::start`](crate::coordinator::Coordinator::start).
+/// A session's restored state, for [`Coordinator::start`](crate::coordinator::Coordinator::start).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
-    /// What is carried over.
+    /// The context that is carried over.
     pub context: Context,
-    /// The highest N of any `msg-N` that was ever in the session, redacted ones included; 0 if there was none.
+    /// The highest N of any `msg-N` ever used in the session, redacted ones included; 0 if there was none.
     pub highest_message: u64,
 }
 
-/// What is carried over a restart (DESIGN §11): messages and the team task. No queue, no running agents, no todos.
+/// The state that survives a restart (DESIGN §11): messages and the team task. No queue, no running agents, no todos.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Context {
-    /// What was said, in the order it was said.
+    /// All messages, in the order they were said.
     pub messages: Vec<Message>,
-    /// What the team works on; at most [`TEAM_TASK_BYTES_MAX`] bytes.
+    /// The task that the team works on; at most [`TEAM_TASK_BYTES_MAX`] bytes.
     pub team_task: Option<Box<str>>,
 }
 
-/// What was said in a session, by id. One message is added, and looked up, at the same cost however
-/// long the session is.
+/// A session's messages, by id. Adding a message and looking one up take constant time, however long the session is.
 #[derive(Debug, Clone, Default)]
 pub struct ContextManager {
     messages: Vec<Message>,
@@ -37,7 +36,7 @@ pub struct ContextManager {
     team_task: Option<Box<str>>,
 }
 
-/// The N of `msg-N`; `None` of any other id.
+/// The N of `msg-N`; `None` for any other id.
 #[must_use]
 pub fn message_number(id: &str) -> Option<u64> {
     let digits = id.strip_prefix("msg-")?;
@@ -46,16 +45,16 @@ pub fn message_number(id: &str) -> Option<u64> {
 }
 
 impl ContextManager {
-    /// Nothing was said yet.
+    /// An empty context.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What was carried over a restart.
+    /// A context with the messages and the task of a restored session.
     ///
     /// # Errors
-    /// `invalid`: two messages have one id; `limit_exceeded`: the task is longer than [`TEAM_TASK_BYTES_MAX`].
+    /// `invalid`: two messages have the same id; `limit_exceeded`: the task is longer than [`TEAM_TASK_BYTES_MAX`].
     pub fn restored(restored: Restored) -> Result<Self, Failure> {
         let Context {
             messages,
@@ -72,10 +71,10 @@ impl ContextManager {
         Ok(context)
     }
 
-    /// Adds a message behind all others.
+    /// Appends a message.
     ///
     /// # Errors
-    /// `invalid`: there is one with this id.
+    /// `invalid`: a message with this id exists.
     pub fn add(&mut self, message: Message) -> Result<(), Failure> {
         let at = self.messages.len();
         if self.positions.contains_key(&message.id) {
@@ -89,21 +88,21 @@ impl ContextManager {
         Ok(())
     }
 
-    /// The next message's id. It is given out once, whatever becomes of that message.
+    /// Allocates the next message's id. An id is never reused, even if its message is dropped.
     pub fn next_id(&mut self) -> MessageId {
         self.highest = self.highest.saturating_add(1);
         format!("msg-{}", self.highest).into()
     }
 
-    /// Sets what the team works on; `None` and blanks: nothing in particular.
+    /// Sets the task that the team works on; `None` and blank text clear it.
     ///
     /// # Errors
-    /// `limit_exceeded`: it is longer than [`TEAM_TASK_BYTES_MAX`]. It is never cut; the one before stays.
+    /// `limit_exceeded`: the task is longer than [`TEAM_TASK_BYTES_MAX`]. It is never cut; the previous task stays.
     pub fn set_team_task(&mut self, task: Option<&str>) -> Result<(), Failure> {
         let task = task.map(str::trim).filter(|task| !task.is_empty());
         if let Some(task) = task.filter(|task| task.len() > TEAM_TASK_BYTES_MAX) {
             let what = format!(
-                "the team task has {} bytes, and may have {TEAM_TASK_BYTES_MAX}",
+                "the team task has {} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed",
                 task.len()
             );
             let hint = "put the long part into a file, and name that in the task";
@@ -113,7 +112,7 @@ impl ContextManager {
         Ok(())
     }
 
-    /// What the team works on.
+    /// The task that the team works on.
     #[must_use]
     pub fn team_task(&self) -> Option<&str> {
         self.team_task.as_deref()
@@ -132,19 +131,19 @@ impl ContextManager {
         self.messages.get(begin..).unwrap_or_default()
     }
 
-    /// A message by its id.
+    /// Looks up a message by its id.
     #[must_use]
     pub fn by_id(&self, id: &str) -> Option<&Message> {
         self.messages.get(self.position(id)?)
     }
 
-    /// Where the message stands among [`messages`](Self::messages).
+    /// The message's index in [`messages`](Self::messages).
     pub(crate) fn position(&self, id: &str) -> Option<usize> {
         self.positions.get(id).copied()
     }
 
-    /// Where the message's ancestors stand, the nearest first. An ancestor that is not earlier than what answers it ends the
-    /// chain: foreign snapshots may go round in a circle.
+    /// The indexes of the message's ancestors, the nearest first. A parent that is not earlier than its reply ends the chain,
+    /// because foreign snapshots may contain cycles.
     pub(crate) fn chain(&self, id: &str, count: usize) -> Vec<usize> {
         let mut chain = Vec::new();
         let mut at = self.position(id);

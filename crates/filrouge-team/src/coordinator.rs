@@ -1,28 +1,29 @@
-//! The conversation of a team: who speaks, one after another, until a human has the floor (DESIGN §11).
+//! The conversation of a team: members speak one after another until a human has the floor (DESIGN §11).
 //!
 //! ```text
 //! let (coordinator, mut events) = Coordinator::start(clock, Settings::default(), team, record, restored)?;
 //! coordinator.say("[NEXT: bob] how far are we?").await?;          // kept; now bob speaks
 //! while let Some(event) = events.recv().await { … }              // until TeamEvent::HandedOver
-//! coordinator.cancel().await?;                                   // at any time: whoever speaks is stopped
-//! coordinator.leave().await?;                                    // the session can go on tomorrow; stop() ends it
+//! coordinator.cancel().await?;                                   // at any time: stops the speaker
+//! coordinator.leave().await?;                                    // the session can continue tomorrow; stop() ends it
 //! ```
 //!
 //! Rules, in this order:
-//! - Whom a message addresses ([`markers`](crate::markers)) is queued ([`RoutingQueue`](crate::queue::RoutingQueue)); the queue is served one by one. A human who is
-//!   served has the floor, the rest waits.
-//! - A human's message that addresses nobody goes to the agent who spoke to them last, else to the first agent.
-//! - When nobody waits any more, the first human has the floor. So they have when a message names only unknown members, when
-//!   an agent has failed, when a turn was cancelled, and when agents have spoken
+//! - The members whom a message addresses ([`markers`](crate::markers)) are queued
+//!   ([`RoutingQueue`](crate::queue::RoutingQueue)), and the queue is served one by one. A human who is served has the floor; the
+//!   rest waits.
+//! - A human's message without addressees is answered by the agent who spoke to them last, else by the first agent.
+//! - When the queue is empty, the first human has the floor. This also applies when a message names only unknown members, when an
+//!   agent has failed, when a turn was cancelled, and when agents have spoken
 //!   [`max_agent_turns`](crate::team::Team::max_agent_turns) times without a human.
-//! - Everything is kept through the [`Record`] in the order it happens. What is not kept pauses the conversation and is told.
+//! - The [`Record`] keeps everything in the order it happens. A failed write pauses the conversation and is reported.
 
 mod conversation;
 mod event;
-mod floor;
 mod human;
 mod orders;
 mod speech;
+mod turn_taking;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,14 +40,14 @@ use conversation::Conversation;
 pub use event::{Drifted, NotKept, TeamEvent, Warning};
 use orders::Order;
 
-/// What a conversation goes by.
+/// Settings of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How much of the history agents are told.
+    /// How much of the history agents receive.
     pub window: Window,
-    /// How agents are ended.
+    /// How agents are stopped.
     pub agent: AgentSettings,
-    /// A message has at most so many bytes, as JSON writes it; an agent that says more is ended.
+    /// Size limit of a message, in bytes of its JSON form; an agent that says more is stopped.
     pub message_bytes: usize,
 }
 
@@ -55,14 +56,14 @@ impl Default for Settings {
         Self {
             window: Window::default(),
             agent: AgentSettings::default(),
-            // The ledger's limit for an item, and room for what surrounds the text.
+            // The ledger's limit for an item, less room for what surrounds the text.
             message_bytes: (16 << 20) - (64 << 10),
         }
     }
 }
 
-/// Holds a team's conversation. Dropped, it kills whoever speaks, keeps what they said as interrupted, and releases the
-/// session, as far as the runtime lets it; [`leave`](Self::leave) waits for that.
+/// Runs a team's conversation. Dropping it kills the speaker, keeps their text as interrupted, and releases the session, as far
+/// as the runtime lets it; [`leave`](Self::leave) waits for that.
 pub struct Coordinator {
     team: Arc<Team>,
     context: Arc<Mutex<ContextManager>>,
@@ -70,12 +71,11 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Begins a team's session, or goes on with what was `restored` of it, in a task of its own: the queue is empty, nobody
-    /// speaks, and the first human has the floor. Needs a tokio runtime. The events are to be received: they wait without
-    /// limit.
+    /// Begins a team's session, or continues a `restored` one, in a separate task: the queue is empty, no member speaks, and the
+    /// first human has the floor. Needs a tokio runtime. The caller must receive the events: their channel is unbounded.
     ///
     /// # Errors
-    /// `invalid`: the history cannot be taken ([`ContextManager::restored`]), or the team has no human.
+    /// `invalid`: the history is not valid ([`ContextManager::restored`]), or the team has no human.
     pub fn start(
         clock: Arc<dyn Clock>,
         settings: Settings,
@@ -98,10 +98,10 @@ impl Coordinator {
             is_new,
         )?;
         if !drift.is_empty() {
-            conversation.tell(TeamEvent::Drift(drift));
+            conversation.send_event(TeamEvent::Drift(drift));
         }
-        let (orders, to_obey) = mpsc::unbounded_channel();
-        tokio::spawn(conversation.run(to_obey));
+        let (orders, received_orders) = mpsc::unbounded_channel();
+        tokio::spawn(conversation.run(received_orders));
         let coordinator = Self {
             team,
             context,
@@ -110,28 +110,28 @@ impl Coordinator {
         Ok((coordinator, received))
     }
 
-    /// The human who is waited for, else the first one, says something. Gives the message's id when it is kept; `None` when the
-    /// text has but markers that address nobody, which do what they do. While an agent speaks, it is queued behind.
+    /// Adds a message of the human who has the floor, else of the first human. Returns the message's id once it is kept; `None`
+    /// if the text has only markers without addressees, which take effect. While an agent speaks, those who answer it are queued.
     ///
     /// # Errors
-    /// `invalid`: there is no text; `limit_exceeded`: it is longer than [`Settings::message_bytes`]; the ledger's. Nothing
-    /// was said then.
+    /// `invalid`: the text is blank; `limit_exceeded`: it is longer than [`Settings::message_bytes`]; the ledger's errors. On
+    /// an error nothing was said.
     pub async fn say(&self, text: &str) -> Result<Option<MessageId>, Failure> {
         let text = text.into();
         self.order(|reply| Order::Say(text, reply)).await
     }
 
-    /// Sets the team task; `None`: nothing in particular.
+    /// Sets the team task; `None` clears it.
     ///
     /// # Errors
-    /// `limit_exceeded`: it is longer than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX); the ledger's. The one
-    /// before stays then.
+    /// `limit_exceeded`: it is longer than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX); the ledger's errors.
+    /// On an error the previous task stays.
     pub async fn set_team_task(&self, task: Option<&str>) -> Result<(), Failure> {
         let task = task.map(Into::into);
         self.order(|reply| Order::Task(task, reply)).await
     }
 
-    /// Goes on with those who wait; whether there are any.
+    /// Continues with the queued members; returns whether there are any.
     ///
     /// # Errors
     /// `invalid`: the session was closed.
@@ -139,8 +139,8 @@ impl Coordinator {
         self.order(Order::Resume).await
     }
 
-    /// Stops whoever speaks, with all that they started: what they said is kept as cancelled, those who wait wait no more, and
-    /// the first human has the floor when this returns. Whether somebody spoke.
+    /// Stops the speaker and every process that they started. Their text is kept as cancelled, the queue is emptied, and the
+    /// first human has the floor when this returns. Returns whether a member was speaking.
     ///
     /// # Errors
     /// `invalid`: the session was closed.
@@ -148,16 +148,16 @@ impl Coordinator {
         self.order(Order::Cancel).await
     }
 
-    /// Ends the session: as [`cancel`](Self::cancel), then it is closed as completed.
+    /// Ends the session: cancels as [`cancel`](Self::cancel) does, then closes the session as completed.
     ///
     /// # Errors
-    /// The ledger's: the session is paused then, and can be stopped again.
+    /// The ledger's: the session is then paused, and `stop` can be called again.
     pub async fn stop(&self) -> Result<(), Failure> {
         self.order(|reply| Order::Close(Status::Completed, reply))
             .await
     }
 
-    /// Leaves the session: as [`stop`](Self::stop), but it is closed as paused, to go on another day.
+    /// Leaves the session: as [`stop`](Self::stop), but closes it as paused, to continue another day.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
@@ -172,7 +172,7 @@ impl Coordinator {
         &self.team
     }
 
-    /// What the team works on.
+    /// The task that the team works on.
     #[must_use]
     pub fn team_task(&self) -> Option<Box<str>> {
         self.context().team_task().map(Into::into)
@@ -206,10 +206,10 @@ fn drifted(team: &Team, context: &ContextManager) -> Vec<Drifted> {
     let mut drift: Vec<Drifted> = Vec::new();
     for message in context.messages() {
         let speaker = &message.speaker;
-        let known = speaker.kind == SpeakerKind::System
+        let is_known = speaker.kind == SpeakerKind::System
             || team.member(&speaker.id).is_some()
             || drift.iter().any(|one| one.id == speaker.id);
-        if !known {
+        if !is_known {
             drift.push(Drifted {
                 id: speaker.id.clone(),
                 name: speaker.name.clone(),

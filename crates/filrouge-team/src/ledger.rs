@@ -1,7 +1,7 @@
-//! A team's conversation in the ledger (DESIGN §11): one session of the team's, its messages as items, its state as a
-//! checkpoint at each hand-over, held by a lease as long as it is open.
+//! A team's conversation in the ledger (DESIGN §11): one session of the team, with its messages as items, its state as a
+//! checkpoint at each hand-over, and a lease that holds it while it is open.
 //!
-//! How several speakers stand in one turn: `docs/adr/0029-teams-in-the-ledger.md`.
+//! How one turn holds several speakers: `docs/adr/0029-teams-in-the-ledger.md`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,50 +12,50 @@ use filrouge_engine::{CloseSession, Engine, PatchSession, SaveCheckpoint};
 use filrouge_types::{ErrorCode, Failure, RawJson, SessionId, SessionStatus, Timestamp};
 use serde::{Deserialize, Serialize};
 
-mod bring;
-mod hold;
 pub(crate) mod item;
 pub(crate) mod open;
 pub(crate) mod read;
+mod session_import;
+mod session_lease;
 mod speech;
 mod turn;
 mod writes;
 
-pub use bring::{Imported, import};
-pub use hold::holder_label;
 pub use open::{open_existing, open_new, read_session};
 pub use read::LeftOut;
+pub use session_import::{Imported, import};
+pub use session_lease::holder_label;
 
-pub(crate) use bring::other_id;
-pub(crate) use hold::is_gone;
+pub(crate) use session_import::other_id;
+pub(crate) use session_lease::is_gone;
 
 use crate::context::{Restored, TEAM_TASK_BYTES_MAX};
 use crate::message::{Message, MessageId};
 use crate::record::{Record, Speech, State, Status};
 use crate::snapshot::{SessionSnapshot, SnapshotWarning, Snapshots};
 use crate::team::Team;
-use hold::{Heartbeat, Hold};
 use read::read;
-use turn::Keeping;
+use session_lease::{Heartbeat, SessionLease};
+use turn::Progress;
 
-/// Warnings that are held until somebody takes them.
+/// How many warnings are kept until the caller retrieves them.
 const WARNINGS: usize = 16;
 
 /// How a session is opened.
 #[derive(Clone)]
 pub struct OpenOptions {
-    /// Who opens it, for whoever finds it held: such as `ann@laptop, process 4711`.
+    /// The holder's name, shown to others who find the session held: such as `ann@laptop, process 4711`.
     pub holder: Box<str>,
-    /// How long the lease lasts once nobody renews it.
+    /// How long the lease lasts without a renewal.
     pub ttl: Duration,
-    /// How long is waited for a session that somebody else holds.
+    /// How long to wait for a session that someone else holds.
     pub wait: Duration,
-    /// Where its snapshot file is written, if it is.
+    /// Where its snapshot file is written; `None`: no snapshot file.
     pub snapshots: Option<Snapshots>,
 }
 
 impl OpenOptions {
-    /// For 30 s at a time, waiting 2 s, without a snapshot file.
+    /// A lease of 30 s, a wait of 2 s, no snapshot file.
     #[must_use]
     pub fn new(holder: impl Into<Box<str>>) -> Self {
         Self {
@@ -67,66 +67,66 @@ impl OpenOptions {
     }
 }
 
-/// A session that was opened: its record, and what the conversation goes on from.
+/// An opened session: its record, and the state from which the conversation continues.
 pub struct Opened {
-    /// Keeps it from now on.
+    /// Records the session from now on.
     pub record: LedgerRecord,
-    /// What is carried over.
+    /// The context that is carried over.
     pub restored: Restored,
-    /// When it was made; its snapshot file is named by it.
+    /// When the session was created; its snapshot file's name contains it.
     pub created_at: Timestamp,
-    /// How it stood when it was last kept; a crash leaves it [`Status::Active`].
+    /// The status that was recorded last; a crash leaves it [`Status::Active`].
     pub status: Status,
-    /// Who was waited for then: a member's id.
+    /// The id of the member for whom the team waited in that state.
     pub waiting_for: Option<Box<str>>,
-    /// Messages that were being said when the process before this one ended; they are in the context, cut.
+    /// Messages that were still growing when the previous process ended; the context has them, cut.
     pub interrupted: Vec<MessageId>,
-    /// What stands in the session and is not in the context.
+    /// Counts of session content that is missing from the context.
     pub left_out: LeftOut,
     /// The ids of redacted messages.
     redacted: HashSet<MessageId>,
 }
 
-/// Keeps one session in the ledger. Without [`Record::close`] the session stays held until its lease ends by itself, or
-/// this process does.
+/// Records one session in the ledger. Without [`Record::close`] the session stays held until its lease expires or this process
+/// ends.
 pub struct LedgerRecord {
     shared: Arc<Shared>,
     _heartbeat: Heartbeat,
 }
 
-/// A member, as a checkpoint tells it.
+/// A member, as a checkpoint records it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct ToldMember {
+struct CheckpointMember {
     id: Box<str>,
     name: Box<str>,
 }
 
 /// A checkpoint's state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct ToldState {
+pub(crate) struct CheckpointState {
     team_id: Box<str>,
     #[serde(flatten)]
     state: State,
-    members: Vec<ToldMember>,
+    members: Vec<CheckpointMember>,
     pub(crate) message_count: u64,
 }
 
 struct Shared {
     engine: Arc<Engine>,
     session: SessionId,
-    hold: Arc<Hold>,
+    hold: Arc<SessionLease>,
     team_id: Box<str>,
-    members: Vec<ToldMember>,
+    members: Vec<CheckpointMember>,
     created_at: Timestamp,
     snapshots: Option<Snapshots>,
     warnings: Mutex<Vec<SnapshotWarning>>,
-    keeping: tokio::sync::Mutex<Keeping>,
+    progress: tokio::sync::Mutex<Progress>,
 }
 
-fn members_of(team: &Team) -> Vec<ToldMember> {
+fn members_of(team: &Team) -> Vec<CheckpointMember> {
     let members = team.members.iter();
     members
-        .map(|member| ToldMember {
+        .map(|member| CheckpointMember {
             id: member.id.clone(),
             name: member.name.clone(),
         })
@@ -134,14 +134,14 @@ fn members_of(team: &Team) -> Vec<ToldMember> {
 }
 
 impl LedgerRecord {
-    /// What there is to warn of since this was last called: the newest few.
+    /// Returns the newest warnings since the last call, at most 16.
     #[must_use]
     pub fn take_warnings(&self) -> Vec<SnapshotWarning> {
         let warnings = self.shared.warnings.lock();
         std::mem::take(&mut *warnings.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The fence that the session is held by.
+    /// The fence of the session's lease.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.shared.hold.fence()
@@ -149,23 +149,23 @@ impl LedgerRecord {
 }
 
 impl Shared {
-    /// Keeps the state as a checkpoint, unless it is the one that was kept last and nothing was written since.
-    async fn checkpoint(&self, keeping: &mut Keeping, state: &State) -> Result<(), Failure> {
-        self.task(keeping, state.team_task.as_deref()).await?;
-        match &keeping.state {
+    /// Records the state as a checkpoint, unless it equals the last recorded one and nothing was written since.
+    async fn checkpoint(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
+        self.task(progress, state.team_task.as_deref()).await?;
+        match &progress.state {
             Some(kept) if kept == state => return Ok(()),
-            // A checkpoint stands at a seq: another one needs another.
-            Some(_) => self.note(keeping, item::note_item("state")).await?,
+            // A checkpoint belongs to a seq: a second one needs a new seq.
+            Some(_) => self.note(progress, item::note_item("state")).await?,
             None => {}
         }
-        self.count(keeping).await?;
-        let told = ToldState {
+        self.count(progress).await?;
+        let content = CheckpointState {
             team_id: self.team_id.clone(),
             state: state.clone(),
             members: self.members.clone(),
-            message_count: keeping.count,
+            message_count: progress.count,
         };
-        let json = RawJson::write(&told);
+        let json = RawJson::write(&content);
         let unwritable = |e| Failure::new(ErrorCode::Internal, format!("the state as JSON: {e}"));
         let request = SaveCheckpoint {
             seq: None,
@@ -179,29 +179,29 @@ impl Shared {
             .calls
             .put_checkpoint(&caller, &self.session, request)
             .await?;
-        keeping.state = Some(state.clone());
+        progress.state = Some(state.clone());
         Ok(())
     }
 
-    /// Counts what was written since it was last counted; all of it anew once something was redacted.
-    async fn count(&self, keeping: &mut Keeping) -> Result<(), Failure> {
+    /// Counts the messages written since the last count; counts all of them anew after a redaction.
+    async fn count(&self, progress: &mut Progress) -> Result<(), Failure> {
         let caller = self.hold.caller()?;
-        let news = read(&self.engine, &caller, &self.session, keeping.seen).await?;
-        keeping.count += news.messages.len() as u64;
+        let news = read(&self.engine, &caller, &self.session, progress.counted_to).await?;
+        progress.count += news.messages.len() as u64;
         if news.redactions > 0 {
             let all = read(&self.engine, &caller, &self.session, 0).await?;
-            keeping.count = all.messages.len() as u64;
+            progress.count = all.messages.len() as u64;
         }
-        keeping.seen = keeping.seen.max(news.last_seq);
+        progress.counted_to = progress.counted_to.max(news.last_seq);
         Ok(())
     }
 
-    /// Writes the snapshot file, of what the ledger has; that it cannot be written is a warning.
-    async fn snapshot(&self, keeping: &Keeping) {
-        let Some(snapshots) = self.snapshots.clone().filter(|_| keeping.count > 0) else {
+    /// Writes the snapshot file from the ledger's content; a failure is only a warning.
+    async fn snapshot(&self, progress: &Progress) {
+        let Some(snapshots) = self.snapshots.clone().filter(|_| progress.count > 0) else {
             return;
         };
-        let written = match self.whole().await {
+        let written = match self.full_snapshot().await {
             Ok(snapshot) => snapshots.save(snapshot).await,
             Err(failure) => Err(SnapshotWarning::io(
                 snapshots.folder(),
@@ -217,12 +217,12 @@ impl Shared {
         warnings.push(failed);
     }
 
-    async fn whole(&self) -> Result<SessionSnapshot, Failure> {
+    async fn full_snapshot(&self) -> Result<SessionSnapshot, Failure> {
         let all = read(&self.engine, &self.hold.caller()?, &self.session, 0).await?;
         Ok(all.into_snapshot(&self.team_id, &self.session, self.created_at))
     }
 
-    /// How the session stands, for whoever lists sessions.
+    /// Sets the session's status, which lists show.
     async fn status(&self, status: SessionStatus) -> Result<(), Failure> {
         let patch = PatchSession {
             status: Some(status),
@@ -233,24 +233,24 @@ impl Shared {
         patched.await.map(drop)
     }
 
-    async fn hand_over(&self, keeping: &mut Keeping, state: &State) -> Result<(), Failure> {
-        self.end_turn(keeping).await?;
-        self.checkpoint(keeping, state).await
+    async fn hand_over(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
+        self.end_turn(progress).await?;
+        self.checkpoint(progress, state).await
     }
 
-    async fn close(&self, keeping: &mut Keeping, state: &State) -> Result<(), Failure> {
-        self.end_turn(keeping).await?;
+    async fn close(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
+        self.end_turn(progress).await?;
         if state.status == Status::Completed {
-            self.task(keeping, state.team_task.as_deref()).await?;
+            self.task(progress, state.team_task.as_deref()).await?;
             let (caller, session) = (self.hold.ensure().await?, self.session.clone());
             let ended = CloseSession::default();
             self.engine.sessions.close(&caller, session, ended).await?;
-            // It has put a note of its own.
-            keeping.state = None;
+            // Closing has appended a note.
+            progress.state = None;
         } else {
             self.status(SessionStatus::Paused).await?;
         }
-        self.checkpoint(keeping, state).await
+        self.checkpoint(progress, state).await
     }
 }
 
@@ -261,13 +261,13 @@ impl Record for LedgerRecord {
     }
 
     async fn message(&self, message: &Message) -> Result<(), Failure> {
-        let mut keeping = self.shared.keeping.lock().await;
-        self.shared.message(&mut keeping, message).await
+        let mut progress = self.shared.progress.lock().await;
+        self.shared.message(&mut progress, message).await
     }
 
     async fn begin(&self, message: &Message) -> Result<Box<dyn Speech>, Failure> {
-        let mut keeping = self.shared.keeping.lock().await;
-        let speech = self.shared.begin(&mut keeping, message).await?;
+        let mut progress = self.shared.progress.lock().await;
+        let speech = self.shared.begin(&mut progress, message).await?;
         Ok(Box::new(speech))
     }
 
@@ -278,21 +278,21 @@ impl Record for LedgerRecord {
             );
             return Err(Failure::new(ErrorCode::LimitExceeded, what));
         }
-        let mut keeping = self.shared.keeping.lock().await;
-        self.shared.task(&mut keeping, task).await
+        let mut progress = self.shared.progress.lock().await;
+        self.shared.task(&mut progress, task).await
     }
 
     async fn hand_over(&self, state: &State) -> Result<(), Failure> {
-        let mut keeping = self.shared.keeping.lock().await;
-        self.shared.hand_over(&mut keeping, state).await?;
-        self.shared.snapshot(&keeping).await;
+        let mut progress = self.shared.progress.lock().await;
+        self.shared.hand_over(&mut progress, state).await?;
+        self.shared.snapshot(&progress).await;
         Ok(())
     }
 
     async fn close(&self, state: &State) -> Result<(), Failure> {
-        let mut keeping = self.shared.keeping.lock().await;
-        self.shared.close(&mut keeping, state).await?;
-        self.shared.snapshot(&keeping).await;
+        let mut progress = self.shared.progress.lock().await;
+        self.shared.close(&mut progress, state).await?;
+        self.shared.snapshot(&progress).await;
         self.shared.hold.release().await
     }
 }

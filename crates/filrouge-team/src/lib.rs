@@ -1,8 +1,8 @@
-//! Teams (DESIGN §11): people and agents that are commands talk in one conversation, which goes on tomorrow with its full
+//! Teams (DESIGN §11): people, and agents that are commands, talk in one conversation. A later run continues it with its full
 //! context.
 //!
-//! Of a team file come a [`Team`](team::Team) and its ids, which derive from names alone. A [`Coordinator`](coordinator::Coordinator)
-//! has the members speak in turn, the [`context`] holds what was said, a [`Record`](record::Record) keeps it.
+//! A team file yields a [`Team`](team::Team), whose ids derive from names alone. A [`Coordinator`](coordinator::Coordinator) lets
+//! the members speak in turn, the [`context`] holds their messages, and a [`Record`](record::Record) keeps them.
 
 pub mod agent;
 pub mod context;

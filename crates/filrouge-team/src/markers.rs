@@ -1,23 +1,23 @@
-//! Markers and mentions: who is to speak next, said in the text itself (DESIGN §11).
+//! Markers and mentions: a message's text itself names the next speakers (DESIGN §11).
 //!
 //! | marker | what it does |
 //! |---|---|
 //! | `[NEXT: name, name]` | these members speak next, in this order |
-//! | `[NEXT: name !P1]` or `[NEXT: name interrupt]` | before everybody who waits |
-//! | `[NEXT: name !P2]` or `[NEXT: name reply]` | the usual way |
-//! | `[NEXT: name !P3]` or `[NEXT: name extend]` | behind everybody who waits |
-//! | `[DROP]`, `[DROP: name, name]` | all who wait, or these, wait no more; who speaks goes on |
-//! | `[TEAM_TASK: text]` | sets the team task; it may go over several lines and have brackets in pairs |
-//! | `[FROM: name]` | nothing: agents copy it from what they read |
+//! | `[NEXT: name !P1]` or `[NEXT: name interrupt]` | to the front of the queue |
+//! | `[NEXT: name !P2]` or `[NEXT: name reply]` | the default |
+//! | `[NEXT: name !P3]` or `[NEXT: name extend]` | to the end of the queue |
+//! | `[DROP]`, `[DROP: name, name]` | removes all members, or these, from the queue; the speaker continues |
+//! | `[TEAM_TASK: text]` | sets the team task; it may span lines and contain balanced brackets |
+//! | `[FROM: name]` | no effect: agents copy it from their prompt |
 //!
-//! Keywords are in any case, with blanks around them, the colon and commas also of other scripts (`：`, `，`, `、`). Names are
-//! those of members or their ids, without regard to case and width, with or without `@`. Markers are taken out of the text,
-//! with the line when they are alone on it. They are text when they stand in code (between backticks on a line, or in a
-//! fenced block), behind a backslash, or behind [`MARKERS_MAX`] others; when they have no end; when a name list is longer
-//! than [`NAMES_BYTES_MAX`] or a task than [`HELD_BYTES_MAX`].
+//! Keywords are case-insensitive and may have blanks around them; the colon and commas may be of other scripts (`：`, `，`, `、`).
+//! Names are members' names or ids, compared without regard to case and width, with or without `@`. Markers are removed from the
+//! text, together with their line if nothing else is on it. A marker is plain text when it is in code (between backticks on a
+//! line, or in a fenced block), after a backslash, or after [`MARKERS_MAX`] others; when it has no end; when its name list is
+//! longer than [`NAMES_BYTES_MAX`] or its task longer than [`HELD_BYTES_MAX`].
 //!
-//! A message without `NEXT` is addressed to whom it mentions: `@name` at the border of a word, not in code and not in an
-//! e-mail address. Mentions stay in the text. Nobody mentions themselves.
+//! A message without `NEXT` is addressed to the members it mentions: `@name` at a word boundary, not in code and not in an e-mail
+//! address. Mentions stay in the text. Self-mentions are ignored.
 
 mod mention;
 mod scan;
@@ -30,50 +30,50 @@ use crate::team::{Member, Team, alike};
 use scan::{Keyword, Scanner, Token};
 use visible::Visible;
 
-/// A message has at most so many markers; the rest is text.
+/// The maximum number of markers of a message; further ones are text.
 pub const MARKERS_MAX: usize = 32;
 
-/// A list of names has at most so many bytes.
+/// The maximum number of bytes of a list of names.
 pub const NAMES_BYTES_MAX: usize = 1 << 10;
 
-/// While a text is streamed, at most so much of it is held back to see what it becomes.
+/// The maximum number of bytes of a streamed text that are held back until their meaning is clear.
 pub const HELD_BYTES_MAX: usize = 16 << 10;
 
-/// What a text is when its markers are taken out.
+/// A text whose markers are separated from its content.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Marked {
-    /// The text without markers, and without blanks at its end.
+    /// The text without markers and without trailing blanks.
     pub content: Box<str>,
     /// The markers as they were written, without brackets.
     pub markers: Vec<Box<str>>,
-    /// Who is addressed, each once, by markers or else by mentions.
+    /// The addressees, each once: named by markers, or else by mentions.
     pub addressed: Vec<Addressed>,
-    /// Who waits no more.
+    /// The members to remove from the queue.
     pub dropped: Option<Dropped>,
-    /// What the team is to work on.
+    /// The task that the message sets for the team.
     pub team_task: Option<Box<str>>,
 }
 
-/// One who is addressed, and how.
+/// An addressee and the intent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addressed {
-    /// Who.
+    /// The addressee.
     pub addressee: Addressee,
-    /// What was written behind the name.
+    /// The intent written after the name.
     pub intent: Option<Intent>,
 }
 
-/// Who waits no more.
+/// Which members leave the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dropped {
-    /// Everybody.
+    /// All members.
     All,
     /// These members.
     Members(Vec<Box<str>>),
 }
 
 impl Marked {
-    /// Reads a whole text. `speaker` is the id of who says it.
+    /// Reads an entire text. `speaker` is the id of its speaker.
     #[must_use]
     pub fn read(text: &str, team: &Team, speaker: &str) -> Self {
         let mut reader = MarkerReader::new();
@@ -81,7 +81,7 @@ impl Marked {
         reader.finish(team, speaker).1
     }
 
-    /// To whom it is, as an answer to `parent`.
+    /// The routing of the message as an answer to `parent`.
     #[must_use]
     pub fn routing(&self, parent: Option<MessageId>) -> Routing {
         let addressed = self.addressed.iter();
@@ -93,7 +93,7 @@ impl Marked {
         }
     }
 
-    /// The names that nobody in the team has.
+    /// The names that no member has.
     pub fn unresolved(&self) -> impl Iterator<Item = &str> {
         let addressees = self.addressed.iter().map(|one| &one.addressee);
         let unknown = addressees.filter(|addressee| addressee.member_id.is_none());
@@ -101,32 +101,32 @@ impl Marked {
     }
 }
 
-/// Reads a text while it comes. What [`push`](Self::push) gives, joined, is the content of the whole: nothing is shown that
-/// becomes part of a marker later. The cost is that of the text, however it is cut.
+/// Reads a text incrementally. The results of [`push`](Self::push), joined, are the content of the entire text: nothing is
+/// returned that later becomes part of a marker. The cost is linear in the text, however it is split.
 #[derive(Debug, Default)]
 pub struct MarkerReader {
     scanner: Scanner,
     held: String,
     visible: Visible,
-    found: Vec<(Keyword, Box<str>)>,
+    keywords: Vec<(Keyword, Box<str>)>,
     markers: Vec<Box<str>>,
 }
 
 impl MarkerReader {
-    /// Nothing was read yet.
+    /// A reader at the beginning of a text.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next piece; gives what can be shown since the last one.
+    /// Reads the next piece; returns the newly visible text.
     pub fn push(&mut self, text: &str) -> String {
         self.held.push_str(text);
         self.scan(false);
         self.visible.new_text()
     }
 
-    /// The text has ended: what can be shown still, and what it is as a whole. `speaker` is the id of who said it.
+    /// Ends the text: returns the remaining visible text and the complete result. `speaker` is the id of its speaker.
     #[must_use]
     pub fn finish(mut self, team: &Team, speaker: &str) -> (String, Marked) {
         self.scan(true);
@@ -136,7 +136,7 @@ impl MarkerReader {
             ..Marked::default()
         };
         let mut has_names = false;
-        for (keyword, body) in &self.found {
+        for (keyword, body) in &self.keywords {
             match keyword {
                 Keyword::Next => has_names |= next(&mut marked, body, team),
                 Keyword::Drop => dropped(&mut marked, body, team),
@@ -159,11 +159,11 @@ impl MarkerReader {
         let held = std::mem::take(&mut self.held);
         let mut rest = held.as_str();
         while !rest.is_empty() {
-            self.scanner.markers_are_text = self.found.len() >= MARKERS_MAX;
+            self.scanner.markers_are_text = self.keywords.len() >= MARKERS_MAX;
             let Some((token, len)) = self.scanner.next(rest, last) else {
                 break;
             };
-            let (text, behind) = rest.split_at_checked(len).unwrap_or((rest, ""));
+            let (text, after) = rest.split_at_checked(len).unwrap_or((rest, ""));
             match token {
                 Token::Text => self.visible.text(text),
                 Token::Code => self.visible.code(text),
@@ -172,16 +172,16 @@ impl MarkerReader {
                     let body = text.get(body).unwrap_or_default();
                     let inside = text.get(1..len - 1).unwrap_or_default();
                     self.markers.push(inside.trim().into());
-                    self.found.push((keyword, body.into()));
+                    self.keywords.push((keyword, body.into()));
                 }
             }
-            rest = behind;
+            rest = after;
         }
         self.held = rest.to_owned();
     }
 }
 
-/// Adds whom a `NEXT` names; whether it names anybody.
+/// Adds the members that a `NEXT` names; returns whether it names any.
 fn next(marked: &mut Marked, body: &str, team: &Team) -> bool {
     let mut any = false;
     for written in names(body) {
@@ -199,7 +199,7 @@ fn dropped(marked: &mut Marked, body: &str, team: &Team) {
         let members = names(body).filter_map(|name| team.find(name.trim_start_matches('@')));
         let ids = members.map(|member| member.id.clone());
         match &mut marked.dropped {
-            Some(Dropped::Members(known)) => known.extend(ids),
+            Some(Dropped::Members(existing)) => existing.extend(ids),
             other => *other = Some(Dropped::Members(ids.collect())),
         }
     }
@@ -224,8 +224,8 @@ fn names(body: &str) -> impl Iterator<Item = &str> {
     parts.map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// A name of a list, what is written behind it, and who is called so. A whole that is a name is that name, whatever its
-/// last word.
+/// Splits an entry of a name list into the name, the intent after it and the member. If the entire entry is a member's
+/// name, its last word is not an intent.
 fn resolved<'w, 't>(
     written: &'w str,
     team: &'t Team,
@@ -236,8 +236,8 @@ fn resolved<'w, 't>(
     }
     let cut = written.rfind(|c: char| c == '!' || c == '！' || c.is_whitespace());
     let split = cut.and_then(|cut| written.split_at_checked(cut));
-    let named = split.and_then(|(name, behind)| {
-        let word = behind.trim_start_matches(|c: char| c == '!' || c == '！' || c.is_whitespace());
+    let named = split.and_then(|(name, after)| {
+        let word = after.trim_start_matches(|c: char| c == '!' || c == '！' || c.is_whitespace());
         let name = bare(name.trim_end_matches(['!', '！']));
         intent(word)
             .filter(|_| !name.is_empty())
@@ -258,16 +258,16 @@ fn intent(word: &str) -> Option<Intent> {
     }
 }
 
-/// Adds one who is addressed; who is twice is once, with the stronger intent.
+/// Adds an addressee; one who is named twice is added once, with the stronger intent.
 fn address(marked: &mut Marked, written: &str, intent: Option<Intent>, member: Option<&Member>) {
     let same = |one: &&mut Addressed| match (member, &one.addressee.member_id) {
         (Some(member), Some(id)) => *id == member.id,
         (None, None) => alike(&one.addressee.identifier) == alike(written),
         _ => false,
     };
-    if let Some(known) = marked.addressed.iter_mut().find(same) {
-        let intents = [known.intent, intent].into_iter().flatten();
-        known.intent = intents.min();
+    if let Some(existing) = marked.addressed.iter_mut().find(same) {
+        let intents = [existing.intent, intent].into_iter().flatten();
+        existing.intent = intents.min();
         return;
     }
     marked.addressed.push(Addressed {

@@ -1,4 +1,4 @@
-//! What a member says.
+//! Messages of members.
 
 use filrouge_types::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,47 +6,47 @@ use serde::{Deserialize, Serialize};
 /// The id of a message, unique in its session and its item's `item_id` in the ledger: `msg-N`, N from 1.
 pub type MessageId = Box<str>;
 
-/// A message, whole or as far as it was said.
+/// A message, complete or cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Its id.
     pub id: MessageId,
-    /// When it was said; an agent's when it began.
+    /// When it was said; for an agent's message, when it began.
     pub at: Timestamp,
-    /// Who said it.
+    /// Its author.
     pub speaker: Speaker,
     /// The text, without markers.
     pub content: Box<str>,
-    /// To whom, and to what.
+    /// Its addressees, and the message it answers.
     pub routing: Routing,
-    /// Why it is not whole.
+    /// Why it is incomplete.
     pub cut: Option<Cut>,
 }
 
-/// Why a message ends before its end.
+/// Why a message is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
     /// The user stopped it.
     Cancelled,
-    /// The agent failed: its exit code was not 0, or its time was up.
+    /// The agent failed: its exit code was not 0, or it timed out.
     Failed,
-    /// filrouge ended while it was said.
+    /// filrouge ended while the message was growing.
     Interrupted,
 }
 
-/// Who said a message, as it was at that time.
+/// The speaker of a message, as described at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Speaker {
-    /// The member's id; of the application's notes `system`.
+    /// The member's id; `system` for the application's notes.
     pub id: Box<str>,
     /// The name shown.
     pub name: Box<str>,
-    /// What it is.
+    /// The kind of speaker.
     pub kind: SpeakerKind,
 }
 
-/// What a speaker is.
+/// The kind of a speaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpeakerKind {
@@ -58,26 +58,26 @@ pub enum SpeakerKind {
     System,
 }
 
-/// To whom a message is, and what it answers.
+/// A message's addressees, and the message it answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Routing {
     /// The markers as they were written, without brackets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub markers: Vec<Box<str>>,
-    /// Whom they name.
+    /// The members that the markers name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addressees: Vec<Addressee>,
     /// The message it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<MessageId>,
-    /// What is to become of the floor.
+    /// The priority that the message asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
 }
 
 impl Routing {
-    /// An answer to this message, to nobody in particular.
+    /// An answer to this message, without addressees.
     #[must_use]
     pub fn to(parent: Option<MessageId>) -> Self {
         Self {
@@ -87,12 +87,12 @@ impl Routing {
     }
 }
 
-/// One who is addressed.
+/// An addressee.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addressee {
-    /// As it was written.
+    /// The name as it was written.
     pub identifier: Box<str>,
-    /// The member; `None` when nobody is called so.
+    /// The member; `None` for an unknown name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member_id: Option<Box<str>>,
     /// The member's name at that time.
@@ -100,14 +100,14 @@ pub struct Addressee {
     pub member_name: Option<Box<str>>,
 }
 
-/// What a message asks of the queue. In this order they are served.
+/// The priority that a message asks for in the queue, highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
-    /// Before everything that waits (P1).
+    /// Before all queued members (P1).
     Interrupt,
     /// An answer to what was just said (P2).
     Reply,
-    /// A matter of its own, behind everything that waits (P3).
+    /// A separate matter, after all queued members (P3).
     Extend,
 }

@@ -1,4 +1,4 @@
-//! What an agent is told: who it is, the team and its task, what was said, and the message it is to answer (DESIGN §11).
+//! An agent's prompt: its identity, the team and its task, the conversation, and the message to answer (DESIGN §11).
 
 mod history;
 mod template;
@@ -12,12 +12,12 @@ use crate::message::{Message, SpeakerKind};
 use crate::team::{Member, MemberKind, Team};
 pub use template::{Template, TemplateError};
 
-/// How much of what was said an agent is told. Both limits are of whole messages, counted back from the newest.
+/// How much of the conversation an agent receives. Both limits count complete messages, backwards from the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// At most so many messages.
+    /// The maximum number of messages.
     pub messages: usize,
-    /// At most so many bytes of them.
+    /// Their maximum size, in bytes.
     pub bytes: usize,
 }
 
@@ -30,17 +30,17 @@ impl Default for Window {
     }
 }
 
-/// A prompt that is an argument has at most so many bytes of history: Linux refuses arguments of 128 KiB.
+/// The maximum number of bytes of history in a prompt that is an argument: Linux refuses arguments of 128 KiB.
 const ARGUMENT_BYTES: usize = 96 << 10;
 
-/// So many messages are followed back along what answers what.
+/// The maximum number of ancestors of the answered message that are shown.
 pub const CHAIN_MAX: usize = 32;
 
 /// Builds prompts for a team's agents.
 ///
-/// A prompt holds the newest messages that the [`Window`] has room for, and besides, whatever their age, those that led to
-/// the message which is answered: what that answers, and so on, up to [`CHAIN_MAX`]. No message is cut; how many are left
-/// out is said. Its cost is that of what it shows, however long the session is.
+/// A prompt holds the newest messages that fit into the [`Window`] and, whatever their age, the ancestors of the answered
+/// message: its parent, the parent's parent, and so on, up to [`CHAIN_MAX`]. No message is cut; the prompt states how many are
+/// left out. The cost is linear in what the prompt shows, however long the session is.
 #[derive(Debug, Clone, Copy)]
 pub struct PromptBuilder<'t> {
     team: &'t Team,
@@ -48,16 +48,16 @@ pub struct PromptBuilder<'t> {
 }
 
 impl<'t> PromptBuilder<'t> {
-    /// Prompts for members of `team`.
+    /// A builder of prompts for members of `team`.
     #[must_use]
     pub const fn new(team: &'t Team, window: Window) -> Self {
         Self { team, window }
     }
 
-    /// What `member` is told, that it may answer the message `answered`.
+    /// The prompt of `member` for answering the message `answered`.
     ///
     /// # Errors
-    /// `invalid`: there is no such message.
+    /// `invalid`: the message does not exist.
     pub fn prompt(
         &self,
         context: &ContextManager,
@@ -68,7 +68,7 @@ impl<'t> PromptBuilder<'t> {
             let what = format!("there is no message {answered:?} to answer");
             Failure::new(ErrorCode::Invalid, what)
         })?;
-        let history = history::told(context, answered, self.window_of(member));
+        let history = history::written(context, answered, self.window_of(member));
         let template = match &member.kind {
             MemberKind::Agent(command) => command.template.as_ref(),
             MemberKind::Human => None,
@@ -86,7 +86,7 @@ impl<'t> PromptBuilder<'t> {
             "task" => context.team_task().unwrap_or_default(),
             "history" => history.trim_end(),
             "from" => &message.speaker.name,
-            // There is no other.
+            // `{{message}}`, the only remaining placeholder.
             _ => &message.content,
         }))
     }
@@ -110,7 +110,7 @@ impl<'t> PromptBuilder<'t> {
     ) -> String {
         let mut text = String::new();
         self.introduction(&mut text, member);
-        self.floor(&mut text, member);
+        self.speaking_rules(&mut text, member);
         if let Some(task) = task {
             text.push_str("\n# Team task\n\n");
             history::indented(&mut text, task);
@@ -144,7 +144,7 @@ impl<'t> PromptBuilder<'t> {
         text.push('\n');
     }
 
-    fn floor(&self, text: &mut String, member: &Member) {
+    fn speaking_rules(&self, text: &mut String, member: &Member) {
         let human = self.team.first_human().map_or("the human", |m| &*m.name);
         let mut others = self.team.members.iter().filter(|m| m.id != member.id);
         let other = others.find(|m| m.is_agent()).map_or(human, |m| &*m.name);
@@ -153,10 +153,10 @@ impl<'t> PromptBuilder<'t> {
             "
 # Who speaks next
 
-When you name nobody, {human} has the floor. These markers are taken out of your message and do something:
+When you name nobody, {human} has the floor. These markers are removed from your message and take effect:
 - [NEXT: {other}] asks {other} to speak next; several: [NEXT: {human}, {other}]. Without it, a mention such as @{other} does.
-- [NEXT: {other} !P1] puts them before everybody who waits, [NEXT: {other} !P3] behind.
-- [DROP] gives up whatever waits.
+- [NEXT: {other} !P1] puts them before everyone who waits, [NEXT: {other} !P3] after everyone.
+- [DROP] removes everyone who waits.
 - [TEAM_TASK: text] sets the team task.
 "
         );

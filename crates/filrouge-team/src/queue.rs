@@ -1,36 +1,36 @@
-//! Who is to speak next.
+//! The queue of the next speakers.
 
 use std::collections::VecDeque;
 
 use crate::message::{Intent, MessageId};
 
-/// Somebody who is to speak.
+/// A queued member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Who: a member's id.
+    /// The member's id.
     pub member_id: Box<str>,
-    /// To what: the message that addressed them.
+    /// The message that addressed them, which they are to answer.
     pub parent: MessageId,
-    /// Who addressed them: a member's id.
+    /// The id of the member who addressed them.
     pub by: Box<str>,
-    /// Which row they wait in.
+    /// Their priority.
     pub intent: Intent,
 }
 
-/// Those who are to speak: interrupts before replies before extensions, and each in the order they were asked.
+/// The next speakers: interrupts before replies before extensions, and first come, first served within each.
 #[derive(Debug, Clone, Default)]
 pub struct RoutingQueue {
     routes: VecDeque<Route>,
 }
 
 impl RoutingQueue {
-    /// Nobody waits.
+    /// An empty queue.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts one into its row. One who waits already to answer the same message stays once, in the better of both rows.
+    /// Queues a member by priority. A member queued twice for the same message stays once, with the better priority.
     pub fn push(&mut self, route: Route) {
         let same = |one: &Route| one.member_id == route.member_id && one.parent == route.parent;
         if let Some(at) = self.routes.iter().position(same) {
@@ -43,44 +43,44 @@ impl RoutingQueue {
             }
             self.routes.remove(at);
         }
-        let behind = self
+        let end = self
             .routes
             .partition_point(|one| one.intent <= route.intent);
-        self.routes.insert(behind, route);
+        self.routes.insert(end, route);
     }
 
-    /// Takes the next one.
+    /// Removes the next member.
     pub fn pop(&mut self) -> Option<Route> {
         self.routes.pop_front()
     }
 
-    /// The next one, who stays.
+    /// The next member, who stays in the queue.
     #[must_use]
     pub fn first(&self) -> Option<&Route> {
         self.routes.front()
     }
 
-    /// Nobody waits any more; how many did.
+    /// Empties the queue; returns how many entries it had.
     pub fn clear(&mut self) -> usize {
         let waited = self.routes.len();
         self.routes.clear();
         waited
     }
 
-    /// A member waits no more; how often they did.
+    /// Removes a member; returns how many entries they had.
     pub fn remove(&mut self, member_id: &str) -> usize {
         let waited = self.routes.len();
         self.routes.retain(|route| &*route.member_id != member_id);
         waited - self.routes.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Those who wait, the next one first.
+    /// All entries, the next one first.
     pub fn iter(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter()
     }
@@ -111,19 +111,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_in_order_each_first_come_first_served_and_nobody_twice(
-            asked in prop::collection::vec((0..4u8, 0..4u8, intents()), 0..40)
+        fn members_are_served_by_priority_then_arrival_without_duplicates(
+            requests in prop::collection::vec((0..4u8, 0..4u8, intents()), 0..40)
         ) {
             let mut queue = RoutingQueue::new();
-            // The first time that each of them got into the best row that they ever asked for.
+            // Per member and message: the best requested priority, and when it was first requested.
             let mut wanted: Vec<(Intent, usize, Route)> = Vec::new();
-            for (at, (member, parent, intent)) in asked.into_iter().enumerate() {
+            for (at, (member, parent, intent)) in requests.into_iter().enumerate() {
                 let new = route(member, parent, intent);
                 queue.push(new.clone());
-                let known = wanted.iter().position(|(_, _, one)| {
+                let existing = wanted.iter().position(|(_, _, one)| {
                     one.member_id == new.member_id && one.parent == new.parent
                 });
-                match known {
+                match existing {
                     Some(i) if wanted[i].0 <= intent => {}
                     Some(i) => wanted[i] = (intent, at, new),
                     None => wanted.push((intent, at, new)),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_out_by_name_or_all() {
+    fn members_are_removed_by_id_or_all_at_once() {
         let mut queue = RoutingQueue::new();
         for (member, parent) in [(1, 1), (2, 1), (1, 2)] {
             queue.push(route(member, parent, Intent::Reply));

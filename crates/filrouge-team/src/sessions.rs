@@ -1,4 +1,4 @@
-//! A team's sessions, for whoever chooses one (DESIGN §11): what is shown of a session is what opening it gives.
+//! A team's sessions, to choose from (DESIGN §11). A session is shown in the state that opening it restores.
 
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
@@ -6,61 +6,61 @@ use filrouge_store::command::SessionFilter;
 use filrouge_types::{ErrorCode, Failure, Lease, Session, SessionId, SessionStatus, Timestamp};
 
 use crate::ledger::item::{self, Read};
-use crate::ledger::open::{check_team, created_at, session_id, told_state};
-use crate::ledger::read::{Conversation, read};
+use crate::ledger::open::{check_team, checkpoint_state, created_at, session_id};
+use crate::ledger::read::{ReadConversation, read};
 use crate::ledger::{holder_label, is_gone};
 use crate::message::Message;
 
-/// Sessions listed at once.
+/// How many sessions one page has.
 const PAGE: usize = 200;
-/// Items looked at, at first, for the first and the last message.
-const LOOK: usize = 16;
-/// Characters of the first words.
+/// How many items are first read in search of the first or the last message.
+const PROBE: usize = 16;
+/// The maximum number of characters of `first_words`.
 const WORDS: usize = 80;
 
-/// A session of a team's, as it would be opened now.
+/// A session of a team, in the state in which it would be opened now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TeamSession {
     /// Its id.
     pub session_id: Box<str>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When its newest message was said; when it was made, as long as there is none.
+    /// When its newest message was said; without messages, when it was created.
     pub last_activity: Timestamp,
-    /// Whether it goes on.
+    /// Whether it is active, paused or closed.
     pub status: SessionStatus,
-    /// How many messages opening it gives.
+    /// The number of messages that are restored when it is opened.
     pub message_count: u64,
-    /// How its first message begins: one line of at most 80 characters.
+    /// The beginning of its first message: one line of at most 80 characters.
     pub first_words: Option<Box<str>>,
-    /// The name of who spoke last.
+    /// The name of the last speaker.
     pub last_speaker: Option<Box<str>>,
-    /// Who has it open.
+    /// The process that has it open.
     pub held: Option<HeldBy>,
 }
 
-/// Who has a session open.
+/// The holder of an open session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBy {
-    /// The name that was given at the opening.
+    /// The name that the holder gave when it opened the session.
     pub holder: Box<str>,
-    /// Until when, unless it is held for longer then.
+    /// When the lease ends, unless it is renewed.
     pub until: Option<Timestamp>,
 }
 
 /// A team's sessions.
 #[derive(Debug, Default)]
 pub struct TeamSessions {
-    /// Newest first, by what was said last.
+    /// The sessions, by their last message, newest first.
     pub sessions: Vec<TeamSession>,
-    /// Those that cannot be read, and why.
+    /// The sessions that cannot be read, each with the reason.
     pub unreadable: Vec<(SessionId, Failure)>,
 }
 
-/// The sessions of a team that have a message, newest first by what was said last.
+/// Lists the sessions of a team that have a message, by their last message, newest first.
 ///
 /// # Errors
-/// The ledger's; a single session that cannot be read stands among the unreadable ones.
+/// The ledger's; a single session that cannot be read is listed among the unreadable ones.
 pub async fn sessions(
     engine: &Engine,
     caller: &Caller,
@@ -70,23 +70,23 @@ pub async fn sessions(
         team_id: Some(team_id.into()),
         ..SessionFilter::default()
     };
-    let mut found = TeamSessions::default();
+    let mut listed = TeamSessions::default();
     let mut cursor = None;
     loop {
         let page = engine.sessions.list(caller, filter.clone(), cursor, PAGE);
         let (page, next) = page.await?;
         for session in page {
-            match look(engine, caller, &session).await {
-                Ok(seen) if seen.session.message_count > 0 => found.sessions.push(seen.session),
+            match summarize(engine, caller, &session).await {
+                Ok(seen) if seen.session.message_count > 0 => listed.sessions.push(seen.session),
                 Ok(_) => {}
-                // It went in between.
+                // It was erased in the meantime.
                 Err(failure)
                     if matches!(
                         failure.code,
                         ErrorCode::SessionErased | ErrorCode::SessionNotFound
                     ) => {}
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {
-                    found.unreadable.push((session.session_id, failure));
+                    listed.unreadable.push((session.session_id, failure));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -96,17 +96,17 @@ pub async fn sessions(
             None => break,
         }
     }
-    found.sessions.sort_by(|a, b| {
+    listed.sessions.sort_by(|a, b| {
         let newest = (b.last_activity, b.created_at).cmp(&(a.last_activity, a.created_at));
         newest.then_with(|| b.session_id.cmp(&a.session_id))
     });
-    Ok(found)
+    Ok(listed)
 }
 
-/// One session of a team's, by exactly this id.
+/// Returns the session of a team with exactly this id.
 ///
 /// # Errors
-/// `session_not_found`, `session_erased`, `invalid` when it is of another team, and the ledger's.
+/// `session_not_found`, `session_erased`, `invalid` if it belongs to another team, and the ledger's errors.
 pub async fn session(
     engine: &Engine,
     caller: &Caller,
@@ -116,39 +116,41 @@ pub async fn session(
     let id = session_id(id)?;
     let session = engine.sessions.get(caller, &id).await?;
     check_team(&session, team_id)?;
-    Ok(look(engine, caller, &session).await?.session)
+    Ok(summarize(engine, caller, &session).await?.session)
 }
 
-/// What was seen of a session.
-pub(crate) struct Seen {
+/// A session's summary.
+pub(crate) struct Summary {
     pub(crate) session: TeamSession,
     /// When its newest message was said, redacted ones included.
     pub(crate) newest_at: Option<Timestamp>,
 }
 
-/// Looks at a session without reading all of it, where its newest checkpoint tells how much there is.
-pub(crate) async fn look(
+/// Summarizes a session; reads only a part of it if its newest checkpoint has a count of messages.
+pub(crate) async fn summarize(
     engine: &Engine,
     caller: &Caller,
     session: &Session,
-) -> Result<Seen, Failure> {
+) -> Result<Summary, Failure> {
     let id = &session.session_id;
     let counted = match engine.calls.latest_checkpoint(caller, id).await {
-        Ok(checkpoint) => told_state(&checkpoint).map(|told| (checkpoint.seq, told.message_count)),
+        Ok(checkpoint) => {
+            checkpoint_state(&checkpoint).map(|content| (checkpoint.seq, content.message_count))
+        }
         Err(failure) if failure.code == ErrorCode::CheckpointNotFound => None,
         Err(failure) => return Err(failure),
     };
     let (after, before) = counted.unwrap_or((0, 0));
     let mut tail = read(engine, caller, id, after).await?;
-    unsaid(engine, caller, id, &mut tail).await?;
+    add_unfinished(engine, caller, id, &mut tail).await?;
     let first = match after {
         0 => tail.messages.first().map(first_words),
         _ => first_message(engine, caller, id).await?,
     };
     let message_count = before + tail.messages.len() as u64;
-    let (mut from, mut span) = (after, LOOK as u64);
+    let (mut from, mut span) = (after, PROBE as u64);
     while tail.messages.is_empty() && message_count > 0 && from > 0 {
-        // It is searched for backwards.
+        // Search backwards, doubling the range.
         from = from.saturating_sub(span);
         span *= 2;
         tail = read(engine, caller, id, from).await?;
@@ -156,7 +158,7 @@ pub(crate) async fn look(
     let last = tail.messages.last();
     let created = created_at(session);
     let lease = engine.calls.lease(caller, id).await?;
-    Ok(Seen {
+    Ok(Summary {
         newest_at: tail.newest_at,
         session: TeamSession {
             session_id: id.as_str().into(),
@@ -171,7 +173,7 @@ pub(crate) async fn look(
     })
 }
 
-/// Who holds a session and is still there.
+/// A session's holder, if it is still alive.
 fn held_by(engine: &Engine, lease: &Lease) -> Option<HeldBy> {
     let holder = lease.holder.as_deref()?;
     (!is_gone(engine, lease)).then(|| HeldBy {
@@ -180,16 +182,16 @@ fn held_by(engine: &Engine, lease: &Lease) -> Option<HeldBy> {
     })
 }
 
-/// What was being said when a process was killed is a message for whoever opens the session.
-async fn unsaid(
+/// Adds the drafts of unfinished messages: the next process that opens the session restores them as messages.
+async fn add_unfinished(
     engine: &Engine,
     caller: &Caller,
     id: &SessionId,
-    tail: &mut Conversation,
+    tail: &mut ReadConversation,
 ) -> Result<(), Failure> {
-    for left in engine.streams.unfinished(caller, id).await? {
-        if let Some(message) = item::read_draft(left.about.as_ref(), &left.text) {
-            tail.message(message, true);
+    for draft in engine.streams.unfinished(caller, id).await? {
+        if let Some(message) = item::read_draft(draft.about.as_ref(), &draft.text) {
+            tail.add_message(message, true);
         }
     }
     Ok(())
@@ -202,7 +204,7 @@ async fn first_message(
 ) -> Result<Option<Box<str>>, Failure> {
     let mut after = 0;
     loop {
-        let (items, next) = engine.turns.items(caller, id, after, LOOK).await?;
+        let (items, next) = engine.turns.items(caller, id, after, PROBE).await?;
         for item in &items {
             if let Read::Message { message, .. } = item::read(item) {
                 return Ok(Some(first_words(&message)));
@@ -215,7 +217,7 @@ async fn first_message(
     }
 }
 
-/// How a message begins: one line.
+/// The beginning of a message: one line.
 pub(crate) fn first_words(message: &Message) -> Box<str> {
     let words = message.content.split_whitespace();
     let mut line = String::new();

@@ -1,9 +1,9 @@
-//! Snapshot files (DESIGN §11): what is said in a session, in one file a session, for people and other programs. The
-//! ledger is the truth; a file that cannot be written stops nothing, one that cannot be read is named and left alone.
+//! Snapshot files (DESIGN §11): the messages of a session, one file per session, for people and other programs. The ledger is
+//! authoritative: a file that cannot be written stops nothing, and a file that cannot be read is reported and left alone.
 //!
-//! Files lie at `<folder>/<team id>/<createdAt in ms>-<session id>.json`. Of an id letters, digits, `_`, `-` and `.` stand
-//! for themselves, all other bytes as `%XX`, a dot at the beginning too; one that is longer than 120 bytes so is cut and ends
-//! in `~` and 32 digits of its SHA-256. Encrypted files end in `.json.age`.
+//! The path of a file is `<folder>/<team id>/<createdAt in ms>-<session id>.json`. In an id, letters, digits, `_`, `-` and `.`
+//! are unchanged; all other bytes, and a leading dot, become `%XX`. A result longer than 120 bytes is cut and ends in `~` and 32
+//! digits of the id's SHA-256. Encrypted files end in `.json.age`.
 
 mod file;
 mod name;
@@ -26,26 +26,26 @@ pub use crate::ledger::{Imported, import};
 
 use crate::message::Message;
 
-/// The version that is written. Any `1.x` is read.
+/// The version that is written. Every `1.x` can be read.
 pub const SCHEMA_VERSION: &str = "1.0";
 
-/// Most bytes of a file that is read.
+/// The largest file that is read, in bytes.
 const FILE_BYTES: u64 = 512 << 20;
 
-/// A session as a snapshot file has it.
+/// A session in the form of a snapshot file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSnapshot {
     /// The team's id.
     pub team_id: Box<str>,
     /// The session's id.
     pub session_id: Box<str>,
-    /// When the session was made.
+    /// When the session was created.
     pub created_at: Timestamp,
     /// When the newest message was said.
     pub updated_at: Timestamp,
-    /// What was said, in order. No two messages have one id.
+    /// The messages, in order. Their ids are distinct.
     pub messages: Vec<Message>,
-    /// What the team works on.
+    /// The task that the team works on.
     pub team_task: Option<Box<str>>,
 }
 
@@ -71,51 +71,51 @@ impl SessionSnapshot {
     }
 }
 
-/// Encrypts snapshot files; they are called `.json.age` then.
+/// Encrypts snapshot files, whose names then end in `.json.age`.
 pub trait Seal: Send + Sync {
     /// The bytes of an encrypted file.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// The reason, for people.
     fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, String>;
 
-    /// The bytes that were encrypted.
+    /// Decrypts a file's bytes.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// The reason, for people.
     fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, String>;
 }
 
-/// Where snapshot files lie.
+/// The location of snapshot files.
 #[derive(Clone)]
 pub struct Snapshots {
     folder: PathBuf,
     seal: Option<Arc<dyn Seal>>,
 }
 
-/// What is wrong with a snapshot file. Whatever it is, the file is left as it is.
+/// Why a snapshot file cannot be used. The file is never changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It ends before its end.
-    #[error("the file ends before its end")]
+    /// The file is truncated.
+    #[error("the file is truncated")]
     Cut,
-    /// It is of a version that is read, and not as that one says.
+    /// Its version is supported, but its content does not follow that version's schema.
     #[error("the file is damaged: {0}")]
     Corrupt(String),
-    /// It is no snapshot at all.
+    /// It is not a snapshot.
     #[error("the file is no snapshot: {0}")]
     Foreign(String),
-    /// Its version is one that only newer programs read.
+    /// Only newer programs can read its version.
     #[error("schemaVersion {0:?} needs a newer filrouge")]
     Newer(String),
-    /// It is another team's.
-    #[error("the snapshot is of team {0:?}")]
+    /// It belongs to another team.
+    #[error("the snapshot belongs to team {0:?}")]
     OtherTeam(String),
-    /// It is too large to be read.
+    /// It is larger than the limit.
     #[error("the file has {0} bytes, at most {most} are read", most = FILE_BYTES)]
     TooLarge(u64),
-    /// It is encrypted, and nothing was given that opens it, or not the right thing.
+    /// It is encrypted, and no key or the wrong key was given.
     #[error("the file is encrypted: {0}")]
     Encrypted(String),
     /// It cannot be read or written.
@@ -124,7 +124,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The word for it.
+    /// The problem's code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -150,12 +150,12 @@ impl Problem {
 pub struct SnapshotWarning {
     /// The file, or the folder.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub what: Problem,
 }
 
 impl Snapshots {
-    /// Files below this folder, which is made when the first is written.
+    /// Snapshot files below this folder, which is created with the first file.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl Snapshots {
         }
     }
 
-    /// Encrypted by `seal`.
+    /// The same snapshot files, but encrypted by `seal`.
     #[must_use]
     pub fn sealed(mut self, seal: Arc<dyn Seal>) -> Self {
         self.seal = Some(seal);

@@ -8,37 +8,37 @@ use unicode_normalization::UnicodeNormalization as _;
 use crate::message::{Speaker, SpeakerKind};
 use crate::prompt::Template;
 
-/// A team as its file describes it.
+/// A team as described by its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Team {
-    /// Its id, from its name alone.
+    /// Its id, derived from its name alone.
     pub id: Box<str>,
     /// Its name.
     pub name: Box<str>,
-    /// What it is for, told to its agents.
+    /// Its purpose, shown to its agents.
     pub description: Option<Box<str>>,
     /// Its members, at least one of them a human, in the order of the file.
     pub members: Vec<Member>,
     /// The task that a new session begins with.
     pub task: Option<Box<str>>,
-    /// So many messages of agents may follow one another before a human has the floor.
+    /// How many messages of agents may follow one another before a human has the floor.
     pub max_agent_turns: u32,
 }
 
 /// A member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its id, from its name alone; unique in the team.
+    /// Its id, derived from its name alone; unique in the team.
     pub id: Box<str>,
     /// The name it is addressed by.
     pub name: Box<str>,
-    /// Its part in the team, told to agents.
+    /// Its role in the team, shown to agents.
     pub role: Option<Box<str>>,
-    /// What it is.
+    /// Human or agent.
     pub kind: MemberKind,
 }
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberKind {
     /// A person at the terminal.
@@ -47,38 +47,38 @@ pub enum MemberKind {
     Agent(Command),
 }
 
-/// How an agent is asked.
+/// How an agent is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// The program; a path with a `/` is relative to the team file's folder.
     pub program: Box<str>,
-    /// Its arguments; `{prompt}` in one of them stands for the prompt.
+    /// Its arguments; `{prompt}` in one of them is replaced by the prompt.
     pub arguments: Vec<Box<str>>,
-    /// Variables set for it beside those of the terminal.
+    /// Variables set in addition to those of the terminal.
     pub environment: Vec<(Box<str>, Box<str>)>,
-    /// The folder it works in; else the current one.
+    /// Its working folder; `None`: the current one.
     pub folder: Option<Box<str>>,
-    /// How its prompt is written; `None`: the standard way.
+    /// The template of its prompt; `None`: the standard prompt.
     pub template: Option<Template>,
-    /// After so long it is ended.
+    /// How long it may run before it is stopped.
     pub timeout: Duration,
 }
 
 impl Team {
-    /// The first human: who has the floor when nobody else is addressed.
+    /// The first human: the next speaker when no other member is addressed.
     #[must_use]
     pub fn first_human(&self) -> Option<&Member> {
         let mut members = self.members.iter();
         members.find(|member| member.kind == MemberKind::Human)
     }
 
-    /// A member by its id.
+    /// Looks up a member by id.
     #[must_use]
     pub fn member(&self, id: &str) -> Option<&Member> {
         self.members.iter().find(|member| &*member.id == id)
     }
 
-    /// The member who is called `written`: by name, else by id, without regard to case and width.
+    /// The member with the name or else the id `written`, without regard to case and width.
     #[must_use]
     pub fn find(&self, written: &str) -> Option<&Member> {
         let key = alike(written);
@@ -97,7 +97,7 @@ impl Team {
     }
 }
 
-/// Stands for the prompt in an argument.
+/// The placeholder of the prompt in an argument.
 pub(crate) const PROMPT: &str = "{prompt}";
 
 impl Command {
@@ -109,7 +109,7 @@ impl Command {
 }
 
 impl Member {
-    /// The member as who says something.
+    /// The member as a speaker.
     #[must_use]
     pub fn speaker(&self) -> Speaker {
         Speaker {
@@ -122,15 +122,15 @@ impl Member {
         }
     }
 
-    /// Whether it is a command.
+    /// Whether the member is a command.
     #[must_use]
     pub const fn is_agent(&self) -> bool {
         matches!(self.kind, MemberKind::Agent(_))
     }
 }
 
-/// The id that a name gives: the name itself when it is of `a-z`, `0-9` and `-` alone; else what of it is, and 8 hex digits
-/// of its SHA-256, so that names which differ in case or script share none.
+/// The id derived from a name: the name itself if it has only `a-z`, `0-9` and `-`; else its convertible characters and 8 hex
+/// digits of its SHA-256, so that names which differ in case or script never share an id.
 #[must_use]
 pub fn id_of(name: &str) -> Box<str> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -152,7 +152,7 @@ pub fn id_of(name: &str) -> Box<str> {
     format!("{id}{digest:.8}").into()
 }
 
-/// A name as names are compared: case, width and runs of blanks make no difference, nor do joiners that are not seen.
+/// The comparison key of a name: case, width, runs of blanks and invisible joiners make no difference.
 pub(crate) fn alike(text: &str) -> String {
     let seen = text
         .chars()
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_read_alike() {
+    fn similar_names_compare_equal() {
         for (one, other) in [
             ("Bob", "bOB"),
             ("Ｂｏｂ", "bob"),

@@ -1,4 +1,4 @@
-//! The team file: TOML or JSON, checked as a whole before anything is started (DESIGN §11).
+//! The team file: TOML or JSON, fully checked before anything starts (DESIGN §11).
 
 mod check;
 
@@ -11,13 +11,13 @@ use serde::Deserialize;
 
 use crate::team::Team;
 
-/// A team file has at most so many bytes.
+/// The largest team file, in bytes.
 pub const TEAM_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// So many messages of agents may follow one another unless the file says otherwise.
+/// The default limit of agents' messages in a row.
 pub const MAX_AGENT_TURNS: u32 = 50;
 
-/// How a team file is written.
+/// The format of a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// TOML.
@@ -27,7 +27,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// By the file's extension; if that says nothing, by its first character.
+    /// The format by the file's extension; without a known one, by the first character.
     #[must_use]
     pub fn of(path: &Path, text: &str) -> Self {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
@@ -77,39 +77,39 @@ impl Team {
     /// Reads a team file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// `bad_request`: it cannot be read, or is longer than [`TEAM_FILE_BYTES_MAX`]; else as [`Team::of`].
+    /// `bad_request`: the file cannot be read, or is longer than [`TEAM_FILE_BYTES_MAX`]; else as [`Team::of`].
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let unread = |why: &dyn std::fmt::Display| {
+        let cannot_read = |why: &dyn std::fmt::Display| {
             Failure::new(
                 ErrorCode::BadRequest,
                 format!("the team file {shown} cannot be read: {why}"),
             )
         };
-        let whole = std::path::absolute(path).map_err(|e| unread(&e))?;
-        let file = std::fs::File::open(&whole).map_err(|e| {
-            unread(&e).with_hint("name a team file; examples/teams has some to begin with")
+        let absolute = std::path::absolute(path).map_err(|e| cannot_read(&e))?;
+        let file = std::fs::File::open(&absolute).map_err(|e| {
+            cannot_read(&e).with_hint("name a team file; examples/teams has some to begin with")
         })?;
         let mut text = String::new();
         let read = file
             .take(TEAM_FILE_BYTES_MAX + 1)
             .read_to_string(&mut text)
-            .map_err(|e| unread(&e))?;
+            .map_err(|e| cannot_read(&e))?;
         if read as u64 > TEAM_FILE_BYTES_MAX {
-            return Err(unread(&"it has more than 1 MiB"));
+            return Err(cannot_read(&"it has more than 1 MiB"));
         }
-        let folder = whole.parent().unwrap_or(&whole);
+        let folder = absolute.parent().unwrap_or(&absolute);
         Self::of(&text, Form::of(path, &text), folder).map_err(|mut failure| {
             failure.detail = format!("{shown}: {}", failure.detail);
             failure
         })
     }
 
-    /// Makes a team of a team file's text. `folder` is what paths in it are relative to.
+    /// Builds a team from a team file's text. Paths in it are relative to `folder`.
     ///
     /// # Errors
-    /// `bad_request`: it is no TOML or JSON, or has other fields; the line is named. `invalid`: it describes no team that
-    /// can work; the field is named. Neither shows values of `env`.
+    /// `bad_request`: the text is not TOML or JSON, or has unknown fields; names the line. `invalid`: the described team cannot
+    /// work; names the field. Neither shows values of `env`.
     pub fn of(text: &str, form: Form, folder: &Path) -> Result<Self, Failure> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let file = match form {
@@ -150,14 +150,14 @@ fn from_json(text: &str) -> Result<TeamFile, Failure> {
 }
 
 fn unreadable_json(path: &str, error: &serde_json::Error) -> Failure {
-    let told = error.to_string();
+    let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
-    let told = told.strip_suffix(&place).unwrap_or(&told);
-    unreadable((error.line() > 0).then(|| error.line()), path, told)
+    let message = message.strip_suffix(&place).unwrap_or(&message);
+    unreadable((error.line() > 0).then(|| error.line()), path, message)
 }
 
-/// What a parser says, beside the line; of `env` only the place, for its values may be secrets.
-fn unreadable(line: Option<usize>, path: &str, told: &str) -> Failure {
+/// A parser's message with its line; for `env` only the field, because its values may be secrets.
+fn unreadable(line: Option<usize>, path: &str, message: &str) -> Failure {
     let line = line.map_or_else(String::new, |line| format!("line {line}: "));
     let path = path.trim_end_matches('.');
     let field = if path.is_empty() {
@@ -165,12 +165,12 @@ fn unreadable(line: Option<usize>, path: &str, told: &str) -> Failure {
     } else {
         format!("{path}: ")
     };
-    let told = if path.contains(".env") {
+    let message = if path.contains(".env") {
         "a table of texts is wanted"
     } else {
-        told.trim_end()
+        message.trim_end()
     };
-    let failure = Failure::new(ErrorCode::BadRequest, format!("{line}{field}{told}"));
+    let failure = Failure::new(ErrorCode::BadRequest, format!("{line}{field}{message}"));
     failure.with_hint("the fields of a team file are listed in examples/teams/README.md")
 }
 

@@ -1,4 +1,4 @@
-//! Where the programs are.
+//! Locates the server programs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 
 use crate::install;
 
-/// Whom servers run as, where that is somebody else than the one who runs the tests.
+/// The user that servers run as, if it differs from the user that runs the tests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
 }
 
-/// `None`: as oneself. Root's servers run as `postgres`, else `nobody`.
+/// The user that servers run as: for root `postgres`, or `nobody` if that does not exist; `None` for the current user.
 pub(crate) fn identity() -> Option<Identity> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -36,7 +36,8 @@ pub(crate) fn identity() -> Option<Identity> {
     Some(found.expect("PostgreSQL refuses to run as root: a user `postgres` or `nobody` is needed"))
 }
 
-/// `program`, run as the servers' user, in a folder that one may enter, without `PG…` variables of the caller.
+/// A command that runs `program` as the servers' user, in a folder that this user may enter, without the caller's `PG…`
+/// variables.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").env("LC_ALL", "C");
@@ -51,7 +52,7 @@ pub(crate) fn command(program: &Path) -> Command {
     command
 }
 
-/// Runs `command` to its end; panics with what it said when it fails.
+/// Runs `command` to its end; panics with its output if it fails.
 pub(crate) fn run(command: &mut Command) -> String {
     let out = command
         .output()
@@ -66,19 +67,19 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8(out.stdout).expect("UTF-8")
 }
 
-/// The folder with `postgres`, `initdb`, `pg_ctl` and `psql`; installs PostgreSQL when there is none.
+/// Returns the folder with `postgres`, `initdb`, `pg_ctl` and `psql`; installs PostgreSQL if it is missing.
 pub(crate) fn postgres() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| install::found_or_installed(find_postgres, "PostgreSQL", "postgresql"))
 }
 
-/// PgBouncer; installs it when there is none.
+/// Returns the path of PgBouncer; installs it if it is missing.
 pub(crate) fn pgbouncer() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| install::found_or_installed(find_pgbouncer, "PgBouncer", "pgbouncer"))
 }
 
-/// `redis-server`; installs it when there is none.
+/// Returns the path of `redis-server`; installs it if it is missing.
 pub(crate) fn redis() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -92,7 +93,7 @@ fn find_postgres() -> Option<PathBuf> {
             .iter()
             .all(|name| executable(&folder.join(name)))
     };
-    // A link in PATH leads to the folder that holds the other programs.
+    // A link in `PATH` may lead to the folder with the other programs.
     let in_path = in_path("postgres")
         .and_then(|program| program.canonicalize().ok())
         .and_then(|program| Some(program.parent()?.to_owned()))

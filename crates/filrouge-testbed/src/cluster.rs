@@ -12,7 +12,7 @@ use crate::Address;
 use crate::binaries::{command, identity, postgres, run};
 use crate::folder::{self, Folder};
 
-/// How many ports are tried before a server counts as unable to start.
+/// The number of ports tried before the server is considered unable to start.
 const PORTS: usize = 5;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A running server with fresh data in `folder`.
+    /// Starts a server with fresh data in `folder`.
     pub(crate) fn start(folder: Folder, durable: bool, settings: &[(String, String)]) -> Self {
         let data = folder.path().join("data");
         run(command(Path::new("cp"))
@@ -38,7 +38,7 @@ impl Cluster {
             if started.status.success() {
                 break;
             }
-            // The port may be another's by now; nothing else is expected to fail.
+            // Another process may have taken the port; no other failure is expected.
             assert!(
                 last < PORTS,
                 "PostgreSQL does not start:\n{}",
@@ -48,7 +48,7 @@ impl Cluster {
         cluster
     }
 
-    /// One that another process has started, when it answers.
+    /// Connects to a server that another process has started; `None` if it does not answer.
     pub(crate) fn join(folder: Folder, port: u16) -> Option<Self> {
         let cluster = Self { folder, port };
         let socket = cluster.path().join(format!(".s.PGSQL.{port}"));
@@ -92,20 +92,20 @@ impl Cluster {
         pg_ctl
     }
 
-    /// Starts it where it was; it has recovered and takes connections when this returns.
-    pub(crate) fn start_again(&self) {
+    /// Starts the server on the same port; when this returns, it has recovered and accepts connections.
+    pub(crate) fn restart(&self) {
         let out = self.pg_ctl_start().output().expect("pg_ctl");
         assert!(out.status.success(), "{}", self.log());
     }
 
-    /// Ends it without a checkpoint and without a word to its clients.
+    /// Ends the server without a checkpoint and without notifying its clients.
     pub(crate) fn stop_immediate(&self) {
         run(self
             .pg_ctl()
             .args(["stop", "-w", "-s", "-t", "120", "-m", "immediate"]));
     }
 
-    /// The postmaster's process, when it runs.
+    /// The postmaster's process id, if the postmaster runs.
     pub(crate) fn pid(&self) -> Option<u32> {
         let text = std::fs::read_to_string(self.path().join("data/postmaster.pid")).ok()?;
         text.lines().next()?.parse().ok()
@@ -139,23 +139,24 @@ impl Cluster {
     }
 }
 
-/// Whether a server is behind a socket: one that is ending still takes connections, but starts no backend for them.
+/// Checks that a server answers on a socket: one that is shutting down still accepts connections, but starts no backend
+/// for them.
 fn answers(socket: &Path) -> std::io::Result<()> {
     let mut connection = UnixStream::connect(socket)?;
     connection.set_read_timeout(Some(Duration::from_secs(30)))?;
-    // SSLRequest, which a backend answers with one byte.
+    // A backend answers an SSLRequest with one byte.
     connection.write_all(&[0, 0, 0, 8, 4, 210, 22, 47])?;
     connection.read_exact(&mut [0])
 }
 
-/// The data of a server that was never started, made once for each version of PostgreSQL.
+/// The data folder of a server that was never started, created once per version of PostgreSQL.
 fn initialized() -> PathBuf {
     let version = run(command(&postgres().join("postgres")).arg("--version"));
     let mut name: String = version
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
-    // PostgreSQL takes no data of somebody else.
+    // PostgreSQL refuses data that belongs to another user.
     let owner = identity().map_or("own".to_owned(), |identity| identity.uid.to_string());
     name.push_str(&owner);
     let data = folder::for_servers("cache").join(name);
@@ -172,7 +173,7 @@ fn initialized() -> PathBuf {
     data
 }
 
-/// A port that nobody listens on, below those that the system gives to outgoing connections: a server that is stopped
+/// A port without a listener, below those that the system assigns to outgoing connections, so that a stopped server
 /// finds it free when it starts again.
 pub(crate) fn free_port() -> u16 {
     let random = RandomState::new();

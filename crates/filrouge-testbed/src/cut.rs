@@ -1,4 +1,4 @@
-//! A network that fails.
+//! Simulates network failures.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,24 +7,24 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What is lost when [`Cut::cut_after`] closes a connection.
+/// The data that is lost when [`Cut::cut_after`] closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// The bytes themselves: the server never sees the piece that completes them.
+    /// The request: the server never receives the piece that completes the needle.
     Request,
-    /// The connection, right after the server was sent them: it may have done what they ask, or not.
+    /// The connection, right after the request was sent to the server, which may or may not have executed it.
     Connection,
-    /// The answer alone: the server has answered that it is ready and in no transaction (`ReadyForQuery`, `I`), and
-    /// nothing of its answer arrives.
+    /// The answer alone: the server has answered that it is ready and in no transaction (`ReadyForQuery`, `I`), and the
+    /// client receives nothing of its answer.
     Answer,
-    /// The same of a server that answers with one piece, whatever it says.
+    /// Like `Answer`, for a server that sends each answer in one piece, whatever its content.
     FirstAnswer,
 }
 
-/// `ReadyForQuery` outside of a transaction.
+/// `ReadyForQuery` outside a transaction.
 const READY: &[u8] = b"Z\0\0\0\x05I";
 
-/// A TCP proxy on loopback that passes everything on until it is told to lose something. Everything closes with this value.
+/// A TCP proxy on loopback that forwards everything until a test requests a loss. Its drop closes all connections.
 #[derive(Debug)]
 pub struct Cut {
     address: SocketAddr,
@@ -54,16 +54,18 @@ struct State {
 struct Pair {
     client: TcpStream,
     server: TcpStream,
-    /// Set once its request has gone through: nothing that comes from the server is passed on any more.
+    /// Set when the request has passed: from then on, nothing from the server is forwarded.
     muted: AtomicBool,
-    /// Set with it: the first piece that comes is the whole answer.
+    /// Set together with `muted`: the server's first piece is its entire answer.
     one_piece: AtomicBool,
+    /// Whether the proxy has cut this connection.
+    cut: AtomicBool,
 }
 
 impl Pair {
     fn close(&self) {
         for side in [&self.client, &self.server] {
-            // A side that has closed by itself is as closed as it should be.
+            // A side that has already closed reports an error, which is harmless.
             let closed = side.shutdown(Shutdown::Both);
             drop(closed);
         }
@@ -71,8 +73,8 @@ impl Pair {
 }
 
 impl Cut {
-    /// A proxy in front of `server`, on a free loopback port. A connection it cannot pass on, for the server is not there,
-    /// closes at once.
+    /// A proxy in front of `server`, on a free loopback port. If the server is not reachable, a connection closes at
+    /// once.
     #[must_use]
     pub fn before(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -91,7 +93,7 @@ impl Cut {
         }
     }
 
-    /// Where clients connect to.
+    /// The address that clients connect to.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.address
@@ -103,7 +105,7 @@ impl Cut {
         crate::Address::from(self.address).url(database)
     }
 
-    /// Closes every connection now; how many there were. New ones go through.
+    /// Closes every connection now; returns how many there were. New ones are forwarded.
     pub fn cut(&self) -> usize {
         let mut state = self.shared.state();
         let open = std::mem::take(&mut state.open);
@@ -113,43 +115,43 @@ impl Cut {
         open.len()
     }
 
-    /// Once: closes the connection on which a client has sent `needle`, in one piece or more, and loses what `loss` says.
-    /// Takes the place of an order that was not carried out yet.
+    /// Closes the next connection on which a client has sent `needle`, in one piece or several, and loses the data that
+    /// `loss` names. Applies once, and replaces a pending order.
     pub fn cut_after(&self, needle: &[u8], loss: Loss) {
         assert!(!needle.is_empty());
         self.shared.state().rule = Some((needle.to_vec(), loss));
     }
 
-    /// Passes nothing on, in either direction, and takes no new connection through, until [`Cut::release`].
+    /// Stops forwarding in both directions, and delays new connections, until [`Cut::release`].
     pub fn hold(&self) {
         self.shared.state().held = true;
     }
 
-    /// Undoes [`Cut::hold`]: what was sent meanwhile arrives.
+    /// Undoes [`Cut::hold`]: data sent in the meantime is forwarded.
     pub fn release(&self) {
         self.shared.state().held = false;
         self.shared.changed.notify_all();
     }
 
-    /// How many connections have come, until now.
+    /// The number of connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.state().accepted
     }
 
-    /// How many connections are open now.
+    /// The number of connections that are open now.
     #[must_use]
     pub fn open(&self) -> usize {
         self.shared.state().open.len()
     }
 
-    /// How many connections the proxy has closed of its own, until now.
+    /// The number of connections that the proxy itself has closed so far.
     #[must_use]
     pub fn cuts(&self) -> usize {
         self.shared.state().cuts
     }
 
-    /// Waits until the proxy has closed `cuts` connections of its own, since it began.
+    /// Waits until the proxy itself has closed `cuts` connections since it started.
     ///
     /// # Panics
     /// After 30 s.
@@ -175,7 +177,7 @@ impl Drop for Cut {
             state.open.iter().for_each(|pair| pair.close());
         }
         self.shared.changed.notify_all();
-        // So that accepting comes to see that it has ended.
+        // Wakes the accepting thread, so that it notices the end.
         let woken = TcpStream::connect(self.address);
         drop(woken);
         let ended = self.accepting.take().map(JoinHandle::join);
@@ -188,8 +190,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while the proxy is held.
-    fn passing(&self) -> MutexGuard<'_, State> {
+    /// Waits while the proxy is on hold.
+    fn wait_while_held(&self) -> MutexGuard<'_, State> {
         let state = self.state();
         let waited = self.changed.wait_while(state, |state| state.held);
         waited.unwrap_or_else(PoisonError::into_inner)
@@ -206,10 +208,10 @@ impl Shared {
         }
     }
 
-    /// Lives as long as one connection.
+    /// Forwards one connection until it ends.
     fn pass(&self, client: TcpStream) {
         self.state().accepted += 1;
-        drop(self.passing());
+        drop(self.wait_while_held());
         let Ok(server) = TcpStream::connect(self.server) else {
             return;
         };
@@ -221,6 +223,7 @@ impl Shared {
             server,
             muted: AtomicBool::new(false),
             one_piece: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
         });
         {
             let mut state = self.state();
@@ -244,10 +247,10 @@ impl Shared {
                 self.cut_one(pair);
                 break;
             }
-            if matches!(loss, Some(Loss::Answer | Loss::FirstAnswer)) {
+            if loss.is_some() {
                 let one_piece = loss == Some(Loss::FirstAnswer);
                 pair.one_piece.store(one_piece, Ordering::SeqCst);
-                // Before the server can answer.
+                // Set before the server can answer.
                 pair.muted.store(true, Ordering::SeqCst);
             }
             if (&pair.server).write_all(&piece).is_err() {
@@ -258,7 +261,7 @@ impl Shared {
                 break;
             }
         }
-        // What the server still answers arrives.
+        // The server's remaining answers are still forwarded.
         let closed = pair.server.shutdown(Shutdown::Write);
         drop(closed);
     }
@@ -281,7 +284,7 @@ impl Shared {
         pair.close();
     }
 
-    /// The next bytes, when they may pass; `None` at the end of the connection.
+    /// The next bytes, once they may be forwarded; `None` at the end of the connection.
     fn read(&self, mut from: &TcpStream) -> Option<Vec<u8>> {
         let mut piece = vec![0; 16 * 1024];
         let length = loop {
@@ -292,12 +295,12 @@ impl Shared {
             }
         };
         piece.truncate(length);
-        drop(self.passing());
+        drop(self.wait_while_held());
         Some(piece)
     }
 
-    /// Whether this piece completes what is waited for; then it is waited for no longer. `recent` holds the end of what
-    /// this connection has sent before.
+    /// Returns the loss to apply when this piece completes the needle, and clears the order. `recent` is the end of the
+    /// data that this connection has sent before.
     fn rule_met(&self, recent: &mut Vec<u8>, piece: &[u8]) -> Option<Loss> {
         let mut state = self.state();
         recent.extend_from_slice(piece);
@@ -314,8 +317,12 @@ impl Shared {
         }
     }
 
+    /// Cuts a connection, on the first call only: each of its threads may call this.
     fn cut_one(&self, pair: &Pair) {
-        // Counted before anybody can notice.
+        if pair.cut.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        // Counted before the cut becomes visible.
         self.state().cuts += 1;
         pair.close();
         self.changed.notify_all();

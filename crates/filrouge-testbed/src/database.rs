@@ -1,4 +1,4 @@
-//! A database of one's own on the shared server.
+//! A private database on the shared server.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use crate::cluster::Cluster;
 use crate::psql::sql;
 use crate::{Address, Row, folder, shared};
 
-/// A database on the server that all test processes share. It goes with this value, whoever is still connected; those of
-/// killed processes go with the server.
+/// A database on the server that all test processes share. Its drop removes it, in spite of open connections; databases
+/// of killed processes disappear with the server.
 ///
-/// The server does not wait for the disk (`fsync = off`): whose subject is durability takes a [`crate::Server`].
+/// The server does not wait for the disk (`fsync = off`): tests of durability need a [`crate::Server`].
 #[derive(Debug)]
 pub struct Database {
     server: &'static Cluster,
@@ -18,23 +18,23 @@ pub struct Database {
 }
 
 impl Database {
-    /// An empty one.
+    /// Creates an empty database.
     #[must_use]
     #[allow(
         clippy::new_without_default,
         reason = "a server is started: nothing that a default value should do"
     )]
     pub fn new() -> Self {
-        Self::made(shared::server(), "template0")
+        Self::create(shared::server(), "template0")
     }
 
-    /// A copy of what `prepare` makes of an empty database, given its URL. `prepare` runs once for each `name` as long as
-    /// the shared server lives, so `name` holds whatever changes the result, a version or a hash. It must leave no
-    /// connection open.
+    /// Creates a copy of the database that `prepare` fills, given the URL of an empty one. `prepare` runs once per
+    /// `name` during the lifetime of the shared server, so `name` must include everything that changes the result, such
+    /// as a version or a hash. `prepare` must leave no connection open.
     pub fn from_template(name: &str, prepare: impl FnOnce(&str)) -> Self {
         let server = shared::server();
         let template = format!("template_{:016x}", hash(name));
-        // Another process that prepares the same one is waited for.
+        // Waits for another process that is preparing the same template.
         let making = folder::exclusive("template");
         let known =
             format!("SELECT 1 FROM pg_database WHERE datname = '{template}' AND datistemplate");
@@ -42,29 +42,29 @@ impl Database {
             prepare_template(server, &template, prepare);
         }
         drop(making);
-        Self::made(server, &template)
+        Self::create(server, &template)
     }
 
-    fn made(server: &'static Cluster, template: &str) -> Self {
+    fn create(server: &'static Cluster, template: &str) -> Self {
         let name = format!("test_{:016x}", RandomState::new().hash_one(template));
         let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
         sql(&server.socket(), "postgres", &statement);
         Self { server, name }
     }
 
-    /// Its name.
+    /// The database's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its URL over the server's socket, the folder percent-encoded as the host.
+    /// The database's URL over the server's socket, whose folder is the percent-encoded host.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.socket().url(&self.name)
     }
 
-    /// Its URL over loopback.
+    /// The database's URL over loopback.
     #[must_use]
     pub fn tcp_url(&self) -> String {
         Address::from(self.server.tcp()).url(&self.name)
@@ -76,16 +76,16 @@ impl Database {
         self.server.tcp()
     }
 
-    /// Runs statements as the superuser, each in a transaction of its own unless they say otherwise; the rows of all of
+    /// Runs statements as the superuser, each in its own transaction unless they begin one; returns the rows of all of
     /// them, in order.
     ///
     /// # Panics
-    /// With what `psql` said, when one fails: the rest is not run.
+    /// If a statement fails, with the output of `psql`; the later statements do not run.
     pub fn sql(&self, statements: &str) -> Vec<Row> {
         sql(&self.server.socket(), &self.name, statements)
     }
 
-    /// Ends every connection to this database (`pg_terminate_backend`); how many there were.
+    /// Ends every connection to this database (`pg_terminate_backend`); returns how many there were.
     pub fn terminate_backends(&self) -> usize {
         terminate(self.server, &self.name)
     }
@@ -101,7 +101,7 @@ impl From<&Database> for Address {
 impl Drop for Database {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The test has failed already; a server that is gone must not hide why.
+            // The test has already failed; a missing server must not hide the cause.
             let dropped = std::panic::catch_unwind(|| self.remove());
             drop(dropped);
         } else {
@@ -119,11 +119,11 @@ impl Database {
 
 fn prepare_template(server: &Cluster, template: &str, prepare: impl FnOnce(&str)) {
     let postgres = |statements: &str| sql(&server.socket(), "postgres", statements);
-    // What a failed preparation has left.
+    // Removes the remains of a failed preparation.
     postgres(&format!("DROP DATABASE IF EXISTS {template} WITH (FORCE)"));
     postgres(&format!("CREATE DATABASE {template} TEMPLATE template0"));
     prepare(&server.socket().url(template));
-    // A closed connection's backend may still be there for a moment, and nobody may copy a database in use.
+    // The backend of a closed connection may still run for a moment, and a database in use cannot be copied.
     postgres(&format!(
         "ALTER DATABASE {template} ALLOW_CONNECTIONS false"
     ));
@@ -139,7 +139,7 @@ fn terminate(server: &Cluster, database: &str) -> usize {
     sql(&server.socket(), "postgres", &statement).len()
 }
 
-/// FNV-1a: the same in every process.
+/// FNV-1a, which is the same in every process.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

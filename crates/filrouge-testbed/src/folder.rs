@@ -1,4 +1,4 @@
-//! The folders of servers: who uses them is known by a lock, which goes with its process however that ends.
+//! Server folders. Each user holds a lock, which the system releases however its process ends.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 use crate::binaries::{command, identity, in_path};
 
 const WATCHDOG: &str = include_str!("watchdog.sh");
-/// A socket's path is at most 107 bytes on Linux; `/run/pXXXXXX/.s.PGSQL.65535` is added to the root.
+/// A socket's path has at most 107 bytes on Linux; `/run/pXXXXXX/.s.PGSQL.65535` is appended to the root.
 const LONGEST_ROOT: usize = 70;
 
-/// Whether a watchdog is to end what runs in a folder at once, or a while after its last user has gone.
+/// The time between the exit of a folder's last user and the end of its servers: none, or a grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grace {
     None,
@@ -31,33 +31,34 @@ pub(crate) fn root() -> &'static Path {
         if root.as_os_str().len() > LONGEST_ROOT {
             root = Path::new("/tmp").join(&name);
         }
-        made(&root);
+        create(&root);
         let owner = root.symlink_metadata().expect("metadata");
         assert!(
             owner.is_dir() && owner.uid() == uid,
-            "{} is somebody else's",
+            "{} belongs to another user",
             root.display()
         );
         root
     })
 }
 
-/// A folder in the root that servers may write to. Whose they are is known when the programs are installed, not before.
+/// A folder in the root that servers may write to. Call it after installing the programs, which may create the servers'
+/// user.
 pub(crate) fn for_servers(name: &str) -> PathBuf {
     let folder = root().join(name);
-    made(&folder);
+    create(&folder);
     belongs_to_servers(&folder);
     folder
 }
 
-/// Makes a folder in a server's own that the server may write to; one that is there stays as it is.
+/// Creates a folder inside a server's folder that the server may write to; keeps an existing one.
 pub(crate) fn inside(folder: &Path) {
-    made(folder);
+    create(folder);
     belongs_to_servers(folder);
 }
 
-/// Makes a folder that everybody may enter; one that is there stays as it is.
-fn made(folder: &Path) {
+/// Creates a folder that all users may enter; keeps an existing one.
+fn create(folder: &Path) {
     match std::fs::create_dir(folder) {
         Ok(()) => readable(folder),
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -71,7 +72,7 @@ fn belongs_to_servers(path: &Path) {
     }
 }
 
-/// Servers run as somebody else when root runs the tests, whatever root's umask.
+/// If root runs the tests, servers run as another user, so root's umask must not matter.
 fn readable(path: &Path) {
     let mode = if path.is_dir() { 0o755 } else { 0o644 };
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("permissions");
@@ -83,14 +84,14 @@ pub(crate) fn write(path: &Path, text: &str) {
     readable(path);
 }
 
-/// Writes a file that servers alone can read.
+/// Writes a file that only servers can read.
 pub(crate) fn write_secret(path: &Path, text: impl AsRef<[u8]>) {
     std::fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     std::fs::set_permissions(path, Permissions::from_mode(0o600)).expect("permissions");
     belongs_to_servers(path);
 }
 
-/// Holds the lock of this name against every other process of this user.
+/// Acquires the lock of this name, which excludes every other process of this user.
 pub(crate) fn exclusive(name: &str) -> File {
     let file = lock_file(&root().join(name));
     file.lock().expect("a lock");
@@ -108,17 +109,18 @@ fn lock_file(path: &Path) -> File {
     file
 }
 
-/// A folder with servers, used by this process.
+/// A folder with servers, in use by this process.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
     users: Option<File>,
-    /// With the process that made the folder for itself alone.
+    /// Set only in the process that created the folder.
     watchdog: Option<Child>,
 }
 
 impl Folder {
-    /// A new one. `lock` is [`exclusive`] `"lock"`: nobody takes a folder that is just being made for a forgotten one.
+    /// Creates a folder. `lock` is [`exclusive`] `"lock"`, so that a folder under creation is not mistaken for an
+    /// abandoned one.
     pub(crate) fn new(grace: Grace, lock: &File) -> Self {
         let _held: &File = lock;
         let path = tempfile::Builder::new()
@@ -145,7 +147,7 @@ impl Folder {
         }
     }
 
-    /// One that another process has made, if it is still there. `lock` as for [`Folder::new`].
+    /// Joins a folder that another process has created, if it still exists. `lock` is as for [`Folder::new`].
     pub(crate) fn join(path: &Path, lock: &File) -> Option<Self> {
         let _held: &File = lock;
         let users = File::open(path.join("users")).ok()?;
@@ -163,7 +165,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// Its maker removes it; a folder that was joined is left to its watchdog.
+    /// The creator removes the folder; a joined folder is left to its watchdog.
     fn drop(&mut self) {
         let Some(mut watchdog) = self.watchdog.take() else {
             return;
@@ -178,7 +180,8 @@ impl Drop for Folder {
     }
 }
 
-/// Starts the process that ends what runs in `folder`, in a process group of its own: it outlives an interrupted test run.
+/// Starts the process that ends the servers in `folder`, in a separate process group: it survives an interrupted test
+/// run.
 fn watch(folder: &Path, grace: Grace) -> Child {
     assert!(
         in_path("flock").is_some(),
@@ -199,7 +202,7 @@ fn watch(folder: &Path, grace: Grace) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("sh");
-    // Less than a pipe holds: it needs no reader to be written.
+    // The script is smaller than a pipe's buffer, so writing it does not block.
     let script = watchdog
         .stdin
         .take()
@@ -208,12 +211,13 @@ fn watch(folder: &Path, grace: Grace) -> Child {
     watchdog
 }
 
-/// Waits aside for a process that may outlive this one.
+/// Waits on a separate thread for a process that may outlive this one.
 fn reap(mut child: Child) {
     std::thread::spawn(move || child.wait());
 }
 
-/// Ends what crashed machines and killed watchdogs have left, all but `current`. `lock` as for [`Folder::new`].
+/// Removes the servers and folders that crashed machines and killed watchdogs have left, except `current`. `lock` is as
+/// for [`Folder::new`].
 pub(crate) fn sweep(current: Option<&Path>, lock: &File) {
     let _held: &File = lock;
     for entry in std::fs::read_dir(for_servers("run")).expect("a folder") {
@@ -221,7 +225,7 @@ pub(crate) fn sweep(current: Option<&Path>, lock: &File) {
         if !path.is_dir() || Some(path.as_path()) == current {
             continue;
         }
-        // Without the file it is empty, or its maker is removing it.
+        // Without the file, the folder is empty or its creator is removing it.
         let Ok(users) = File::open(path.join("users")) else {
             continue;
         };

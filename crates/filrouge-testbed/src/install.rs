@@ -1,4 +1,4 @@
-//! Installing what is missing, as root on Debian and its like.
+//! Installs missing programs, as root on Debian-like systems.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use crate::binaries::{in_path, run};
 use crate::folder;
 
-/// What `find` finds; installs `package` when that is nothing.
+/// Returns the result of `find`; installs `package` first if nothing is found.
 ///
 /// # Panics
-/// With the name of the package, when nothing is found and it cannot be installed.
+/// With the name of the package, if nothing is found and it cannot be installed.
 pub(crate) fn found_or_installed(
     find: fn() -> Option<PathBuf>,
     what: &str,
@@ -18,7 +18,7 @@ pub(crate) fn found_or_installed(
     if let Some(found) = find() {
         return found;
     }
-    // Of many test processes one installs; the others find it afterwards.
+    // One of the test processes installs the package; the others wait and find the result.
     let _installing = folder::exclusive("install");
     if let Some(found) = find() {
         return found;
@@ -30,7 +30,8 @@ pub(crate) fn found_or_installed(
     let failed =
         |e: String| -> ! { panic!("missing: {what}. Install the package {package}:\n{e}") };
     install(&apt, package).unwrap_or_else(|e| failed(e));
-    find().unwrap_or_else(|| failed("it was installed, and is not where it should be".to_owned()))
+    find()
+        .unwrap_or_else(|| failed("it was installed, but is not in the expected place".to_owned()))
 }
 
 fn install(apt: &Path, package: &str) -> Result<(), String> {
@@ -52,7 +53,7 @@ fn install(apt: &Path, package: &str) -> Result<(), String> {
         0o755,
     );
     if package == "postgresql" {
-        // Its configuration has to be there before the server's package looks whether to make a cluster.
+        // This configuration must exist before the server's package decides whether to create a cluster.
         get(&["install", "-y", "-qq", "postgresql-common"])?;
         let _no_cluster = Changed::added(
             Path::new("/etc/postgresql-common/createcluster.conf"),
@@ -63,14 +64,14 @@ fn install(apt: &Path, package: &str) -> Result<(), String> {
     get(&["install", "-y", "-qq", package])
 }
 
-/// A system file that is as it was again when this goes.
+/// A change of a system file, undone on drop.
 struct Changed {
     path: PathBuf,
     before: Option<Vec<u8>>,
 }
 
 impl Changed {
-    /// Writes a file that is not there; one that is stays.
+    /// Writes a file unless it exists.
     fn absent(path: &Path, text: &str, mode: u32) -> Option<Self> {
         if path.exists() {
             return None;

@@ -1,17 +1,18 @@
-//! PostgreSQL, PgBouncer, Redis and a failing network for tests: the real programs, on sockets and loopback ports of their own.
+//! PostgreSQL, PgBouncer, Redis and a failing network for tests: the real programs, on their own sockets and loopback
+//! ports.
 //!
-//! - [`Database`]: an empty or prepared database on a server that all test processes of this user share. It starts with the
-//!   first of them and ends some 20 s after the last, however that one ended.
-//! - [`Server`]: a server of one's own, to be stopped, paused and started again.
+//! - [`Database`]: an empty or prepared database on a server that all test processes of this user share. The server
+//!   starts with the first of them and ends some 20 s after the last, however that one ended.
+//! - [`Server`]: a private server, to be stopped, paused and restarted.
 //! - [`PgBouncer`]: transaction pooling in front of either.
-//! - [`Redis`]: a server of one's own; [`RedisCluster`]: three masters, with replicas where asked for.
+//! - [`Redis`]: a private server; [`RedisCluster`]: three masters, optionally with replicas.
 //! - [`Cut`]: a proxy that loses connections at the worst moment.
 //!
-//! PostgreSQL is looked for in `PATH` and `/usr/lib/postgresql`, Redis in `PATH`; what is missing is installed where this is possible (root on
-//! Debian), else the test fails with the names of the packages. PostgreSQL refuses to run as root: root's servers run as
-//! `postgres` or `nobody`. Linux only: processes are told by `/proc`.
+//! PostgreSQL is searched for in `PATH` and `/usr/lib/postgresql`, Redis in `PATH`. Missing programs are installed
+//! where that is possible (root on Debian); otherwise the test fails with the names of the packages. PostgreSQL refuses
+//! to run as root, so root's servers run as `postgres` or `nobody`. Linux only: processes are identified by `/proc`.
 //!
-//! Everything here panics when it fails: it is for tests alone (DESIGN §13).
+//! All functions panic on failure: they are for tests only (DESIGN §13).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -41,10 +42,10 @@ pub use server::{Options, Server};
 /// One row of an answer, each value as PostgreSQL writes it; `None` is NULL.
 pub type Row = Vec<Option<String>>;
 
-/// The superuser of every server here. It needs no password.
+/// The superuser of every server of this crate, without a password.
 pub const USER: &str = "postgres";
 
-/// Where a server listens: an IP address or the folder of its socket, and the port.
+/// The address of a server: an IP address or the folder of its socket, and the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     pub(crate) host: String,
@@ -52,7 +53,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// The URL of `database` there, for [`USER`]. The folder of a socket is percent-encoded.
+    /// The URL of `database` at this address, for [`USER`]. The folder of a socket is percent-encoded.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         let host = self.host.replace('%', "%25").replace('/', "%2F");

@@ -11,11 +11,12 @@ use crate::cluster::free_port;
 use crate::folder::{self, Folder, Grace};
 use crate::{Address, USER};
 
-/// How many ports are tried before PgBouncer counts as unable to start.
+/// The number of ports tried before PgBouncer is considered unable to start.
 const PORTS: usize = 5;
 
-/// PgBouncer in front of a server: a backend is a client's for one transaction only. Debian's is 1.18, which knows no
-/// prepared statements in this mode. It ends with this value, or with its process, however that ends.
+/// PgBouncer in front of a server: a client has a backend for one transaction only. Debian's version is 1.18, which
+/// does not support prepared statements in this mode. PgBouncer ends when this value is dropped, or when the test
+/// process ends in any way.
 #[derive(Debug)]
 pub struct PgBouncer {
     folder: Folder,
@@ -24,21 +25,21 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one in front of `server`, with at most `pool_size` backends for each database, on a free loopback port and a
-    /// socket.
+    /// Starts PgBouncer in front of `server`, with at most `pool_size` backends for each database, on a free loopback
+    /// port and a socket.
     pub fn before(server: impl Into<Address>, pool_size: u32) -> Self {
         Self::with_settings(server, pool_size, &[])
     }
 
-    /// [`PgBouncer::before`] with settings of `pgbouncer.ini` that come after the others. What is not set has PgBouncer's
-    /// own default, as operators have it: after a failed login to the server it waits 15 s (`server_login_retry`).
+    /// Like [`PgBouncer::before`], with settings for `pgbouncer.ini` that follow the others. Other settings have
+    /// PgBouncer's defaults, as in production: after a failed login to the server it waits 15 s (`server_login_retry`).
     pub fn with_settings(
         server: impl Into<Address>,
         pool_size: u32,
         settings: &[(&str, &str)],
     ) -> Self {
         let server: Address = server.into();
-        // First: it may make the user that servers run as.
+        // Called first, because the installation may create the user that servers run as.
         pgbouncer();
         let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
         for _ in 0..PORTS {
@@ -75,7 +76,7 @@ impl PgBouncer {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// Stops it in its tracks (`SIGSTOP`): connections stay, nothing answers.
+    /// Freezes PgBouncer (`SIGSTOP`): connections stay open, but nothing answers.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -85,7 +86,7 @@ impl PgBouncer {
         self.signal(Signal::CONT);
     }
 
-    /// Kills it, which loses every connection, and starts it on the same port and socket.
+    /// Kills PgBouncer, which loses every connection, and restarts it on the same port and socket.
     pub fn kill_and_restart(&mut self) {
         self.kill();
         self.child = started(&self.folder, self.port)
@@ -93,14 +94,14 @@ impl PgBouncer {
     }
 
     fn kill(&mut self) {
-        self.child.kill().expect("a process of one's own");
-        self.child.wait().expect("a process of one's own");
+        self.child.kill().expect("a child process");
+        self.child.wait().expect("a child process");
         std::fs::remove_file(self.folder.path().join("pgbouncer.pid")).expect("its pid file");
     }
 
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("a process"), signal).expect("a process of one's own");
+        kill_process(pid.expect("a process"), signal).expect("a child process");
     }
 }
 
@@ -114,7 +115,7 @@ impl From<&PgBouncer> for Address {
 impl Drop for PgBouncer {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The folder's watchdog does the same, should this fail: the test has failed already.
+            // If this fails, the folder's watchdog ends the process; the test has already failed.
             let killed = self.child.kill().and_then(|()| self.child.wait());
             drop(killed);
         } else {
@@ -157,7 +158,7 @@ fn configure(
     folder::write(&folder.path().join("pgbouncer.ini"), &text);
 }
 
-/// Its process, once it takes connections; `None` when it ends before.
+/// Starts PgBouncer; returns its process once it accepts connections, or `None` if it ends before.
 fn started(folder: &Folder, port: u16) -> Option<Child> {
     let mut child = command(pgbouncer())
         .arg("-q")
@@ -169,19 +170,19 @@ fn started(folder: &Folder, port: u16) -> Option<Child> {
         .expect("pgbouncer");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(30) {
-        if child.try_wait().expect("a process of one's own").is_some() {
+        if child.try_wait().expect("a child process").is_some() {
             return None;
         }
-        // The file comes after the sockets: that somebody else has the port does not pass for a start.
+        // The file appears after the sockets, so another process on this port does not count as a successful start.
         let listens = folder.path().join("pgbouncer.pid").exists();
         if listens && TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return Some(child);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    child.kill().expect("a process of one's own");
-    child.wait().expect("a process of one's own");
-    panic!("PgBouncer takes no connections:\n{}", log(folder));
+    child.kill().expect("a child process");
+    child.wait().expect("a child process");
+    panic!("PgBouncer accepts no connections:\n{}", log(folder));
 }
 
 fn log(folder: &Folder) -> String {

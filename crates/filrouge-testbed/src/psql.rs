@@ -1,4 +1,4 @@
-//! Statements through `psql`.
+//! Executes statements through `psql`.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -6,13 +6,13 @@ use std::process::Stdio;
 use crate::binaries::{command, postgres};
 use crate::{Address, Row};
 
-/// What stands for NULL: no test writes it.
+/// Represents NULL in the output; no test uses this text as a value.
 const NULL: &str = "\u{2400}null\u{2400}";
 
-/// Runs statements, each in a transaction of its own unless they say otherwise; the rows of all of them, in order.
+/// Runs statements, each in its own transaction unless they begin one; returns the rows of all of them, in order.
 ///
 /// # Panics
-/// With what `psql` said, when one fails: the rest is not run.
+/// If a statement fails, with the output of `psql`; the later statements do not run.
 pub(crate) fn sql(address: &Address, database: &str, statements: &str) -> Vec<Row> {
     let mut child = command(&postgres().join("psql"))
         .args(["-X", "-q", "-t", "--csv", "-v", "ON_ERROR_STOP=1"])
@@ -27,7 +27,8 @@ pub(crate) fn sql(address: &Address, database: &str, statements: &str) -> Vec<Ro
         .expect("psql");
     let mut input = child.stdin.take().expect("stdin");
     let out = std::thread::scope(|scope| {
-        // A failed connection ends psql before it has read; what it said then counts, not the broken pipe.
+        // If the connection fails, psql ends without reading its input; its output then explains the failure, not the
+        // broken pipe.
         scope.spawn(move || input.write_all(statements.as_bytes()));
         child.wait_with_output().expect("psql")
     });
@@ -39,7 +40,7 @@ pub(crate) fn sql(address: &Address, database: &str, statements: &str) -> Vec<Ro
     rows(&String::from_utf8(out.stdout).expect("UTF-8"))
 }
 
-/// Reads CSV: values with commas, quotes and line ends are in quotes, quotes in them are doubled.
+/// Parses CSV: values with commas, quotes or line ends are quoted, and quotes in them are doubled.
 fn rows(csv: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = Row::new();
@@ -50,9 +51,9 @@ fn rows(csv: &str) -> Vec<Row> {
         match c {
             '"' if quoted && characters.next_if_eq(&'"').is_some() => value.push('"'),
             '"' => quoted = !quoted,
-            ',' if !quoted => row.push(known(&mut value)),
+            ',' if !quoted => row.push(not_null(&mut value)),
             '\n' if !quoted => {
-                row.push(known(&mut value));
+                row.push(not_null(&mut value));
                 rows.push(std::mem::take(&mut row));
             }
             c => value.push(c),
@@ -61,7 +62,7 @@ fn rows(csv: &str) -> Vec<Row> {
     rows
 }
 
-fn known(value: &mut String) -> Option<String> {
+fn not_null(value: &mut String) -> Option<String> {
     Some(std::mem::take(value)).filter(|value| value != NULL)
 }
 

@@ -1,4 +1,4 @@
-//! A Redis server of one's own.
+//! A private Redis server.
 
 mod cluster;
 mod node;
@@ -12,34 +12,35 @@ use node::Node;
 use crate::binaries;
 use crate::folder::{self, Folder, Grace};
 
-/// How many ports are tried before a server counts as unable to start.
+/// The number of ports tried before a server is considered unable to start.
 const PORTS: usize = 5;
 
-/// A Redis server that its test may hurt. It ends with this value, or with its process, however that ends.
+/// A Redis server that its test may kill or pause. The server ends when this value is dropped, or when the test process
+/// ends in any way.
 ///
-/// It keeps nothing on disk by itself: what was killed starts empty, unless a dump was saved or `appendonly` is set.
+/// By default it keeps nothing on disk: after a kill it starts empty, unless a dump was saved or `appendonly` is set.
 #[derive(Debug)]
 pub struct Redis {
-    // Before its folder: it ends first.
+    // Declared before its folder, so it is dropped first.
     node: Node,
     _folder: Folder,
 }
 
 impl Redis {
-    /// Starts one, on a free loopback port and a socket. It takes connections when this returns.
+    /// Starts a server on a free loopback port and a socket. It accepts connections when this returns.
     #[must_use]
     pub fn start() -> Self {
         Self::with_settings(&[])
     }
 
-    /// [`Redis::start`] with settings of `redis.conf` that come after the others.
+    /// Like [`Redis::start`], with settings for `redis.conf` that follow the others.
     #[must_use]
     pub fn with_settings(settings: &[(&str, &str)]) -> Self {
         binaries::redis();
         let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
         let path = folder.path().join("redis");
         for _ in 0..PORTS {
-            // The port may be another's by now.
+            // Another process may have taken the port.
             let node = Node::new(&path, settings);
             if node.spawn_and_wait() {
                 return Self {
@@ -69,15 +70,16 @@ impl Redis {
         self.node.tcp()
     }
 
-    /// Runs a command as one of `redis-cli --raw`: the answer's texts and numbers, one a line; nothing is an empty line.
+    /// Runs a command like `redis-cli --raw`: returns the answer's texts and numbers, one per line; nil is an empty
+    /// line.
     ///
     /// # Panics
-    /// With what Redis said, when it fails.
+    /// If the command fails, with Redis's error.
     pub fn cli(&self, command: &[&str]) -> String {
         self.node.cli(command)
     }
 
-    /// [`Redis::cli`]; `Err` is what Redis said, which begins with the error's code.
+    /// Like [`Redis::cli`]; `Err` is Redis's error, which begins with its code.
     ///
     /// # Errors
     /// When Redis answers with an error.
@@ -85,17 +87,17 @@ impl Redis {
         self.node.try_cli(command)
     }
 
-    /// Kills it (`SIGKILL`).
+    /// Kills the server (`SIGKILL`).
     pub fn kill(&self) {
         self.node.kill();
     }
 
-    /// Starts it after [`Redis::kill`], on the same port and socket, with the dump that was last saved, if any.
-    pub fn start_again(&self) {
-        assert!(self.node.spawn_and_wait(), "Redis does not start again");
+    /// Starts the server after [`Redis::kill`], on the same port and socket, with the last saved dump, if any.
+    pub fn restart(&self) {
+        assert!(self.node.spawn_and_wait(), "Redis does not restart");
     }
 
-    /// Stops it in its tracks (`SIGSTOP`): connections stay, nothing answers.
+    /// Freezes the server (`SIGSTOP`): connections stay open, but nothing answers.
     pub fn pause(&self) {
         self.node.pause();
     }
@@ -105,31 +107,31 @@ impl Redis {
         self.node.resume();
     }
 
-    /// Has the server write its dump, and returns it.
+    /// Makes the server write its dump, and returns the dump.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
         self.cli(&["SAVE"]);
         std::fs::read(self.node.path().join("dump.rdb")).expect("a dump")
     }
 
-    /// Kills the server and starts it again with `dump`, such as an older one.
+    /// Kills the server and starts it with `dump`, such as an older one.
     pub fn start_from(&self, dump: &[u8]) {
         self.kill();
         folder::write_secret(&self.node.path().join("dump.rdb"), dump);
-        self.start_again();
+        self.restart();
     }
 
-    /// Writes a file that the server can read, such as a certificate; its path.
+    /// Writes a file that the server can read, such as a certificate; returns its path.
     pub fn put(&self, name: &str, contents: &str) -> std::path::PathBuf {
         let path = self.node.path().join(name);
         folder::write_secret(&path, contents.as_bytes());
         path
     }
 
-    /// The server's process.
+    /// The server's process id.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If the server does not run.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.node.pid().expect("a running server")

@@ -1,4 +1,4 @@
-//! A server of one's own.
+//! A private PostgreSQL server.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -12,33 +12,34 @@ use crate::folder::{self, Folder, Grace};
 use crate::psql::sql;
 use crate::{Address, Row};
 
-/// What a [`Server`] is started with.
+/// The options that a [`Server`] is started with.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// A commit is answered when it is on the disk: `fsync` and `full_page_writes` are on.
+    /// Answers a commit after it is on the disk: `fsync` and `full_page_writes` are on.
     pub durable: bool,
-    /// Settings of PostgreSQL that come after the others, names and values as in `postgresql.conf`, values without quotes.
+    /// Settings of PostgreSQL that follow the others; names and values as in `postgresql.conf`, values without quotes.
     pub settings: Vec<(String, String)>,
 }
 
-/// A PostgreSQL server that its test may hurt. It ends with this value, or with its process, however that ends.
+/// A PostgreSQL server that its test may kill or pause. The server ends when this value is dropped, or when the test
+/// process ends in any way.
 #[derive(Debug)]
 pub struct Server {
     cluster: Cluster,
 }
 
 impl Server {
-    /// Starts one, on a free loopback port and a socket. It takes connections when this returns.
+    /// Starts a server on a free loopback port and a socket. It accepts connections when this returns.
     #[must_use]
     pub fn start(options: Options) -> Self {
-        // First: it may make the user that servers run as.
+        // Called first, because the installation may create the user that servers run as.
         binaries::postgres();
         let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
         let cluster = Cluster::start(folder, options.durable, &options.settings);
         Self { cluster }
     }
 
-    /// Makes an empty database; its name.
+    /// Creates an empty database; returns its name.
     #[must_use]
     pub fn database(&self) -> String {
         let name = format!("test_{:016x}", RandomState::new().hash_one(()));
@@ -49,7 +50,7 @@ impl Server {
         name
     }
 
-    /// The URL of `database` over the server's socket, the folder percent-encoded as the host.
+    /// The URL of `database` over the server's socket, whose folder is the percent-encoded host.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         self.cluster.socket().url(database)
@@ -67,23 +68,23 @@ impl Server {
         self.cluster.tcp()
     }
 
-    /// Runs statements in `database` as the superuser, each in a transaction of its own unless they say otherwise; the
+    /// Runs statements in `database` as the superuser, each in its own transaction unless they begin one; returns the
     /// rows of all of them, in order.
     ///
     /// # Panics
-    /// With what `psql` said, when one fails: the rest is not run.
+    /// If a statement fails, with the output of `psql`; the later statements do not run.
     pub fn sql(&self, database: &str, statements: &str) -> Vec<Row> {
         sql(&self.cluster.socket(), database, statements)
     }
 
-    /// Writes a file in the server's data folder, such as `pg_hba.conf`, a certificate or its key; only the server can read
-    /// it. What it says counts after [`Server::reload`].
+    /// Writes a file in the server's data folder, such as `pg_hba.conf`, a certificate or its key; only the server can
+    /// read it. It takes effect after [`Server::reload`].
     pub fn put(&self, name: &str, contents: &str) {
         self.cluster.put(name, contents);
     }
 
-    /// Has the server read its configuration, `pg_hba.conf` and certificates again; connections that come later find it
-    /// done.
+    /// Makes the server reload its configuration, `pg_hba.conf` and certificates; they apply to connections opened
+    /// after this returns.
     pub fn reload(&self) {
         let read = || self.sql("postgres", "SELECT pg_conf_load_time()");
         let before = read();
@@ -92,7 +93,7 @@ impl Server {
         while read() == before {
             assert!(
                 begun.elapsed() < Duration::from_secs(60),
-                "the configuration is not read"
+                "the configuration was not reloaded"
             );
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -103,14 +104,14 @@ impl Server {
         self.cluster.stop_immediate();
     }
 
-    /// Starts it after a stop, on the same port and socket. It has recovered when this returns.
-    pub fn start_again(&self) {
-        self.cluster.start_again();
+    /// Starts the server after a stop, on the same port and socket. It has recovered when this returns.
+    pub fn restart(&self) {
+        self.cluster.restart();
     }
 
-    /// Stops every process of the server in its tracks (`SIGSTOP`): connections stay, nothing answers.
+    /// Freezes every process of the server (`SIGSTOP`): connections stay open, but nothing answers.
     pub fn pause(&self) {
-        // The postmaster first: it makes no more children then.
+        // The postmaster first, so that it starts no more children.
         let postmaster = self.pid();
         signal(postmaster, Signal::STOP);
         for child in children(postmaster) {
@@ -127,10 +128,10 @@ impl Server {
         signal(postmaster, Signal::CONT);
     }
 
-    /// The process of the postmaster.
+    /// The process id of the postmaster.
     ///
     /// # Panics
-    /// When the server is stopped.
+    /// If the server is stopped.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.cluster.pid().expect("a running server")
@@ -146,7 +147,7 @@ impl From<&Server> for Address {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its folder's watchdog ends what cannot be stopped here.
+        // The folder's watchdog ends a server that cannot be stopped here.
         let Some(_running) = self.cluster.pid() else {
             return;
         };
@@ -166,7 +167,7 @@ impl Server {
     }
 }
 
-/// Sends `signal`; a process that has gone meanwhile needs none.
+/// Sends `signal`; ignores a process that has ended in the meantime.
 fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     match kill_process(pid.expect("a process"), signal) {
@@ -178,7 +179,7 @@ fn signal(pid: u32, signal: Signal) {
 fn children(parent: u32) -> Vec<u32> {
     let parent_of = |pid: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // PID (NAME) STATE PARENT …: the name may hold anything.
+        // PID (NAME) STATE PARENT …: the name may contain any characters.
         let (_, rest) = stat.rsplit_once(") ")?;
         rest.split(' ').nth(1)?.parse().ok()
     };

@@ -8,13 +8,13 @@ use crate::binaries;
 use crate::cluster::Cluster;
 use crate::folder::{self, Folder, Grace};
 
-/// Joins it, or starts it; it stays at least as long as this process.
+/// Joins the shared server, or starts it; it runs at least as long as this process.
 pub(crate) fn server() -> &'static Cluster {
     static JOINED: OnceLock<Cluster> = OnceLock::new();
     JOINED.get_or_init(|| {
-        // First: it may take a while, and may make the user that servers run as.
+        // Called first, because the installation may take a while, and may create the user that servers run as.
         binaries::postgres();
-        // A reader of this file has to find the server of its line running: one lock for both.
+        // A reader of this file must find the listed server running, so one lock covers both.
         let current = folder::root().join("current");
         let lock = folder::exclusive("lock");
         let text = std::fs::read_to_string(&current).unwrap_or_default();

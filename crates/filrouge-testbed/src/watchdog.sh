@@ -1,14 +1,13 @@
-# sh -s FOLDER LOCK GRACE
-# Waits until no process holds FOLDER/users, and GRACE seconds more in which nobody came (a file FOLDER/end cuts them
-# short); then ends the servers of FOLDER and removes it.
+# sh -s FOLDER LOCK GRACE Waits until no process holds a lock on FOLDER/users, and then for GRACE seconds in which no
+# process joins (a file FOLDER/end ends this wait); then ends the servers of FOLDER and removes it.
 folder=$1 lock=$2 grace=$3
 cd /
 trap '' HUP INT
 
-# A number alone proves nothing: it may belong to another process by now.
+# The process id alone is not enough: the system may have reused it.
 runs() { [ -n "$1" ] && grep -qaF -- "$folder/" "/proc/$1/cmdline" 2>/dev/null; }
 
-# Opened, never made: the folder may be going away. A shell ends when it cannot open a file.
+# Opened, never created: the folder may be under removal. The shell exits if it cannot open a file.
 while exec 9<"$folder/users"; do
     flock -x 9
     exec 9<&-
@@ -25,14 +24,14 @@ while exec 9<"$folder/users"; do
     flock -n -x 9 && break
     exec 8<&- 9<&-
 done
-# Others may join a folder with a grace: while it goes away they wait, and then find it gone.
+# A process that wants to join a folder with a grace period waits during the removal, and then finds it missing.
 [ "$grace" -gt 0 ] || exec 8<&-
 
 if [ -e "$folder/data/postmaster.pid" ]; then
     pid=$(head -n 1 "$folder/data/postmaster.pid")
     tries=0
     while runs "$pid"; do
-        # A stopped postmaster hears nothing but SIGKILL, and its children leave once it has gone.
+        # A stopped postmaster only reacts to SIGKILL, and its children exit after it.
         kill -CONT "$pid"
         if [ "$tries" -lt 150 ]; then kill -QUIT "$pid"; else kill -KILL "$pid"; fi
         sleep 0.1
@@ -44,7 +43,7 @@ if [ -e "$folder/pgbouncer.pid" ]; then
     runs "$pid" && kill -KILL "$pid"
 fi
 if [ -d "$folder/redis" ]; then
-    # Known by where they are from the moment they exist; none of them writes anything that is worth a word of farewell.
+    # Redis processes are identified by their working folder as soon as they exist; none needs a clean shutdown.
     for process in /proc/[0-9]*; do
         case "$(readlink "$process/cwd")" in
             "$folder/redis" | "$folder/redis/"*) kill -KILL "${process#/proc/}" ;;

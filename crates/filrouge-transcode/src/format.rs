@@ -1,7 +1,7 @@
-//! The names of the formats.
+//! The names of the formats of restored conversations.
 
 filrouge_types::words!(
-    /// What a restored conversation is written as.
+    /// The format of a restored conversation.
     pub enum Format: "format" {
         /// The `messages` of OpenAI's Chat Completions.
         OpenaiChat => "openai-chat",
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_has_a_word_and_the_error_names_them_all() {
+    fn every_format_has_a_name_and_the_error_lists_them_all() {
         let error = "chatgpt".parse::<Format>().unwrap_err();
         for format in Format::ALL {
             assert_eq!(format.as_str().parse::<Format>(), Ok(format));

@@ -1,8 +1,8 @@
-//! Writing JSON into one string. Nothing here is parsed: a token is copied, plain text is escaped.
+//! Writes JSON into one string without parsing: tokens are copied, plain text is escaped.
 
 use filrouge_types::JsonText;
 
-/// Appends `plain` as the inside of a JSON string.
+/// Appends `plain` as the content of a JSON string, without quotes.
 pub(crate) fn escape(out: &mut String, plain: &str) {
     out.push_str(JsonText::from_plain(plain).inner());
 }
@@ -12,14 +12,14 @@ pub(crate) fn string(out: &mut String, plain: &str) {
     out.push_str(JsonText::from_plain(plain).as_token());
 }
 
-/// Appends the comma between two members, unless an array or object was just opened.
+/// Appends the comma between two elements, unless an array or object was just opened.
 pub(crate) fn next(out: &mut String) {
     if !out.ends_with(['[', '{']) {
         out.push(',');
     }
 }
 
-/// `inner`, the inside of a JSON string, without the white space at its end, spelled raw or as escapes.
+/// Trims trailing white space, raw or escaped, from `inner`, the content of a JSON string.
 pub(crate) fn trim_end(inner: &str) -> &str {
     let mut rest = inner;
     loop {
@@ -31,12 +31,12 @@ pub(crate) fn trim_end(inner: &str) -> &str {
     }
 }
 
-/// White space as servers written in Python see it: the four separators of ASCII are some.
+/// Whether a character is white space for servers written in Python, which include the four separators of ASCII.
 pub(crate) fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// The length of the escape that `inner` ends in, when it spells white space.
+/// The length of an escape of white space at the end of `inner`, if there is one.
 fn blank_escape(inner: &str) -> Option<usize> {
     let bytes = inner.as_bytes();
     let length = match bytes {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_text_is_escaped_as_json_asks() {
+    fn plain_text_is_escaped_as_json_requires() {
         let all: String = (0..=0x7f)
             .map(char::from)
             .chain("é\u{2028}🧵".chars())

@@ -1,24 +1,24 @@
-//! Call ids and tool names that a provider takes, made of those that were recorded.
+//! Derives call ids and tool names that a provider accepts from the recorded ones.
 //!
-//! A made one depends on what was recorded alone, as far as it can, so that the same history begins with the same bytes
-//! tomorrow: providers cache by the beginning.
+//! As far as possible, a derived label depends only on the record, so that the same history later begins with the same bytes:
+//! providers cache by prefix.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use filrouge_engine::restore::{Block, Call, Fates, PlanTurn};
+use filrouge_engine::restore::{Block, Call, Dispositions, PlanTurn};
 use filrouge_types::TurnId;
 
-/// What a provider asks of ids and names.
+/// A provider's rules for ids and names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// Whether an id is taken; `None` where ids are not written.
+    /// Whether an id is accepted; `None` where ids are not written.
     pub(crate) id: Option<fn(&str) -> bool>,
-    /// Whether a name may begin so.
+    /// Whether a name may begin with this byte.
     pub(crate) first: fn(u8) -> bool,
-    /// Whether a name may hold this.
+    /// Whether a name may contain this byte.
     pub(crate) inner: fn(u8) -> bool,
-    /// Longest name in bytes.
+    /// The longest name, in bytes.
     pub(crate) longest: usize,
 }
 
@@ -27,38 +27,38 @@ pub(crate) const fn is_word(byte: u8) -> bool {
 }
 
 impl Rules {
-    fn takes_name(&self, name: &str) -> bool {
+    fn accepts_name(&self, name: &str) -> bool {
         let mut bytes = name.bytes();
         bytes.next().is_some_and(self.first) && bytes.all(self.inner) && name.len() <= self.longest
     }
 
-    /// `name` with `_` for what is not taken, cut to `longest` bytes.
-    fn mend(&self, name: &str, longest: usize) -> String {
-        let mut mended = String::with_capacity(longest);
+    /// Replaces each character of `name` that the provider refuses with `_`, and cuts the name to `longest` bytes.
+    fn accepted_name(&self, name: &str, longest: usize) -> String {
+        let mut cut_name = String::with_capacity(longest);
         for c in name.chars() {
-            let taken = u8::try_from(c)
+            let accepted = u8::try_from(c)
                 .ok()
                 .filter(u8::is_ascii)
                 .filter(|b| (self.inner)(*b));
-            let c = taken.map_or('_', char::from);
-            if mended.is_empty() && !u8::try_from(c).is_ok_and(self.first) {
-                mended.push('_');
+            let c = accepted.map_or('_', char::from);
+            if cut_name.is_empty() && !u8::try_from(c).is_ok_and(self.first) {
+                cut_name.push('_');
             }
-            mended.push(c);
-            if mended.len() >= longest {
+            cut_name.push(c);
+            if cut_name.len() >= longest {
                 break;
             }
         }
-        mended.truncate(longest);
-        if mended.is_empty() {
+        cut_name.truncate(longest);
+        if cut_name.is_empty() {
             "tool".to_owned()
         } else {
-            mended
+            cut_name
         }
     }
 }
 
-/// What a call is written under.
+/// The id and the name under which a call is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Label<'a> {
     pub(crate) id: Cow<'a, str>,
@@ -67,23 +67,23 @@ pub(crate) struct Label<'a> {
 
 /// The labels of a conversation's calls.
 pub(crate) struct Labels<'a> {
-    /// Of all calls in order.
+    /// The labels of all calls, in order.
     pub(crate) labels: Vec<Label<'a>>,
-    /// Which items are shown under another id or name than they were recorded under.
+    /// The items whose id or name was replaced, each with the change.
     changes: Vec<(u64, &'static str)>,
 }
 
 impl Labels<'_> {
-    /// Notes what differs from the record. An item's first change is the one that is told, so this comes last: what
-    /// became of its content matters more.
-    pub(crate) fn note(self, fates: &mut Fates) {
+    /// Reports the replaced labels. Call it last: only an item's first change is reported, and changes of its content matter
+    /// more.
+    pub(crate) fn note(self, dispositions: &mut Dispositions) {
         for (seq, change) in self.changes {
-            fates.adapt(seq, change);
+            dispositions.adapt(seq, change);
         }
     }
 }
 
-/// Finds the labels that a provider takes.
+/// Determines a label that the provider accepts for each call.
 pub(crate) fn labels<'a>(turns: &'a [PlanTurn], rules: &Rules) -> Labels<'a> {
     let calls: Vec<(TurnId, &Call)> = turns.iter().flat_map(calls).collect();
     let names = names(&calls, rules);
@@ -120,34 +120,37 @@ fn calls(turn: &PlanTurn) -> impl Iterator<Item = (TurnId, &Call)> {
     groups.flatten().map(|call| (turn.turn_id, call))
 }
 
-/// The names that must be replaced, with what replaces them; no two fall together.
+/// Maps names that must be replaced to their replacements, which are distinct.
 fn names<'a>(calls: &[(TurnId, &'a Call)], rules: &Rules) -> HashMap<&'a str, String> {
     let recorded: HashSet<&str> = calls.iter().map(|(_, call)| &*call.name).collect();
     let mut bad: Vec<&str> = recorded
         .iter()
         .copied()
-        .filter(|name| !rules.takes_name(name))
+        .filter(|name| !rules.accepts_name(name))
         .collect();
     bad.sort_unstable();
     let mut used: HashSet<String> = HashSet::with_capacity(bad.len());
     let mut names = HashMap::with_capacity(bad.len());
     for name in bad {
-        let mut made = rules.mend(name, rules.longest);
+        let mut derived = rules.accepted_name(name, rules.longest);
         let mut salt = 0;
-        while recorded.contains(made.as_str()) || used.contains(&made) {
+        while recorded.contains(derived.as_str()) || used.contains(&derived) {
             let hash = hash(&[name.as_bytes(), &u64::to_le_bytes(salt)]) >> 32;
-            made = format!("{}_{hash:08x}", rules.mend(name, rules.longest - 9));
+            derived = format!(
+                "{}_{hash:08x}",
+                rules.accepted_name(name, rules.longest - 9)
+            );
             salt += 1;
         }
-        used.insert(made.clone());
-        names.insert(name, made);
+        used.insert(derived.clone());
+        names.insert(name, derived);
     }
     names
 }
 
-/// Gives out ids, each once.
+/// Allocates distinct ids.
 struct Ids<'a> {
-    takes: Option<fn(&str) -> bool>,
+    accepts: Option<fn(&str) -> bool>,
     recorded: HashSet<&'a str>,
     used: HashSet<Cow<'a, str>>,
 }
@@ -156,32 +159,33 @@ impl<'a> Ids<'a> {
     fn new(calls: &[(TurnId, &'a Call)], rules: &Rules) -> Self {
         let some = if rules.id.is_some() { calls } else { &[] };
         Self {
-            takes: rules.id,
+            accepts: rules.id,
             recorded: some.iter().map(|(_, call)| &*call.call_id).collect(),
             used: HashSet::with_capacity(some.len()),
         }
     }
 
     fn take(&mut self, turn: &TurnId, id: &'a str) -> Cow<'a, str> {
-        let Some(takes) = self.takes else {
+        let Some(accepts) = self.accepts else {
             return Cow::Borrowed("");
         };
-        if takes(id) && self.used.insert(Cow::Borrowed(id)) {
+        if accepts(id) && self.used.insert(Cow::Borrowed(id)) {
             return Cow::Borrowed(id);
         }
         let mut salt = 0;
         loop {
             let hash = hash(&[turn.as_bytes(), id.as_bytes(), &u64::to_le_bytes(salt)]) >> 16;
-            let made = format!("call_{hash:012x}");
-            if !self.recorded.contains(made.as_str()) && self.used.insert(made.clone().into()) {
-                return Cow::Owned(made);
+            let derived = format!("call_{hash:012x}");
+            if !self.recorded.contains(derived.as_str()) && self.used.insert(derived.clone().into())
+            {
+                return Cow::Owned(derived);
             }
             salt += 1;
         }
     }
 }
 
-/// FNV-1a, 64 bits, finished by a mix so that its high bits may be cut off alone; the length closes each piece.
+/// FNV-1a, 64 bits, with a final mix so that the high bits can be used alone. Hashing the length delimits each piece.
 fn hash(pieces: &[&[u8]]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for piece in pieces {
@@ -207,7 +211,7 @@ mod tests {
     };
 
     #[test]
-    fn names_are_mended() {
+    fn refused_characters_of_names_are_replaced() {
         let cases = [
             ("", "tool"),
             ("a b/ü", "a_b__"),
@@ -217,9 +221,9 @@ mod tests {
             ("-é-", "_-_-"),
         ];
         for (name, expected) in cases {
-            let made = RULES.mend(name, RULES.longest);
-            assert_eq!(made, expected);
-            assert!(RULES.takes_name(&made));
+            let derived = RULES.accepted_name(name, RULES.longest);
+            assert_eq!(derived, expected);
+            assert!(RULES.accepts_name(&derived));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Provider formats: a restored conversation, planned without any provider's words, becomes the messages of the next
-//! request (DESIGN §5).
+//! Provider formats: renders a restored conversation, whose plan is provider-neutral, as the messages of the next request (DESIGN
+//! §5).
 //!
-//! Rendering is copying: texts are JSON string tokens already and are never parsed again. What a format cannot show is
-//! left out or changed, and the report says so.
+//! Rendering copies: texts are JSON string tokens already and are never parsed a second time. Content that a format cannot
+//! represent is left out or changed, and the report lists it.
 
 mod format;
 mod json;
@@ -15,7 +15,7 @@ mod stream;
 mod text;
 
 pub use format::Format;
-pub use record::{GiveUp, RecordStream, Recorder, Step, record};
+pub use record::{GiveUp, RecordStream, Recorder, RecordingStep, record};
 pub use render::{Context, render};
 pub use restore::restore;
 pub use stream::{Decoder, StreamFormat};

@@ -1,17 +1,17 @@
-//! Images and files: what of them a provider can be given, and how they are told of where it cannot.
+//! Images and files: which of them a provider accepts, and the descriptions that replace the others.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use filrouge_engine::restore::{Media, MediaSource, is_text};
 
-/// The image types that OpenAI and Anthropic take (both name the same four).
+/// The image types that OpenAI and Anthropic accept (both name the same four).
 pub(crate) const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// The only type of whole documents that every provider takes.
+/// The only document type that every provider accepts.
 pub(crate) const PDF: &str = "application/pdf";
-/// Longest name of a medium in a text, in characters.
+/// The longest name of a medium in a text, in characters.
 const LONGEST_LABEL: usize = 200;
 
-/// A medium whose form every provider would take; whether its type is taken differs.
+/// A medium in a form that can be sent to a provider; which forms and types are accepted depends on the provider.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source<'a> {
     /// Bytes of a known type.
@@ -27,7 +27,7 @@ pub(crate) enum Source<'a> {
 pub(crate) struct Link<'a> {
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
-    /// What follows `scheme:`.
+    /// The address after `scheme:`.
     pub(crate) rest: &'a str,
     pub(crate) mime: Option<&'a str>,
 }
@@ -42,7 +42,7 @@ impl Link<'_> {
         out.push('"');
     }
 
-    /// Whether a document is there that its type or its name tells to be a PDF.
+    /// Whether a document is a PDF, by its type or else its name.
     pub(crate) fn is_pdf(&self) -> bool {
         let path = self.rest.split(['?', '#']).next().unwrap_or_default();
         match self.mime {
@@ -52,7 +52,7 @@ impl Link<'_> {
     }
 }
 
-/// What can be sent of `media`; `None` for what no provider could read.
+/// The sendable form of `media`; `None` if no provider could read it.
 pub(crate) fn source(media: &Media) -> Option<Source<'_>> {
     match &media.source {
         MediaSource::Base64(data) if is_base64(data) => Some(Source::Base64 {
@@ -60,8 +60,8 @@ pub(crate) fn source(media: &Media) -> Option<Source<'_>> {
             data,
         }),
         MediaSource::Url(url) => link(url, mime(media)).map(Source::Link),
-        // Ids tell no provider; OpenAI's are the only ones a history can hold without asking for a beta, and
-        // they are told by their shape (Anthropic's begin with `file_`, Google's with `files/`).
+        // An id does not name its provider. Only OpenAI accepts ids of files outside of a beta; its ids are recognized by their
+        // shape (Anthropic's begin with `file_`, Google's with `files/`).
         MediaSource::Id(id) => {
             let own = id.starts_with("file-") || id.starts_with("assistant-");
             let clean = id
@@ -77,8 +77,8 @@ pub(crate) fn source(media: &Media) -> Option<Source<'_>> {
 fn mime(media: &Media) -> Option<&str> {
     let mime = media.mime.as_deref()?.split(';').next()?.trim();
     let token = |text: &str| {
-        let sound = |b: u8| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b);
-        !text.is_empty() && text.bytes().all(sound)
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b);
+        !text.is_empty() && text.bytes().all(allowed)
     };
     let (top, sub) = mime.split_once('/')?;
     match mime {
@@ -87,8 +87,7 @@ fn mime(media: &Media) -> Option<&str> {
     }
 }
 
-/// Whether `data` is whole base64 of the standard alphabet, and the bits that padding leaves over are zero, as strict
-/// readers ask.
+/// Whether `data` is padded base64 in the standard alphabet whose unused trailing bits are zero, as strict readers require.
 pub(crate) fn is_base64(data: &str) -> bool {
     !data.is_empty() && STANDARD.decode(data).is_ok()
 }
@@ -100,16 +99,16 @@ fn link<'a>(url: &'a str, mime: Option<&'a str>) -> Option<Link<'a>> {
         .find(|s| s.eq_ignore_ascii_case(scheme))?;
     let host = rest.strip_prefix("//")?;
     let clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
-    let whole = !host.is_empty() && !host.starts_with('/');
-    (clean && whole).then_some(Link { scheme, rest, mime })
+    let has_host = !host.is_empty() && !host.starts_with('/');
+    (clean && has_host).then_some(Link { scheme, rest, mime })
 }
 
-/// Whether the bytes are plain text.
+/// Whether the medium is plain text.
 pub(crate) fn is_plain(media: &Media) -> bool {
     mime(media) == Some("text/plain")
 }
 
-/// The text of a file whose bytes are text.
+/// The text of a file, if its bytes are text.
 pub(crate) fn decoded(media: &Media) -> Option<String> {
     let Some(Source::Base64 { mime, data }) = source(media) else {
         return None;
@@ -121,13 +120,13 @@ pub(crate) fn decoded(media: &Media) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// A file whose bytes are text, as text with a line that names it.
+/// The text of a file whose bytes are text, after a line that names the file.
 pub(crate) fn textual(media: &Media) -> Option<String> {
     let text = decoded(media)?;
     Some(format!("{}\n{text}", placeholder("file", media)))
 }
 
-/// A file name for a provider that asks for one.
+/// A file name for a provider that requires one.
 pub(crate) fn file_name(media: &Media) -> &str {
     match media.name.as_deref() {
         Some(name) if !name.trim().is_empty() => name,
@@ -136,16 +135,20 @@ pub(crate) fn file_name(media: &Media) -> &str {
     }
 }
 
-/// What stands in a text for a medium: `[image: chart.png (image/png)]`. Never its bytes.
+/// The text that describes a medium: `[image: chart.png (image/png)]`. Never its bytes.
 pub(crate) fn placeholder(kind: &str, media: &Media) -> String {
-    let place = match &media.source {
+    let address = match &media.source {
         MediaSource::Base64(_) => "",
         MediaSource::Url(at) | MediaSource::Id(at) | MediaSource::Elsewhere(at) => at,
     };
     let is_data = |at: &str| at.get(..5).is_some_and(|s| s.eq_ignore_ascii_case("data:"));
-    let place = if is_data(place) { "" } else { place };
+    let address = if is_data(address) { "" } else { address };
     let name = media.name.as_deref().unwrap_or_default();
-    let label = if name.trim().is_empty() { place } else { name };
+    let label = if name.trim().is_empty() {
+        address
+    } else {
+        name
+    };
     let mut text = format!("[{kind}");
     if !label.trim().is_empty() {
         text.push_str(": ");
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_every_reader_takes_is_sent() {
+    fn only_media_that_every_reader_accepts_are_sent() {
         let data = |data: &str, mime| {
             source(&media(MediaSource::Base64(data.into()), mime, None)).is_some()
         };
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_file_is_told_by_its_text() {
+    fn a_text_file_is_written_as_its_text() {
         let of = |data: &str, mime| {
             textual(&media(
                 MediaSource::Base64(data.into()),

@@ -1,4 +1,4 @@
-//! Recording a provider's stream while it flows (DESIGN §4): bytes are decoded, what they bring is written.
+//! Records a provider's stream while it arrives (DESIGN §4): decodes the bytes and writes the resulting items and drafts.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -17,49 +17,49 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::stream::{Decoder, StreamFormat};
 
-/// How often [`record`] looks whether somebody else has ended the turn.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often [`record`] checks whether another caller has ended the turn.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// What is to be recorded, and where.
+/// A stream to record, and its destination.
 #[derive(Debug, Clone)]
 pub struct RecordStream {
     /// The session.
     pub session_id: SessionId,
     /// The turn, which must be open.
     pub turn_id: TurnId,
-    /// What the bytes are written in.
+    /// The format of the bytes.
     pub format: StreamFormat,
-    /// Whether an answer ends the turn; else the caller ends it.
+    /// Whether an answer ends the turn; otherwise the caller ends it.
     pub finalize: bool,
-    /// The agent that speaks.
+    /// The agent's name.
     pub agent: Option<Box<str>>,
 }
 
-/// Why a stream is given up before its end.
+/// The reason why a stream is abandoned before its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GiveUp {
     /// This process ends: the turn is interrupted.
     Interrupted,
-    /// Who asked for the answer does not want it any more: the turn is cancelled.
+    /// The requester no longer wants the answer: the turn is cancelled.
     Cancelled,
-    /// It cannot go on: the turn has failed.
+    /// The stream cannot continue: the turn fails.
     Failed(StreamError),
 }
 
 impl GiveUp {
-    /// Whoever sends the stream is gone before its end.
+    /// The client disconnected before the stream ended.
     #[must_use]
     pub fn client_gone() -> Self {
         Self::Failed(StreamError {
             code: "client_gone".into(),
-            message: JsonText::from_plain("who sent the stream was gone before its end"),
+            message: JsonText::from_plain("the sender disconnected before the end of the stream"),
             source: StreamErrorSource::Client,
             retryable: true,
             raw: None,
         })
     }
 
-    /// What the bytes are read from has failed before their end.
+    /// Reading the bytes failed before the end of the stream.
     #[must_use]
     pub fn truncated(why: &impl Display) -> Self {
         let why = JsonText::from_plain(&why.to_string());
@@ -71,40 +71,40 @@ impl GiveUp {
     }
 }
 
-/// How a recording goes on.
+/// The result of a step of a recording.
 #[must_use]
-pub enum Step {
-    /// It takes more.
-    Goes(Box<Recorder>),
-    /// It is over.
+pub enum RecordingStep {
+    /// The recording continues.
+    Continues(Box<Recorder>),
+    /// The recording is over.
     Ended {
-        /// The turn as it stands.
+        /// The turn in its present state.
         turn: Box<Written<Turn>>,
-        /// Whether it is over because the stream has told its end.
-        told: bool,
+        /// Whether it ended because the stream contained its end.
+        by_stream: bool,
     },
 }
 
-impl Step {
-    fn ended(turn: Written<Turn>, told: bool) -> Self {
+impl RecordingStep {
+    fn ended(turn: Written<Turn>, by_stream: bool) -> Self {
         let turn = Box::new(turn);
-        Self::Ended { turn, told }
+        Self::Ended { turn, by_stream }
     }
 }
 
-/// Records one stream into an open turn: bytes go in as they come.
+/// Records one stream into an open turn, from bytes in any chunks.
 ///
-/// Whoever drives it calls [`Self::tick`] when [`Self::due`] has come, hands what [`Self::push`] and that give to
-/// [`Self::after`], and calls one of [`Self::end`] and [`Self::give_up`] at last; [`record`] does all of it. A recorder
-/// that is dropped leaves its turn to the sweep.
+/// Its driver calls [`Self::tick`] at [`Self::due`], passes the results of [`Self::push`] and [`Self::tick`] to [`Self::after`],
+/// and finally calls either [`Self::end`] or [`Self::give_up`]; [`record`] does all of it. If a recorder is dropped, the sweep
+/// interrupts its turn.
 pub struct Recorder {
     decoder: Decoder,
     recording: Recording,
-    most: usize,
+    max_item_bytes: usize,
 }
 
 impl Recorder {
-    /// Begins; from now on nobody else records into the turn.
+    /// Begins a recording; from now on no other recording can write to the turn.
     ///
     /// # Errors
     /// As [`filrouge_engine::Streams::record`].
@@ -118,51 +118,51 @@ impl Recorder {
             finalize: what.finalize,
             agent: what.agent,
         };
-        let most = engine.limits().item_bytes;
+        let max_item_bytes = engine.limits().item_bytes;
         let recording = engine
             .streams
             .record(caller, what.session_id, what.turn_id, settings);
         Ok(Self {
-            decoder: Decoder::new(what.format).with_frame_bytes(most.saturating_mul(2)),
+            decoder: Decoder::new(what.format).with_frame_bytes(max_item_bytes.saturating_mul(2)),
             recording: recording.await?,
-            most,
+            max_item_bytes,
         })
     }
 
-    /// The recording's name.
+    /// The recording's id.
     #[must_use]
     pub const fn stream(&self) -> StreamId {
         self.recording.stream()
     }
 
-    /// Bytes that it holds, about.
+    /// The approximate number of buffered bytes.
     #[must_use]
     pub fn held(&self) -> usize {
         self.decoder.held()
     }
 
-    /// How many events nobody knew, and how many drafts were written, so far.
+    /// The numbers of unknown events and of written drafts so far.
     #[must_use]
     pub const fn counts(&self) -> (u64, u64) {
         let (_, unknown) = self.decoder.transcript().events();
         (unknown, self.recording.drafts())
     }
 
-    /// Whether the stream has told its end: what comes behind it is not looked at.
+    /// Whether the stream contained its end; later events are ignored.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.decoder.transcript().ended().is_some()
     }
 
-    /// Takes the next bytes and writes what they complete.
+    /// Decodes the next bytes and writes the items that they complete.
     ///
     /// # Errors
     /// As [`Recording::advance`].
     pub async fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.decoder.push(bytes);
         let transcript = self.decoder.transcript_mut();
-        if transcript.ended().is_none() && transcript.held() > self.most {
-            let what = "a piece of the answer has more bytes than an item may have";
+        if transcript.ended().is_none() && transcript.held() > self.max_item_bytes {
+            let what = "a piece of the answer is larger than an item may be";
             let error = StreamError::of_stream("stream_too_large", what);
             transcript.end(Ended::Failed(error));
         }
@@ -170,13 +170,13 @@ impl Recorder {
         self.recording.tick(transcript).await
     }
 
-    /// When [`Self::tick`] has something to do.
+    /// The time at which [`Self::tick`] is due.
     #[must_use]
     pub fn due(&self) -> Instant {
         self.recording.due(self.decoder.transcript())
     }
 
-    /// Drafts what has grown when it is time, or gives a sign of life.
+    /// Drafts the new text if a draft is due, or sends a heartbeat.
     ///
     /// # Errors
     /// As [`Recording::advance`].
@@ -184,7 +184,7 @@ impl Recorder {
         self.recording.tick(self.decoder.transcript()).await
     }
 
-    /// Drafts what has grown, whether it is time or not: somebody is about to end the turn.
+    /// Drafts the new text, whether or not a draft is due, because another caller is about to end the turn.
     ///
     /// # Errors
     /// As [`Recording::advance`].
@@ -192,7 +192,7 @@ impl Recorder {
         self.recording.flush(self.decoder.transcript()).await
     }
 
-    /// No more bytes will come. Gives the turn as it stands then.
+    /// Ends the recording: no more bytes follow. Returns the turn in its final state.
     ///
     /// # Errors
     /// As [`Recording::refused`].
@@ -201,7 +201,7 @@ impl Recorder {
         self.recording.end(self.decoder.transcript_mut()).await
     }
 
-    /// Ends it before its end; one that has told its end has ended so. Gives the turn as it stands then.
+    /// Ends the recording early, unless the stream contained its end. Returns the turn in its final state.
     ///
     /// # Errors
     /// As [`Recording::refused`].
@@ -219,42 +219,45 @@ impl Recorder {
         self.recording.end(self.decoder.transcript_mut()).await
     }
 
-    /// How it goes on after what [`Self::push`] or [`Self::tick`] gave. It is over when the stream has told its end, when
-    /// the turn takes no more, which is told in it then, and when somebody else has ended the turn.
+    /// Decides how the recording continues after [`Self::push`] or [`Self::tick`]. It is over if the stream contained its end, if
+    /// the turn has reached a limit, which is recorded as its failure, or if another caller has ended the turn.
     ///
     /// # Errors
     /// As [`Recording::refused`].
-    pub async fn after(self: Box<Self>, written: Result<(), Failure>) -> Result<Step, Failure> {
+    pub async fn after(
+        self: Box<Self>,
+        written: Result<(), Failure>,
+    ) -> Result<RecordingStep, Failure> {
         Ok(match written {
             Err(failure) => {
                 let transcript = self.decoder.transcript();
-                Step::ended(self.recording.refused(transcript, failure).await?, false)
+                RecordingStep::ended(self.recording.refused(transcript, failure).await?, false)
             }
-            Ok(()) if self.has_ended() => Step::ended(self.end().await?, true),
-            Ok(()) => Step::Goes(self),
+            Ok(()) if self.has_ended() => RecordingStep::ended(self.end().await?, true),
+            Ok(()) => RecordingStep::Continues(self),
         })
     }
 
-    /// How it goes on after somebody may have written to the session: it is over when the turn was ended.
+    /// Decides how the recording continues after another caller may have written to the session: it is over if the turn ended.
     ///
     /// # Errors
-    /// `session_erased`. What else keeps the turn from being read shows when the next piece is written.
-    pub async fn changed(self: Box<Self>) -> Result<Step, Failure> {
-        match self.recording.standing().await {
-            Ok(turn) if turn.status != TurnStatus::Open => Ok(Step::ended(turn, false)),
+    /// `session_erased`. The next write reports any other failure to read the turn.
+    pub async fn changed(self: Box<Self>) -> Result<RecordingStep, Failure> {
+        match self.recording.current_turn().await {
+            Ok(turn) if turn.status != TurnStatus::Open => Ok(RecordingStep::ended(turn, false)),
             Err(failure) if failure.code == ErrorCode::SessionErased => Err(failure),
-            _ => Ok(Step::Goes(self)),
+            _ => Ok(RecordingStep::Continues(self)),
         }
     }
 }
 
-/// Records a whole stream of bytes, in whatever chunks they come; gives the turn as it stands at the end.
+/// Records a complete stream of bytes, in chunks of any size; returns the turn in its final state.
 ///
-/// - An error of `body` means that it has broken off: the turn fails with `stream_truncated`, and the error's text is
-///   the `detail`.
-/// - What comes behind the end of the response is not read.
-/// - When somebody else ends the turn, the rest is not waited for: it is noticed with the next piece that is written,
-///   and within a second when nothing comes.
+/// - An error of `body` means that the stream was truncated: the turn fails with `stream_truncated`, and the error's text is the
+///   `detail`.
+/// - Bytes after the end of the response are not read.
+/// - If another caller ends the turn, the recording stops without reading the rest: at the next write, or within a second if no
+///   bytes arrive.
 /// - `give_up` ends the recording early; [`std::future::pending`] does not.
 ///
 /// # Examples
@@ -266,7 +269,7 @@ impl Recorder {
 /// use filrouge_types::{Failure, SessionId, TenantId, Turn, TurnId};
 /// use futures_core::Stream;
 ///
-/// /// `body` is what the provider answers, as an HTTP client gives it.
+/// /// `body` is the provider's answer, as an HTTP client yields it.
 /// async fn keep<E: Display>(
 ///     engine: &Arc<Engine>,
 ///     (tenant, session_id, turn_id): (TenantId, SessionId, TurnId),
@@ -295,7 +298,7 @@ where
     E: Display,
 {
     let mut recorder = Box::new(Recorder::begin(engine, caller, what).await?);
-    let mut look = Instant::now() + LOOK_EVERY;
+    let mut next_check = Instant::now() + CHECK_EVERY;
     let (mut body, mut give_up) = (pin!(body), pin!(give_up));
     loop {
         let step = tokio::select! {
@@ -311,15 +314,15 @@ where
                 let written = recorder.tick().await;
                 recorder.after(written).await?
             }
-            () = sleep_until(look) => {
-                look = Instant::now() + LOOK_EVERY;
+            () = sleep_until(next_check) => {
+                next_check = Instant::now() + CHECK_EVERY;
                 recorder.changed().await?
             }
             why = give_up.as_mut() => return recorder.give_up(why).await,
         };
         match step {
-            Step::Goes(goes) => recorder = goes,
-            Step::Ended { turn, .. } => return Ok(*turn),
+            RecordingStep::Continues(next) => recorder = next,
+            RecordingStep::Ended { turn, .. } => return Ok(*turn),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A plan's way to the messages of a provider.
+//! Renders a plan as the messages of a provider.
 
 mod anthropic;
 mod chat;
@@ -7,8 +7,8 @@ mod pairs;
 mod responses;
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, CallResult, Calls, Content, Fates, Plan, PlanTurn, Reasoning, Report, Say,
-    Sealed, Speaker,
+    Answer, Args, Block, CallResult, Calls, Content, Dispositions, Plan, PlanTurn, Reasoning,
+    Report, Say, Sealed, Speaker,
 };
 use filrouge_types::RawJson;
 use serde::Serialize;
@@ -21,29 +21,29 @@ use crate::text::{Text, join, note};
 /// A restored conversation in a provider's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Context {
-    /// The messages, a JSON array that goes into the provider's request as it is. It may end with the user's turn or
-    /// with tool results; the caller's next message then follows them.
+    /// The messages: a JSON array to pass unchanged in the provider's request. It may end with the user's turn or with tool
+    /// results; the caller's next message then follows them.
     pub messages: RawJson,
-    /// What was kept, left out and changed.
+    /// The items that were kept, left out and changed.
     pub report: Report,
 }
 
-/// What stands in for an answer without content.
+/// The text that replaces an empty answer.
 const NO_OUTPUT: &str = "(no output)";
-/// What stands in for an error without content.
+/// The text that replaces an empty error.
 const NO_MESSAGE: &str = "(failed without a message)";
-/// What a conversation is opened with that the assistant began, where the provider wants the user first.
+/// The user message that precedes a conversation begun by the assistant, for providers that require the user first.
 const OPENING: &str = "[The conversation began with the assistant.]";
-/// Why reasoning is left out that the format has no place for.
+/// The reason for leaving out reasoning that the format cannot represent.
 const NOT_IN_FORMAT: &str = "reasoning_not_in_format";
 
-/// Writes `plan` in `format`. It never fails: what the format cannot hold is left out or changed, and reported.
+/// Renders `plan` in `format`. It never fails: content that the format cannot represent is left out or changed, and reported.
 #[must_use]
 pub fn render(plan: Plan, format: Format) -> Context {
     let Plan {
         summary,
         turns,
-        mut fates,
+        mut dispositions,
     } = plan;
     let mut out = String::from("[");
     let write: Write = match format {
@@ -52,30 +52,30 @@ pub fn render(plan: Plan, format: Format) -> Context {
         Format::Anthropic => (anthropic::RULES, anthropic::write),
         Format::Gemini => (gemini::RULES, gemini::write),
         Format::Pairs => {
-            pairs::write(summary.as_ref(), &turns, &mut fates, &mut out);
-            return finish(out, fates);
+            pairs::write(summary.as_ref(), &turns, &mut dispositions, &mut out);
+            return finish(out, dispositions);
         }
     };
     let labels = labels(&turns, &write.0);
-    let steps = steps(summary.as_ref(), &turns, &labels.labels, &mut fates);
-    write.1(&steps, &mut fates, &mut out);
-    labels.note(&mut fates);
-    finish(out, fates)
+    let steps = steps(summary.as_ref(), &turns, &labels.labels, &mut dispositions);
+    write.1(&steps, &mut dispositions, &mut out);
+    labels.note(&mut dispositions);
+    finish(out, dispositions)
 }
 
-type Write = (Rules, fn(&[Step<'_>], &mut Fates, &mut String));
+type Write = (Rules, fn(&[Step<'_>], &mut Dispositions, &mut String));
 
-fn finish(mut out: String, fates: Fates) -> Context {
+fn finish(mut out: String, dispositions: Dispositions) -> Context {
     out.push(']');
     Context {
         messages: RawJson::from_checked(out),
-        report: fates.report(),
+        report: dispositions.report(),
     }
 }
 
-/// One step of the conversation, with what it needs from outside itself.
+/// One step of the conversation, with its labels.
 enum Step<'a> {
-    /// Somebody says something; never nothing.
+    /// A speaker's message, which is not empty.
     Say(Speaker, &'a Say),
     /// The agent calls tools, at least one, each with its label.
     Calls(&'a Calls, &'a [Label<'a>]),
@@ -85,20 +85,20 @@ fn steps<'a>(
     summary: Option<&'a Say>,
     turns: &'a [PlanTurn],
     mut labels: &'a [Label<'a>],
-    fates: &mut Fates,
+    dispositions: &mut Dispositions,
 ) -> Vec<Step<'a>> {
     let blocks = turns.iter().map(|t| t.blocks.len()).sum::<usize>();
     let mut steps = Vec::with_capacity(blocks + 1);
-    // The summary is nobody's words in this conversation: the application tells it, as a user.
-    steps.extend(summary.and_then(|summary| said(Speaker::User, summary, fates)));
+    // The summary has no speaker: the application supplies it, as a user message.
+    steps.extend(summary.and_then(|summary| message_step(Speaker::User, summary, dispositions)));
     for block in turns.iter().flat_map(|t| &t.blocks) {
         match block {
-            Block::Say(say) => steps.extend(said(say.speaker, say, fates)),
+            Block::Say(say) => steps.extend(message_step(say.speaker, say, dispositions)),
             Block::Calls(calls) => {
                 let (own, rest) = labels.split_at(calls.calls.len());
                 labels = rest;
                 if own.is_empty() {
-                    lose_all(&calls.reasoning, NOT_IN_FORMAT, fates);
+                    omit_reasoning(&calls.reasoning, NOT_IN_FORMAT, dispositions);
                 } else {
                     steps.push(Step::Calls(calls, own));
                 }
@@ -108,24 +108,29 @@ fn steps<'a>(
     steps
 }
 
-/// The step of something said; `None` when nothing is. Reasoning is the agent's, and leads to something.
-fn said<'a>(speaker: Speaker, say: &'a Say, fates: &mut Fates) -> Option<Step<'a>> {
+/// The step of a message; `None` for an empty one. Reasoning is kept only for the agent, and only before
+/// other content of the message.
+fn message_step<'a>(
+    speaker: Speaker,
+    say: &'a Say,
+    dispositions: &mut Dispositions,
+) -> Option<Step<'a>> {
     let empty = say.contents.is_empty();
     if empty || speaker != Speaker::Assistant {
-        lose_all(&say.reasoning, NOT_IN_FORMAT, fates);
+        omit_reasoning(&say.reasoning, NOT_IN_FORMAT, dispositions);
     }
     (!empty).then_some(Step::Say(speaker, say))
 }
 
-/// Notes that none of `reasoning` is shown.
-fn lose_all(reasoning: &[Reasoning], reason: &'static str, fates: &mut Fates) {
+/// Reports that `reasoning` is left out.
+fn omit_reasoning(reasoning: &[Reasoning], reason: &'static str, dispositions: &mut Dispositions) {
     for thought in reasoning {
-        fates.lose(thought.seq, reason);
+        dispositions.omit_piece(thought.seq, reason);
     }
 }
 
-/// Why reasoning is left out by a provider that takes only its own.
-const fn foreign(thought: &Reasoning) -> &'static str {
+/// The reason for leaving out reasoning of another provider.
+const fn foreign_reason(thought: &Reasoning) -> &'static str {
     match &thought.sealed {
         None => "reasoning_unsigned",
         Some(
@@ -138,7 +143,7 @@ const fn foreign(thought: &Reasoning) -> &'static str {
     }
 }
 
-/// Appends arguments as a JSON object; whether they had to be wrapped.
+/// Appends arguments as a JSON object; returns whether they had to be wrapped.
 fn args_object(args: &Args, out: &mut String) -> bool {
     match args {
         Args::Object(object) => {
@@ -158,7 +163,7 @@ fn args_object(args: &Args, out: &mut String) -> bool {
     true
 }
 
-/// Appends arguments as a string that holds a JSON object; whether they had to be wrapped.
+/// Appends arguments as a string with a JSON object; returns whether they had to be wrapped.
 fn args_string(args: &Args, out: &mut String) -> bool {
     let mut object = String::new();
     let wrapped = args_object(args, &mut object);
@@ -166,7 +171,7 @@ fn args_string(args: &Args, out: &mut String) -> bool {
     wrapped
 }
 
-/// A medium that the text of a result only points at: it follows all results.
+/// A medium that a result's text only refers to: it follows all results.
 struct Following<'a> {
     number: usize,
     content: &'a Content,
@@ -174,23 +179,23 @@ struct Following<'a> {
 }
 
 impl Following<'_> {
-    /// What stands before it.
-    fn told(&self) -> String {
+    /// The text that precedes the medium.
+    fn heading(&self) -> String {
         let (kind, number) = (kind(self.content), self.number);
         let Label { id, name } = self.label;
         format!("[{kind} {number}: from the result of {name}, call {id}]")
     }
 }
 
-/// The content of item `seq`, a tool's result, as text that points at what follows it.
-fn point<'a>(
+/// Replaces a medium in a tool's result, item `seq`, by text that refers to the medium that follows.
+fn refer_to<'a>(
     content: &'a Content,
     seq: Option<u64>,
     label: &'a Label<'a>,
     following: &mut Vec<Following<'a>>,
-    fates: &mut Fates,
+    dispositions: &mut Dispositions,
 ) -> Text<'a> {
-    note(fates, seq, "media_after_result");
+    note(dispositions, seq, "media_after_result");
     let number = following.len() + 1;
     following.push(Following {
         number,
@@ -207,20 +212,20 @@ const fn kind(content: &Content) -> &'static str {
     }
 }
 
-/// Appends what a tool answered as the inside of a JSON string, or the placeholder of an empty answer.
+/// Appends a tool's answer as the content of a JSON string, or a placeholder for an empty answer.
 fn push_answer<'a>(
     result: &'a CallResult,
     out: &mut String,
-    spell: impl FnMut(&'a Content) -> Text<'a>,
+    as_text: impl FnMut(&'a Content) -> Text<'a>,
 ) {
-    let said = match &result.answer {
+    let has_content = match &result.answer {
         Answer::Value(value) => {
             json::escape(out, value.as_str());
             true
         }
-        Answer::Contents(contents) => join(out, contents.iter().map(spell)),
+        Answer::Contents(contents) => join(out, contents.iter().map(as_text)),
     };
-    if !said {
+    if !has_content {
         out.push_str(if result.ok { NO_OUTPUT } else { NO_MESSAGE });
     }
 }

@@ -1,4 +1,4 @@
-//! From a session to a context in one go, logged (DESIGN §5).
+//! Restores a session as a provider's context in one call, and logs it (DESIGN §5).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use filrouge_types::{Failure, SessionId};
 use crate::format::Format;
 use crate::render::{Context, render};
 
-/// Restores a session's context in `format`. Logs `[RESTORE][LOAD]` with what was kept, what was left out by
-/// reason, and how long reading and rendering took; never content.
+/// Restores a session's context in `format`. Logs `[RESTORE][LOAD]` with counts of kept and left-out items, the latter by reason,
+/// and the times of reading and rendering; never content.
 ///
 /// # Errors
 /// Those of [`filrouge_engine::Context::restore`].

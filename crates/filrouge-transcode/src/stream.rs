@@ -1,8 +1,8 @@
-//! Providers' streams and whole responses, decoded while they arrive (DESIGN §4): bytes in any chunks go in, a
-//! [`Transcript`] comes out.
+//! Decodes providers' streams and complete responses while they arrive (DESIGN §4): bytes in chunks of any size become a
+//! [`Transcript`].
 //!
-//! Nothing that arrives makes a decoder fail: what it does not know is kept as it came and counted, and what is no
-//! stream at all ends as one that has failed. The chunks that bytes come in make no difference to what comes out.
+//! No input makes a decoder fail: unknown events are kept unchanged and counted, and input that is not a stream at all ends as a
+//! failed response. How the bytes are split into chunks makes no difference to the result.
 
 use filrouge_engine::stream::{Ended, StreamError, Transcript};
 
@@ -18,7 +18,7 @@ mod provider_error;
 use framing::{Frame, Framing};
 
 filrouge_types::words!(
-    /// What a stream is written in.
+    /// The format of a stream.
     pub enum StreamFormat: "format" {
         /// Chunks or a response of OpenAI's Chat Completions.
         OpenaiChat => "openai-chat",
@@ -33,17 +33,17 @@ filrouge_types::words!(
     }
 );
 
-/// One format's events.
+/// The event decoder of one format.
 trait Events: Send {
-    /// Takes one event: the name that server-sent events give it, or nothing, and its JSON. Events behind the end are
-    /// not shown to it.
+    /// Decodes one event: its name in the server-sent events, or an empty one, and its JSON. It is not called for events
+    /// after the end.
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript);
 
-    /// No more events will come: a format without a terminal event of its own ends here, if it has told its end.
+    /// Ends the input. A format without a terminal event ends the response here if the answer was complete.
     fn end(&mut self, out: &mut Transcript);
 }
 
-/// Most bytes of one event, unless said otherwise.
+/// The default limit of one event, in bytes.
 const FRAME_BYTES: usize = 32 << 20;
 
 /// Decodes one response.
@@ -73,42 +73,45 @@ impl Decoder {
         }
     }
 
-    /// Refuses events of more bytes than this.
+    /// Sets the limit of one event, in bytes.
     #[must_use]
-    pub fn with_frame_bytes(mut self, most: usize) -> Self {
-        self.framing = Framing::new(most);
+    pub fn with_frame_bytes(mut self, limit: usize) -> Self {
+        self.framing = Framing::new(limit);
         self
     }
 
-    /// Takes the next bytes, however they are cut.
+    /// Decodes the next bytes, in chunks of any size.
     pub fn push(&mut self, bytes: &[u8]) {
         let (events, transcript) = (&mut self.events, &mut self.transcript);
         self.framing
-            .push(bytes, &mut |frame| show(frame, events.as_mut(), transcript));
+            .push(bytes, &mut |frame| feed(frame, events.as_mut(), transcript));
     }
 
-    /// No more bytes will come. A response that has not told its end has failed.
+    /// Ends the input. A response without its end has failed.
     pub fn end(&mut self) {
         let (events, transcript) = (&mut self.events, &mut self.transcript);
         self.framing
-            .end(&mut |frame| show(frame, events.as_mut(), transcript));
+            .end(&mut |frame| feed(frame, events.as_mut(), transcript));
         if self.transcript.ended().is_none() {
             self.events.end(&mut self.transcript);
         }
         if self.transcript.ended().is_none() {
             let error = match self.transcript.events() {
-                (0, 0) => StreamError::of_stream("stream_empty", "the stream brought nothing"),
+                (0, 0) => StreamError::of_stream("stream_empty", "the stream contained no event"),
                 (known, unknown) if known == unknown => {
-                    let what = format!("nothing of what came is of format {}", self.format);
+                    let what = format!("no event of the stream has the format {}", self.format);
                     StreamError::of_stream("stream_malformed", &what)
                 }
-                _ => StreamError::of_stream("stream_truncated", "the stream ended before its end"),
+                _ => StreamError::of_stream(
+                    "stream_truncated",
+                    "the stream ended before its terminal event",
+                ),
             };
             self.transcript.end(Ended::Failed(error));
         }
     }
 
-    /// The stream has broken off for a reason of somebody else's. What has told its end already has ended so.
+    /// Ends a stream that was cut off for an external reason. A response that contained its end has already ended.
     pub fn break_off(&mut self, why: Ended) {
         if self.transcript.ended().is_none() {
             self.events.end(&mut self.transcript);
@@ -116,28 +119,28 @@ impl Decoder {
         self.transcript.end(why);
     }
 
-    /// What has come so far.
+    /// The transcript so far.
     #[must_use]
     pub const fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// What has come so far, to be taken.
+    /// The transcript so far, for its consumer.
     pub const fn transcript_mut(&mut self) -> &mut Transcript {
         &mut self.transcript
     }
 
-    /// Bytes that it holds, about.
+    /// The approximate number of buffered bytes.
     #[must_use]
     pub fn held(&self) -> usize {
         self.framing.held() + self.transcript.held()
     }
 }
 
-fn show(frame: Frame<'_>, events: &mut dyn Events, out: &mut Transcript) {
+fn feed(frame: Frame<'_>, events: &mut dyn Events, out: &mut Transcript) {
     match frame {
         Frame::TooLarge => {
-            let what = "an event has more bytes than are taken";
+            let what = "an event is larger than the limit";
             let error = StreamError::of_stream("stream_too_large", what);
             out.end(Ended::Failed(error));
         }
@@ -164,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_has_a_word_and_the_error_names_them_all() {
+    fn every_format_has_a_name_and_the_error_lists_them_all() {
         let error = "chatgpt".parse::<StreamFormat>().unwrap_err();
         for format in StreamFormat::ALL {
             assert_eq!(format.as_str().parse::<StreamFormat>(), Ok(format));
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stream_has_failed() {
+    fn input_that_is_not_a_stream_fails() {
         let ended = |bytes: &[u8]| {
             let mut decoder = Decoder::new(StreamFormat::OpenaiChat);
             decoder.push(bytes);
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stream_is_told_which_format_it_is_not_of() {
+    fn foreign_input_fails_with_the_expected_formats_name() {
         for format in StreamFormat::ALL {
             let mut decoder = Decoder::new(format);
             decoder.push(b"<html>502 Bad Gateway</html>\n");
@@ -198,7 +201,7 @@ mod tests {
             let Some(Ended::Failed(error)) = decoder.transcript().ended() else {
                 panic!("{format}");
             };
-            let message = format!("nothing of what came is of format {format}");
+            let message = format!("no event of the stream has the format {format}");
             assert_eq!(
                 (error.message.to_plain(), error.retryable),
                 (message, false)

@@ -1,6 +1,5 @@
-//! The words of one application that the contract puts into the stored format (DESIGN §3): the pair of languages that a
-//! chat can be in, and what its turns are labelled with. All other code carries a turn's words as one [`Application`], so
-//! that a word more is an edit here alone.
+//! The application-specific fields of the stored format (DESIGN §3): the language pair of a chat and the labels of its turns.
+//! All other code passes a turn's application fields as one [`Application`], so a new field requires changes only in this file.
 
 use std::fmt;
 
@@ -11,10 +10,10 @@ use crate::RawJson;
 use crate::words::stored_words;
 
 stored_words!(
-    /// Which of a pair of languages an item is in.
+    /// The language of an item, out of a language pair.
     #[derive(Default)]
     pub enum Variant: "variant" {
-        /// The language prompts are made of.
+        /// The language that prompts are built in.
         #[default]
         Neutral = 0 => "neutral",
         /// The user's language.
@@ -23,13 +22,13 @@ stored_words!(
 );
 
 impl Variant {
-    /// Its place where there is one value for each.
+    /// The variant's index in an array with one value per variant.
     #[must_use]
     pub fn slot(self) -> usize {
         usize::from(self.code())
     }
 
-    /// What a document says of it; `copied` when the text is the one of the other language.
+    /// The variant as documents show it. `copied` says that the text is a copy of the other language's.
     #[must_use]
     pub const fn shown(self, copied: bool) -> &'static str {
         match self {
@@ -39,18 +38,18 @@ impl Variant {
     }
 }
 
-/// The member of a turn's metadata that says that its neutral question is a copy of the translated one.
+/// The metadata member that marks a turn's neutral question as a copy of the translated one.
 pub const QUESTION_IS_COPY: &str = "question_neutral_is_fallback";
-/// As [`QUESTION_IS_COPY`], of the answer.
+/// Like [`QUESTION_IS_COPY`], for the answer.
 pub const ANSWER_IS_COPY: &str = "answer_neutral_is_fallback";
 
-/// Metadata with nothing but this flag.
+/// Metadata with this flag as its only member.
 #[must_use]
 pub fn flagged(name: &str) -> RawJson {
     RawJson::from_checked(format!(r#"{{"{name}":true}}"#))
 }
 
-/// What an application says of a turn beside texts and metadata. In JSON its members stand among those of the turn.
+/// A turn's application-specific fields. In JSON they are members of the turn's own object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Application {
@@ -62,7 +61,7 @@ pub struct Application {
     /// The consultant that answers.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
     pub consultant: Option<Box<str>>,
-    /// The repository it is about.
+    /// The repository that the turn is about.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
     pub repository: Option<Box<str>>,
 }
@@ -79,7 +78,7 @@ pub struct TurnLabel<'a> {
 }
 
 impl Application {
-    /// The members, the labels in the order in which they are stored.
+    /// The names of the members; the labels are in the order in which they are stored.
     const NAMES: [&str; 4] = [
         "pipeline_name",
         "consultant",
@@ -87,7 +86,7 @@ impl Application {
         "translate_chat",
     ];
 
-    /// Nothing but whether answers are wanted in the second language.
+    /// The fields of a turn without labels. `wants_translation` requests answers in the second language.
     #[must_use]
     pub fn new(wants_translation: bool) -> Self {
         Self {
@@ -117,7 +116,7 @@ impl Application {
         })
     }
 
-    /// The labels to be changed, in the same order.
+    /// The labels, mutable, in the same order.
     pub const fn labels_mut(&mut self) -> [&mut Option<Box<str>>; 3] {
         let Self {
             translate_chat: _,
@@ -129,19 +128,19 @@ impl Application {
     }
 }
 
-/// Reads the members of an [`Application`] while a struct reads the other members of the same object. All errors are those
-/// of one struct that has both.
+/// Reads the members of an [`Application`] while a struct reads the other members of the same object. The error
+/// messages are those of a single struct with all members.
 #[derive(Debug, Default)]
 pub struct ApplicationReader {
     seen: Vec<&'static str>,
-    /// What was read; a member that was not there is as in a default.
+    /// The fields that were read; an absent one has its default.
     pub read: Application,
 }
 
 impl ApplicationReader {
-    /// The deserializer for the struct.
-    pub const fn beside<D>(&mut self, inner: D) -> Beside<'_, D> {
-        Beside {
+    /// Wraps the struct's deserializer.
+    pub const fn split_from<D>(&mut self, inner: D) -> WithoutApplication<'_, D> {
+        WithoutApplication {
             reader: self,
             fields: &[],
             inner,
@@ -167,9 +166,9 @@ impl ApplicationReader {
     }
 }
 
-/// Takes the words out of an object that a struct is read from.
+/// Removes the application's members from an object that a struct is deserialized from.
 #[derive(Debug)]
-pub struct Beside<'a, T> {
+pub struct WithoutApplication<'a, T> {
     reader: &'a mut ApplicationReader,
     /// The struct's own members.
     fields: &'static [&'static str],
@@ -177,7 +176,7 @@ pub struct Beside<'a, T> {
     inner: T,
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Beside<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for WithoutApplication<'_, D> {
     type Error = D::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
@@ -190,7 +189,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Beside<'_, D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_map(Beside {
+        self.inner.deserialize_map(WithoutApplication {
             reader: self.reader,
             fields,
             inner: visitor,
@@ -203,7 +202,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Beside<'_, D> {
     }
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Beside<'_, V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for WithoutApplication<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -211,7 +210,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Beside<'_, V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_map(Beside {
+        self.inner.visit_map(WithoutApplication {
             reader: self.reader,
             fields: self.fields,
             inner: map,
@@ -219,7 +218,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Beside<'_, V> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Beside<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutApplication<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -245,7 +244,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Beside<'_, A> {
 
 /// The name of a member.
 enum Name<K> {
-    /// A word of the application.
+    /// A member of the application.
     Word(&'static str),
     /// A field of the struct.
     Field(K),
@@ -291,14 +290,14 @@ mod tests {
     impl<'de> Deserialize<'de> for Turn {
         fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
             let mut words = ApplicationReader::default();
-            let mut turn = Self::deserialize(words.beside(d))?;
+            let mut turn = Self::deserialize(words.split_from(d))?;
             turn.application = words.read;
             Ok(turn)
         }
     }
 
     #[test]
-    fn words_are_read_where_they_stand_among_other_members() {
+    fn application_fields_are_read_among_other_members() {
         let json = r#"{"consultant":"ada","id":7,"translate_chat":true,"repository":null}"#;
         let turn: Turn = serde_json::from_str(json).unwrap();
         let expected = Application {
@@ -329,13 +328,13 @@ mod tests {
             ),
             ("[7]", "invalid type: sequence, expected struct Turn"),
         ] {
-            let said = serde_json::from_str::<Turn>(json).unwrap_err().to_string();
-            assert!(said.starts_with(error), "{said}");
+            let message = serde_json::from_str::<Turn>(json).unwrap_err().to_string();
+            assert!(message.starts_with(error), "{message}");
         }
     }
 
     #[test]
-    fn labels_bear_the_names_that_json_has() {
+    fn labels_have_their_json_names() {
         let mut application = Application::default();
         for (n, label) in application.labels_mut().into_iter().enumerate() {
             *label = Some(n.to_string().into());

@@ -1,4 +1,4 @@
-//! The one table of error codes: code → status → retry? → title (DESIGN §12).
+//! The table of all error codes: code, HTTP status, whether a retry can succeed, title (DESIGN §12).
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::Lease;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $status:literal $retry:literal $title:literal),+ $(,)?) => {
-        /// Every failure a caller can be told of.
+        /// Every failure that a caller can receive.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorCode { $($(#[$doc])* $variant),+ }
@@ -49,73 +49,73 @@ codes! {
     Unauthenticated = "unauthenticated" 401 false "Credentials are needed",
     /// The request came from an address or origin that is not allowed.
     Forbidden = "forbidden" 403 false "Not allowed",
-    /// No such route.
+    /// The route does not exist.
     RouteNotFound = "route_not_found" 404 false "No such route",
-    /// No such session, or it is somebody else's.
+    /// The session does not exist, or the caller does not own it.
     SessionNotFound = "session_not_found" 404 false "No such session",
-    /// No such turn, or it is somebody else's.
+    /// The turn does not exist, or the caller does not own its session.
     TurnNotFound = "turn_not_found" 404 false "No such turn",
     /// The session has no such checkpoint.
     CheckpointNotFound = "checkpoint_not_found" 404 false "No such checkpoint",
-    /// No such tenant, or it is not the caller's.
+    /// The tenant does not exist, or it is not the caller's.
     TenantNotFound = "tenant_not_found" 404 false "No such tenant",
-    /// The route does not know this method.
+    /// The route does not support this method.
     MethodNotAllowed = "method_not_allowed" 405 false "Method not allowed",
     /// The request did not arrive in time.
     RequestTimeout = "request_timeout" 408 true "The request took too long to arrive",
-    /// The session id is taken.
+    /// The session id is in use.
     SessionConflict = "session_conflict" 409 false "The session id is taken",
     /// The session was closed.
     SessionClosed = "session_closed" 409 false "The session is closed",
     /// The session belongs to another identity already.
     SessionLinked = "session_linked" 409 false "The session is linked to another identity",
-    /// The same key came with another body.
-    IdempotencyMismatch = "idempotency_mismatch" 409 false "The same key came with another body",
+    /// The same idempotency key arrived with another body.
+    IdempotencyMismatch = "idempotency_mismatch" 409 false "The key was used with another body",
     /// Some of the batch's item ids are known and some are not.
-    PartialReplay = "partial_replay" 409 false "The batch is known in part",
+    PartialReplay = "partial_replay" 409 false "Some items of the batch are recorded already",
     /// `expected_seq` is not the session's newest seq.
-    SeqConflict = "seq_conflict" 409 false "The session has moved on",
+    SeqConflict = "seq_conflict" 409 false "The session has newer items",
     /// The turn is closed or interrupted.
     TurnClosed = "turn_closed" 409 false "The turn is closed",
     /// The turn belongs to another session or request.
-    TurnMismatch = "turn_mismatch" 409 false "The turn belongs elsewhere",
+    TurnMismatch = "turn_mismatch" 409 false "The turn belongs to another session or request",
     /// Another turn is open, and the session allows one at a time.
     TurnOpen = "turn_open" 409 true "Another turn is open",
     /// The turn is being recorded.
     StreamOpen = "stream_open" 409 true "The turn is being recorded",
-    /// The recording was ended by somebody else.
-    StreamLost = "stream_lost" 409 false "The recording was given up",
+    /// Another request ended the recording.
+    StreamLost = "stream_lost" 409 false "The recording was abandoned",
     /// The turn has a final item of this variant.
-    FinalExists = "final_exists" 409 false "The turn has its final already",
-    /// The session is in the hot store alone, where this cannot be done.
+    FinalExists = "final_exists" 409 false "The turn already has a final item",
+    /// The session exists only in the hot store, where this operation is not available.
     SessionEphemeral = "session_ephemeral" 409 false "The session is ephemeral",
     /// The turn was replaced already.
     TurnReplaced = "turn_replaced" 409 false "The turn was replaced already",
     /// The turn was redacted.
     TurnRedacted = "turn_redacted" 409 false "The turn was redacted",
-    /// The fence is not the newest one: somebody else holds the session, or did since.
+    /// The fence is not the newest one: another holder has acquired the lease since.
     StaleFence = "stale_fence" 409 false "The lease was taken over",
-    /// The fence is the newest one, and its time is up.
+    /// The fence is the newest one, and its lease has expired.
     LeaseExpired = "lease_expired" 409 false "The lease has expired",
-    /// Somebody holds the session, and the write names no fence.
+    /// Another holder has the lease, and the write names no fence.
     LeaseHeld = "lease_held" 409 true "The session is held by a lease",
-    /// The session has come to a state that it does not go on from.
-    SessionTerminated = "session_terminated" 409 false "The session has come to its end",
-    /// Somebody works at the turn.
-    TurnBusy = "turn_busy" 409 true "The turn is being worked at",
-    /// The journal of live calls is off, or written and not read.
+    /// The session is in a terminal state.
+    SessionTerminated = "session_terminated" 409 false "The session is in a terminal state",
+    /// Another request is working on the turn.
+    TurnBusy = "turn_busy" 409 true "Another request is working on the turn",
+    /// The ledger of live calls is off, or in write-only mode.
     JournalOff = "journal_off" 409 false "The journal is off",
     /// The session was erased.
     SessionErased = "session_erased" 410 false "The session was erased",
-    /// The turn was in the hot store alone, which keeps it no longer.
+    /// The turn was only in the hot store and has expired there.
     TurnExpired = "turn_expired" 410 false "The turn is no longer kept",
     /// The session is not in the state that `If-Match` names.
     PreconditionFailed = "precondition_failed" 412 false "The session has changed",
     /// The body is too large.
     PayloadTooLarge = "payload_too_large" 413 false "The request is too large",
-    /// The route does not take bodies of this type, or encoded so.
-    UnsupportedMediaType = "unsupported_media_type" 415 false "The body's type is not taken",
-    /// The request is understood and not acceptable.
+    /// The route does not accept this content type or encoding.
+    UnsupportedMediaType = "unsupported_media_type" 415 false "The body's type is not supported",
+    /// The request was parsed, but its content is not acceptable.
     Invalid = "invalid" 422 false "The request is not acceptable",
     /// A limit of DESIGN §8 is reached.
     LimitExceeded = "limit_exceeded" 422 false "A limit is reached",
@@ -123,8 +123,8 @@ codes! {
     CredentialRefused = "credential_refused" 422 false "The request holds a credential",
     /// Finalizing needs an answer.
     AnswerMissing = "answer_missing" 422 false "There is no answer to finalize with",
-    /// Somebody held the session for as long as was waited.
-    LeaseTimeout = "lease_timeout" 423 true "The session is held by somebody else",
+    /// Another holder kept the lease for the maximum time that the request waits.
+    LeaseTimeout = "lease_timeout" 423 true "Another holder has the session",
     /// A rate of DESIGN §8 is exceeded.
     RateLimited = "rate_limited" 429 true "Too many requests",
     /// Stored data does not pass verification.
@@ -133,15 +133,15 @@ codes! {
     Internal = "internal" 500 false "Internal error",
     /// A key needed for verification is missing.
     KeyMissing = "key_missing" 500 false "A verification key is missing",
-    /// The server has no room for the request now.
+    /// The server has no capacity for the request now.
     Overloaded = "overloaded" 503 true "The server is busy",
     /// The store does not answer.
     StoreUnavailable = "store_unavailable" 503 true "The store does not answer",
-    /// The hot store does not answer, and what is asked for is nowhere else.
+    /// The hot store does not answer, and the requested data is stored nowhere else.
     HotUnavailable = "hot_unavailable" 503 true "The hot store does not answer",
-    /// A flush failed: nothing is acknowledged until the server is started again.
-    StoreReadOnly = "store_read_only" 503 true "The store takes no writes",
-    /// The ledger does not answer, and the spool has no more room.
+    /// A flush failed: no write is acknowledged until the server restarts.
+    StoreReadOnly = "store_read_only" 503 true "The store accepts no writes",
+    /// The ledger does not answer, and the spool is full.
     SpoolFull = "spool_full" 503 true "The spool is full",
     /// The disk is full.
     StoreFull = "store_full" 507 true "The disk is full",
@@ -153,30 +153,30 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// A failure as callers see it: its code, what happened, and what to do about it.
+/// A failure as callers see it: its code, a description, and a hint how to proceed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {detail}")]
 pub struct Failure {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub code: ErrorCode,
-    /// What happened, in a sentence.
+    /// A sentence that describes the failure.
     pub detail: String,
-    /// What the caller can do.
+    /// An action by which the caller can resolve the failure.
     pub hint: Option<String>,
     /// The newest seq, for [`ErrorCode::SeqConflict`].
     pub actual_seq: Option<u64>,
-    /// Where stored data is wrong, for [`ErrorCode::IntegrityError`].
+    /// The position of the damaged data, for [`ErrorCode::IntegrityError`].
     pub place: Option<Box<Place>>,
-    /// Who holds the session, for [`ErrorCode::LeaseTimeout`] and [`ErrorCode::LeaseHeld`].
+    /// The lease that is held, for [`ErrorCode::LeaseTimeout`] and [`ErrorCode::LeaseHeld`].
     pub held: Option<Box<Lease>>,
 }
 
-/// A place in the journal.
+/// A place in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The session.
     pub session_id: String,
-    /// The seq in it; `None` when the session as a whole is meant.
+    /// The seq in the session; `None` for the entire session.
     pub seq: Option<u64>,
 }
 
@@ -193,7 +193,7 @@ impl Failure {
         }
     }
 
-    /// Stored data that is not what was written: names the session and the first bad seq (DESIGN §9).
+    /// The failure for stored data that was changed: names the session and the first affected seq (DESIGN §9).
     pub fn integrity(session: &str, seq: Option<u64>, what: impl fmt::Display) -> Self {
         let at = seq.map_or_else(String::new, |seq| format!(", seq {seq}"));
         Self {
@@ -208,7 +208,7 @@ impl Failure {
         }
     }
 
-    /// Adds what the caller can do.
+    /// Adds a hint for the caller.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

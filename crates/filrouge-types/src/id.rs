@@ -1,17 +1,17 @@
-//! Identifiers: 1–256 bytes, no control characters, compared as bytes, never cut (DESIGN §3).
+//! Identifiers: 1–256 bytes, without control characters, compared as bytes, never truncated (DESIGN §3).
 
 use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Longest identifier in bytes.
+/// The maximum length of an identifier in bytes.
 const MAX_BYTES: usize = 256;
 
-/// Why a text is no identifier.
+/// The reason why a text is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// The text has no byte.
+    /// The text is empty.
     #[error("an id must not be empty")]
     Empty,
     /// The text is longer than 256 bytes.
@@ -20,7 +20,7 @@ pub enum IdError {
     /// The text holds NUL or another control character.
     #[error("an id must not hold control characters (found {0:?})")]
     Control(char),
-    /// The text is no UUID, for a turn id.
+    /// The text is not a UUID (turn ids only).
     #[error("a turn id is a UUID")]
     NotUuid,
 }
@@ -45,7 +45,7 @@ macro_rules! text_id {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Checks and takes `text`.
+            /// Checks `text` and wraps it.
             ///
             /// # Errors
             /// [`IdError`] when it is empty, over 256 bytes or holds a control character.
@@ -131,19 +131,19 @@ text_id!(
     EventKey
 );
 
-/// What the keys of filrouge's own events begin with; no caller may give such a key.
+/// The prefix of the keys of filrouge's own events. Callers cannot use it.
 pub const OWN_EVENTS: &str = "filrouge:";
 
 impl EventKey {
-    /// The key of an event that filrouge itself tells: once for each `of` of this kind in a session.
+    /// The key of an event that filrouge records: at most one per session for each pair of `kind` and `subject`.
     ///
     /// # Errors
-    /// [`IdError`] when it gets longer than an id may be.
-    pub fn own(kind: &str, of: impl fmt::Display) -> Result<Self, IdError> {
-        Self::new(format!("{OWN_EVENTS}{kind}:{of}"))
+    /// [`IdError`] when the key exceeds the length limit of an id.
+    pub fn own(kind: &str, subject: impl fmt::Display) -> Result<Self, IdError> {
+        Self::new(format!("{OWN_EVENTS}{kind}:{subject}"))
     }
 
-    /// Whether it is the key of an event that filrouge itself tells.
+    /// Whether filrouge itself recorded the event.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.as_str().starts_with(OWN_EVENTS)
@@ -163,13 +163,13 @@ impl TenantId {
 pub struct TurnId([u8; 16]);
 
 impl TurnId {
-    /// Makes a version-8 UUID of 16 derived bytes.
+    /// Builds a version-8 UUID from 16 derived bytes.
     #[must_use]
     pub fn from_derived(bytes: [u8; 16]) -> Self {
         Self(*uuid::Builder::from_custom_bytes(bytes).as_uuid().as_bytes())
     }
 
-    /// Takes 16 stored bytes as they are.
+    /// Wraps 16 stored bytes unchanged.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)

@@ -1,4 +1,4 @@
-//! Items: the journal's entries (DESIGN §3).
+//! Items: the ledger's entries (DESIGN §3).
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::words::stored_words;
 use crate::{ItemId, JsonText, RawJson, Timestamp, TurnId, Variant};
 
 stored_words!(
-    /// Who an item comes from.
+    /// The kind of author of an item.
     pub enum Role: "role" {
         /// The person.
         User = 0 => "user",
@@ -23,22 +23,22 @@ stored_words!(
 
 macro_rules! channels {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $word:literal),+ $(,)?) => {
-        /// What kind of entry an item is; unknown channels are kept and passed through.
+        /// The kind of an item; unknown channels are kept and passed through.
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Channel {
             $($(#[$doc])* $variant,)+
-            /// A channel this version does not know.
+            /// A channel that this version does not define.
             Other(Box<str>),
         }
 
         impl Channel {
-            /// The word used in JSON and documents.
+            /// The name used in JSON and documents.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self { $(Self::$variant => $word,)+ Self::Other(word) => word }
             }
 
-            /// The byte used in stored records; `None` for an unknown channel, which is stored by its word.
+            /// The byte used in stored records; `None` for an unknown channel, which is stored by name.
             #[must_use]
             pub const fn code(&self) -> Option<u8> {
                 match self { $(Self::$variant => Some($code),)+ Self::Other(_) => None }
@@ -50,7 +50,7 @@ macro_rules! channels {
                 match code { $($code => Some(Self::$variant),)+ _ => None }
             }
 
-            /// The channel of a word.
+            /// The channel with this name.
             #[must_use]
             pub fn from_word(word: &str) -> Self {
                 match word { $($word => Self::$variant,)+ _ => Self::Other(word.into()) }
@@ -60,11 +60,11 @@ macro_rules! channels {
 }
 
 channels!(
-    /// What the user asked.
+    /// The user's question.
     Question = 0 "question",
     /// The answer.
     Final = 1 "final",
-    /// Text shown before the turn ended without an answer.
+    /// Text that was shown before the turn ended without an answer.
     Partial = 2 "partial",
     /// A plan.
     Plan = 3 "plan",
@@ -72,9 +72,9 @@ channels!(
     Thought = 4 "thought",
     /// An observation.
     Observation = 5 "observation",
-    /// A call of a tool.
+    /// A tool call.
     ToolCall = 6 "tool_call",
-    /// A tool's answer.
+    /// A tool's result.
     ToolResult = 7 "tool_result",
     /// An error.
     Error = 8 "error",
@@ -86,7 +86,7 @@ channels!(
     HitlResponse = 11 "hitl_response",
     /// A summary of older items.
     Summary = 12 "summary",
-    /// The turn's owner is gone.
+    /// The turn was interrupted: its owner stopped working on it.
     Interrupted = 13 "interrupted",
     /// The turn was cancelled.
     Cancelled = 14 "cancelled",
@@ -120,18 +120,18 @@ impl<'de> Deserialize<'de> for Channel {
     }
 }
 
-/// An item as a caller gives it, before the store has given it a seq.
+/// An item as its caller supplies it, before the store assigns its seq.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewItem))]
 pub struct ItemBody {
-    /// The caller's key, unique in the session; without one a retry is not promised to be safe.
+    /// The caller's key, unique in the session. Without one, a retry may append the item twice.
     pub item_id: Option<ItemId>,
-    /// Who it comes from.
+    /// The kind of author.
     pub role: Role,
-    /// What it is.
+    /// The kind of entry.
     pub channel: Channel,
-    /// The language it is in.
+    /// The language of the item.
     #[serde(default)]
     pub variant: Variant,
     /// The content: a JSON array of objects with a `type`, kept byte for byte.
@@ -149,12 +149,12 @@ pub struct ItemBody {
     /// Anything else, a JSON object.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
-    /// The caller's time of it.
+    /// The time of the item by the caller's clock.
     pub occurred_at: Option<Timestamp>,
 }
 
 impl ItemBody {
-    /// An item with nothing but its content.
+    /// An item with content only.
     #[must_use]
     pub fn new(role: Role, channel: Channel, parts: RawJson) -> Self {
         Self {
@@ -171,9 +171,9 @@ impl ItemBody {
         }
     }
 
-    /// An item that says this text.
+    /// An item whose content is one text part.
     #[must_use]
-    pub fn said(role: Role, channel: Channel, variant: Variant, text: &JsonText) -> Self {
+    pub fn from_text(role: Role, channel: Channel, variant: Variant, text: &JsonText) -> Self {
         let parts = format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token());
         Self {
             variant,
@@ -181,15 +181,14 @@ impl ItemBody {
         }
     }
 
-    /// The fields around the content.
+    /// The labels and JSON objects besides the content.
     #[must_use]
-    pub fn around(&self) -> Around<&Option<Box<str>>, &Option<RawJson>> {
-        Around::new([&self.agent, &self.model], [&self.metadata, &self.usage])
+    pub fn annotations(&self) -> Annotations<&Option<Box<str>>, &Option<RawJson>> {
+        Annotations::new([&self.agent, &self.model], [&self.metadata, &self.usage])
     }
 
-    /// As [`Self::around`], to be changed. A new field of an item has its place here, or is named among those that have
-    /// none.
-    pub fn around_mut(&mut self) -> Around<&mut Option<Box<str>>, &mut Option<RawJson>> {
+    /// As [`Self::annotations`], mutable. The exhaustive pattern makes a new field of an item a compile error here.
+    pub fn annotations_mut(&mut self) -> Annotations<&mut Option<Box<str>>, &mut Option<RawJson>> {
         let Self {
             item_id: _,
             role: _,
@@ -202,28 +201,28 @@ impl ItemBody {
             metadata,
             occurred_at: _,
         } = self;
-        Around::new([agent, model], [metadata, usage])
+        Annotations::new([agent, model], [metadata, usage])
     }
 
-    /// The bytes of its content and of the objects around it.
+    /// The size in bytes of the content and of the JSON objects besides it.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let objects = self.around().objects.into_iter();
+        let objects = self.annotations().objects.into_iter();
         let objects = objects.filter_map(|(_, json)| Some(json.as_ref()?.as_str().len()));
         self.parts.as_str().len() + objects.sum::<usize>()
     }
 }
 
-/// The fields around an item's content, by their names in JSON.
+/// An item's labels and JSON objects besides its content, by their names in JSON.
 #[derive(Debug)]
-pub struct Around<L, J> {
-    /// Words such as a model's name.
+pub struct Annotations<L, J> {
+    /// Short texts such as a model's name.
     pub labels: [(&'static str, L); 2],
     /// JSON objects.
     pub objects: [(&'static str, J); 2],
 }
 
-impl<L, J> Around<L, J> {
+impl<L, J> Annotations<L, J> {
     fn new([agent, model]: [L; 2], [metadata, usage]: [J; 2]) -> Self {
         Self {
             labels: [("agent", agent), ("model", model)],
@@ -232,47 +231,47 @@ impl<L, J> Around<L, J> {
     }
 }
 
-/// An item as it stands in the ledger.
+/// An item as the ledger stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Position in the session: dense, from 1. [`crate::UNPLACED`] while the item waits for the ledger.
+    /// Position in the session: dense, from 1; [`crate::UNASSIGNED`] while the item waits in the spool.
     pub seq: u64,
-    /// The turn it belongs to.
+    /// The turn that the item belongs to.
     pub turn_id: Option<TurnId>,
-    /// The store's time of the commit.
+    /// The time of the commit by the store's clock.
     pub created_at: Timestamp,
     /// Whether the content was redacted.
     pub redacted: bool,
-    /// What the caller supplied; `parts` is an empty array once redacted.
+    /// The data that the caller supplied; `parts` is an empty array once redacted.
     pub body: ItemBody,
 }
 
 impl Item {
-    /// When the caller says it happened; else when it was committed.
+    /// The time of the item according to the caller, or else the time of its commit.
     #[must_use]
     pub fn when(&self) -> Timestamp {
         self.body.occurred_at.unwrap_or(self.created_at)
     }
 }
 
-// Field order is that of the public JSON (DESIGN §12).
-/// An item as it stands in the journal.
+// The field order is that of the public JSON (DESIGN §12).
+/// An item as the ledger stores it.
 #[derive(Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Item))]
 struct ItemJson<'a> {
     /// Position in the session: dense, from 1. Absent while the item waits for the ledger.
-    #[serde(serialize_with = "crate::placed::serialize")]
+    #[serde(serialize_with = "crate::unassigned::serialize")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     seq: u64,
     /// The caller's key.
     item_id: &'a Option<ItemId>,
-    /// The turn it belongs to.
+    /// The turn that the item belongs to.
     turn_id: Option<TurnId>,
-    /// Who it comes from.
+    /// The kind of author.
     role: Role,
-    /// What it is.
+    /// The kind of entry.
     channel: &'a Channel,
-    /// The language it is in.
+    /// The language of the item.
     variant: Variant,
     /// The content; an empty array once redacted.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Part>))]
@@ -287,9 +286,9 @@ struct ItemJson<'a> {
     /// Anything else.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     metadata: &'a Option<RawJson>,
-    /// The caller's time of it.
+    /// The time of the item by the caller's clock.
     occurred_at: Option<Timestamp>,
-    /// The store's time of the commit.
+    /// The time of the commit by the store's clock.
     created_at: Timestamp,
     /// Whether the content was redacted.
     redacted: bool,

@@ -1,4 +1,4 @@
-//! JSON kept byte for byte as it came (DESIGN §3: exact bytes of `parts`).
+//! JSON that is preserved byte for byte (DESIGN §3: exact bytes of `parts`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,28 +9,36 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
-/// Deepest nesting of arrays and objects that is accepted (DESIGN §8).
+/// The maximum nesting of arrays and objects (DESIGN §8).
 pub const MAX_NESTING: usize = 128;
 
-/// Why a text is not the JSON that was asked for.
+/// The reason why a text is not the expected JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// Not one JSON value.
+    /// The text is not a single JSON value.
     #[error("not valid JSON: {0}")]
     Syntax(String),
-    /// A value, but no string.
+    /// The value is not a string.
     #[error("expected a JSON string")]
     NotString,
-    /// Arrays and objects too deep.
+    /// Arrays and objects are nested too deeply.
     #[error("nested deeper than {MAX_NESTING} levels")]
     TooDeep,
 }
 
-/// Checks that no array or object lies deeper than [`MAX_NESTING`]; `json` must be valid JSON.
+/// Checks that no array or object is deeper than [`MAX_NESTING`]; `json` must be valid JSON.
 ///
 /// # Errors
 /// [`JsonError::TooDeep`].
 pub fn check_nesting(json: &[u8]) -> Result<(), JsonError> {
+    check_nesting_within(json, MAX_NESTING)
+}
+
+/// Like [`check_nesting`], with the limit `levels`, for JSON that will be wrapped in further levels.
+///
+/// # Errors
+/// [`JsonError::TooDeep`].
+pub fn check_nesting_within(json: &[u8], levels: usize) -> Result<(), JsonError> {
     let mut depth = 0_usize;
     let mut rest = json;
     while let Some(at) = rest
@@ -43,7 +51,7 @@ pub fn check_nesting(json: &[u8]) -> Result<(), JsonError> {
             b'"' => rest = after_string(rest),
             b'[' | b'{' => {
                 depth += 1;
-                if depth > MAX_NESTING {
+                if depth > levels {
                     return Err(JsonError::TooDeep);
                 }
             }
@@ -53,8 +61,7 @@ pub fn check_nesting(json: &[u8]) -> Result<(), JsonError> {
     Ok(())
 }
 
-/// The JSON with the escapes of lone surrogates, which no text can hold, replaced by that of U+FFFD; everything else byte for
-/// byte.
+/// Replaces the escapes of lone surrogates, which UTF-8 cannot encode, by the escape of U+FFFD; all other bytes are unchanged.
 #[must_use]
 pub fn sound_json(json: &str) -> Cow<'_, str> {
     let bytes = json.as_bytes();
@@ -62,8 +69,8 @@ pub fn sound_json(json: &str) -> Cow<'_, str> {
         return Cow::Borrowed(json);
     }
     let (mut sound, mut copied, mut at) = (String::new(), 0, 0);
-    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
-        let escape = at + found;
+    while let Some(offset) = memchr::memchr(b'\\', &bytes[at..]) {
+        let escape = at + offset;
         at = (escape + 2).min(bytes.len());
         match code_unit(bytes, escape) {
             Some(0xd800..=0xdbff)
@@ -93,7 +100,7 @@ fn code_unit(json: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// What follows a string whose opening quote has been taken.
+/// The rest after a string whose opening quote was consumed.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let quote = rest[at] == b'"';
@@ -106,12 +113,12 @@ fn after_string(mut rest: &[u8]) -> &[u8] {
     &[]
 }
 
-/// One JSON value as text, exactly as written: key order, number spelling, escapes and inner white space.
+/// One JSON value as text, exactly as written: key order, number spelling, escapes and inner white space are preserved.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Box<str>);
 
 impl RawJson {
-    /// Checks that `text` is one JSON value and keeps it without the white space around it.
+    /// Checks that `text` is one JSON value and strips the white space around it.
     ///
     /// # Errors
     /// [`JsonError::Syntax`] or [`JsonError::TooDeep`].
@@ -125,13 +132,13 @@ impl RawJson {
     /// Writes `value` as JSON.
     ///
     /// # Errors
-    /// [`JsonError::Syntax`] when `value` cannot be written, for example a map whose keys are no strings.
+    /// [`JsonError::Syntax`] when `value` cannot be serialized, for example a map whose keys are not strings.
     pub fn write<T: Serialize>(value: &T) -> Result<Self, JsonError> {
         let text = serde_json::to_string(value).map_err(|e| JsonError::Syntax(e.to_string()))?;
         Ok(Self(text.into()))
     }
 
-    /// Takes text that was checked before, as when it was stored.
+    /// Wraps a text that was checked earlier, for example when it was stored.
     #[must_use]
     pub fn from_checked(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
@@ -162,10 +169,10 @@ impl fmt::Debug for RawJson {
     }
 }
 
-/// The name by which serde_json knows a text that is JSON already.
+/// The struct name by which serde_json recognizes text that is already JSON.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// Writes JSON that was checked before as it stands. [`RawValue`] itself is made of a text only by parsing it.
+/// Writes checked JSON unchanged. A [`RawValue`] could be built from text only by parsing it.
 fn write_raw<S: Serializer>(json: &str, s: S) -> Result<S::Ok, S::Error> {
     let mut raw = s.serialize_struct(RAW, 1)?;
     raw.serialize_field(RAW, json)?;
@@ -186,16 +193,16 @@ impl<'de> Deserialize<'de> for RawJson {
     }
 }
 
-/// One JSON string, kept with its quotes and escapes exactly as written.
+/// One JSON string, preserved with its quotes and escapes exactly as written.
 pub struct JsonText {
     json: RawJson,
-    /// Where the string stands in `json`: a text that is taken out of larger JSON need not be copied.
+    /// The string's range in `json`, so that a text inside larger JSON need not be copied.
     token: Range<usize>,
 }
 
 impl Clone for JsonText {
     fn clone(&self) -> Self {
-        Self::whole(RawJson(self.as_token().into()))
+        Self::from_entire(RawJson(self.as_token().into()))
     }
 }
 
@@ -214,7 +221,7 @@ impl Hash for JsonText {
 }
 
 impl JsonText {
-    fn whole(json: RawJson) -> Self {
+    fn from_entire(json: RawJson) -> Self {
         let token = 0..json.0.len();
         Self { json, token }
     }
@@ -222,14 +229,13 @@ impl JsonText {
     /// Writes `text` as a JSON string.
     #[must_use]
     pub fn from_plain(text: &str) -> Self {
-        Self::whole(RawJson(serde_json::Value::from(text).to_string().into()))
+        Self::from_entire(RawJson(serde_json::Value::from(text).to_string().into()))
     }
 
-    /// Takes the string that stands at `token` in `json`, without copying it; `json` is kept with it. The range was
-    /// found by a JSON reader.
+    /// The string at `token` in `json`, without a copy; it keeps all of `json` alive. A JSON reader must have found the range.
     ///
     /// # Errors
-    /// [`JsonError::NotString`] when no string stands there.
+    /// [`JsonError::NotString`] when the range holds no string.
     pub fn within(json: RawJson, token: Range<usize>) -> Result<Self, JsonError> {
         let text = json.0.get(token.clone()).unwrap_or_default();
         if text.len() >= 2 && text.starts_with('"') && text.ends_with('"') {
@@ -239,13 +245,13 @@ impl JsonText {
         }
     }
 
-    /// Takes a JSON string token that was checked before.
+    /// Wraps a JSON string token that was checked earlier.
     ///
     /// # Errors
-    /// [`JsonError::NotString`] when the value is no string.
+    /// [`JsonError::NotString`] when the value is not a string.
     pub fn from_raw(raw: RawJson) -> Result<Self, JsonError> {
         if raw.0.starts_with('"') {
-            Ok(Self::whole(raw))
+            Ok(Self::from_entire(raw))
         } else {
             Err(JsonError::NotString)
         }
@@ -257,20 +263,20 @@ impl JsonText {
         &self.json.0[self.token.clone()]
     }
 
-    /// The text without quotes, escapes untouched.
+    /// The text without quotes, escapes unresolved.
     #[must_use]
     pub fn inner(&self) -> &str {
         let token = self.as_token();
         &token[1..token.len() - 1]
     }
 
-    /// Whether the string has no character.
+    /// Whether the string is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inner().is_empty()
     }
 
-    /// The text with its escapes resolved; what Unicode cannot hold (a lone surrogate) becomes U+FFFD.
+    /// The text with its escapes resolved; a lone surrogate, which Unicode cannot encode, becomes U+FFFD.
     #[must_use]
     pub fn to_plain(&self) -> String {
         let bytes: Result<serde_bytes_lossy::Lossy, _> = serde_json::from_str(self.as_token());
@@ -280,7 +286,7 @@ impl JsonText {
         }
     }
 
-    /// Joins strings with a line feed between them, escapes untouched.
+    /// Joins strings with a line feed between them, escapes unresolved.
     #[must_use]
     pub fn join(texts: &[Self]) -> Option<Self> {
         match texts {
@@ -289,13 +295,13 @@ impl JsonText {
             many => {
                 let inner: Vec<&str> = many.iter().map(Self::inner).collect();
                 let joined = format!("\"{}\"", inner.join("\\n"));
-                Some(Self::whole(RawJson(joined.into())))
+                Some(Self::from_entire(RawJson(joined.into())))
             }
         }
     }
 }
 
-/// Reads a JSON string into bytes, as serde_json does for byte strings, so that lone surrogates do not fail.
+/// Reads a JSON string into bytes, as serde_json does for byte strings, so that lone surrogates are not an error.
 mod serde_bytes_lossy {
     use std::fmt;
 
@@ -348,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_kept() {
+    fn bytes_are_preserved() {
         for text in [
             r#"{"b":1.0,"a":9007199254740993,"b":1}"#,
             r#"["\u0000","\ud800", 1e400]"#,
@@ -361,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_written_as_it_stands_into_every_kind_of_json() {
+    fn checked_json_is_written_unchanged_by_every_serializer() {
         let raw = RawJson::from_checked(r#"{"a": [1.0, "\u00e9"]}"#);
         let written = [
             serde_json::to_string(&raw).unwrap(),
@@ -369,8 +375,8 @@ mod tests {
             serde_json::to_string_pretty(&raw).unwrap(),
         ];
         assert!(written.iter().all(|text| text == raw.as_str()));
-        let of_raw_value: Box<RawValue> = serde_json::from_str(raw.as_str()).unwrap();
-        assert_eq!(serde_json::to_string(&of_raw_value).unwrap(), raw.as_str());
+        let raw_value: Box<RawValue> = serde_json::from_str(raw.as_str()).unwrap();
+        assert_eq!(serde_json::to_string(&raw_value).unwrap(), raw.as_str());
         let value = serde_json::to_value(&raw).unwrap();
         assert_eq!(value, serde_json::json!({"a": [1.0, "é"]}));
         let text = JsonText::within(RawJson::from_checked(r#"["b"]"#), 1..4).unwrap();

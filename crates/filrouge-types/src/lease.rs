@@ -4,31 +4,31 @@ use serde::Serialize;
 
 use crate::{RawJson, Timestamp};
 
-/// Who may continue a session, and until when.
+/// The lease of a session: its holder, its expiry and its fence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Lease {
-    /// The newest fence that was given out; 0 before the first. It only grows.
+    /// The newest fence that was issued; 0 before the first. It only grows.
     pub fence: u64,
-    /// Who holds the session; absent when nobody does.
+    /// The lease's holder; absent while the session is not held.
     pub holder: Option<Box<str>>,
-    /// Until when, by the store's clock.
+    /// When it expires, by the store's clock.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What an application knew when all items up to a seq had happened.
+/// The application's state after all items up to a seq.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Checkpoint {
-    /// It covers all items with this seq or less. Absent while it waits for the ledger and no seq was named.
-    #[serde(serialize_with = "crate::placed::serialize")]
+    /// The checkpoint covers all items up to this seq. Absent while the checkpoint waits for the ledger and no seq was given.
+    #[serde(serialize_with = "crate::unassigned::serialize")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub seq: u64,
-    /// The application's label, as the state of its state machine.
+    /// The application's label, for example the state of its state machine.
     pub label: Option<Box<str>>,
     /// The application's state: a JSON object, kept byte for byte.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub state: RawJson,
-    /// When it was put.
+    /// When it was written.
     pub created_at: Timestamp,
 }

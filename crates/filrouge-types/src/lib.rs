@@ -1,7 +1,6 @@
 //! Ids, records and error codes of filrouge (DESIGN §2, §3, §12).
 //!
-//! Nothing here reads a clock, a file or the environment: time and randomness
-//! are handed in by the caller.
+//! This crate reads no clock, file or environment: callers pass in time and randomness.
 
 mod application;
 mod error;
@@ -14,12 +13,12 @@ mod merge;
 mod moment;
 mod object;
 mod part;
-pub mod placed;
 #[cfg(feature = "openapi")]
 pub mod schema;
 mod session;
 mod time;
 mod turn;
+pub mod unassigned;
 mod words;
 
 pub use application::{
@@ -30,16 +29,18 @@ pub use id::{
     EventKey, IdError, IdentityId, ItemId, OWN_EVENTS, ProjectId, RequestId, SessionId, TenantId,
     TurnId,
 };
-pub use item::{Around, Channel, Item, ItemBody, Role};
-pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting, sound_json};
+pub use item::{Annotations, Channel, Item, ItemBody, Role};
+pub use json::{
+    JsonError, JsonText, MAX_NESTING, RawJson, check_nesting, check_nesting_within, sound_json,
+};
 pub use lease::{Checkpoint, Lease};
 pub use members::Members;
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
 pub use part::Part;
-pub use placed::UNPLACED;
 pub use session::{Recorded, Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};
 pub use turn::{Turn, TurnStatus};
+pub use unassigned::UNASSIGNED;
 pub use words::UnknownName;

@@ -1,4 +1,4 @@
-//! The members of JSON objects as they are spelled.
+//! The members of JSON objects, with their original spelling.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::{JsonText, RawJson};
 
-/// The members of a JSON object: the tokens of their names and values, in order. Of one that stands twice the last counts,
-/// as most JSON readers have it.
+/// The members of a JSON object: the tokens of their names and values, in order. Of duplicate names the last one is used, as
+/// in most JSON readers.
 #[derive(Debug, Default)]
 pub struct Members<'a>(pub Vec<(&'a str, &'a str)>);
 
@@ -37,14 +37,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-/// Whether the token of a name is this name, however it is spelled.
+/// Whether the name's token spells `name`, with or without escapes.
 fn is_named(token: &str, name: &str) -> bool {
     token.trim_matches('"') == name
         || token.contains('\\')
             && serde_json::from_str::<String>(token).is_ok_and(|plain| plain == name)
 }
 
-/// A name without its escapes, with U+FFFD for what Unicode cannot hold.
+/// A name with its escapes resolved; U+FFFD replaces what Unicode cannot encode.
 fn plain(token: &str) -> Cow<'_, str> {
     if !token.contains('\\') {
         return token.trim_matches('"').into();
@@ -54,18 +54,18 @@ fn plain(token: &str) -> Cow<'_, str> {
 }
 
 impl<'a> Members<'a> {
-    /// The members of an object; `None` when `json` is none.
+    /// The members of an object; `None` when `json` is not an object.
     #[must_use]
     pub fn of(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }
 
-    /// The names without escapes and the values as they are written, in order.
+    /// The names with their escapes resolved and the values as written, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         self.0.iter().map(|(name, value)| (plain(name), *value))
     }
 
-    /// The values of the members of this name, however it is spelled.
+    /// The values of all members with this name, with or without escapes.
     pub fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &'a str> {
         let members = self
             .0
@@ -74,13 +74,13 @@ impl<'a> Members<'a> {
         members.map(|(_, value)| *value)
     }
 
-    /// The value of a member, unless it is `null`.
+    /// The value of a member, unless it is absent or `null`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.all(name).next_back().filter(|value| *value != "null")
     }
 
-    /// Takes a member out, if it fits.
+    /// Removes a member and returns its value, if `fits` accepts it.
     pub fn take(&mut self, name: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
         let at = self.0.iter().rposition(|(own, _)| is_named(own, name))?;
         let (_, value) = *self.0.get(at)?;

@@ -1,11 +1,11 @@
-//! Merging JSON objects without touching the spelling of their values.
+//! Merging JSON objects while preserving the spelling of their values.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::{JsonText, Members, RawJson};
 
-/// The members of an object; what is no object has none.
+/// The members of an object; any other value has none.
 fn members(json: &RawJson) -> Members<'_> {
     Members::of(json.as_str()).unwrap_or_default()
 }
@@ -18,7 +18,7 @@ fn write<'a, V: AsRef<str> + 'a>(members: impl IntoIterator<Item = (&'a str, V)>
     RawJson::from_checked(format!("{{{}}}", members.join(",")))
 }
 
-/// What tells names apart: two are one however they are escaped; names that Unicode cannot hold only when they are
+/// A member's name for comparison: names are equal regardless of escapes; names that Unicode cannot encode, only when they are
 /// spelled alike.
 #[derive(PartialEq, Eq, Hash)]
 enum Name {
@@ -35,55 +35,55 @@ impl Name {
     }
 }
 
-/// Members that can be found by their names: each change costs the same whatever stands beside it.
+/// Members indexed by name: the cost of a change does not depend on the number of members.
 struct Named<'a> {
     members: Vec<Option<(&'a str, Cow<'a, str>)>>,
-    /// Where each name stands, first to last.
-    places: HashMap<Name, Vec<usize>>,
+    /// The positions of each name, in order.
+    positions: HashMap<Name, Vec<usize>>,
 }
 
 impl<'a> Named<'a> {
     fn of(json: &'a RawJson) -> Self {
         let members = members(json).0;
-        let mut places: HashMap<Name, Vec<usize>> = HashMap::with_capacity(members.len());
+        let mut positions: HashMap<Name, Vec<usize>> = HashMap::with_capacity(members.len());
         for (at, (name, _)) in members.iter().enumerate() {
-            places.entry(Name::of(name)).or_default().push(at);
+            positions.entry(Name::of(name)).or_default().push(at);
         }
         let members = members.into_iter();
         let members = members.map(|(name, value)| Some((name, value.into())));
         Self {
             members: members.collect(),
-            places,
+            positions,
         }
     }
 
-    /// The value that readers take of a name: the last one.
+    /// The value that JSON readers use for a name: the last one.
     fn get(&self, name: &Name) -> Option<&str> {
-        let at = *self.places.get(name)?.last()?;
+        let at = *self.positions.get(name)?.last()?;
         self.members[at].as_ref().map(|(_, value)| &**value)
     }
 
-    /// Puts a value where the name first stands, or at the end; other places of the name go.
-    fn put(&mut self, name: &'a str, key: Name, value: Cow<'a, str>) {
-        match self.places.get_mut(&key) {
-            Some(places) => {
-                for at in places.drain(1..) {
+    /// Sets a value at the name's first position, or appends it; later duplicates of the name are removed.
+    fn set(&mut self, name: &'a str, key: Name, value: Cow<'a, str>) {
+        match self.positions.get_mut(&key) {
+            Some(positions) => {
+                for at in positions.drain(1..) {
                     self.members[at] = None;
                 }
-                // A name that is known has a place.
-                if let Some(member) = places.first().and_then(|at| self.members[*at].as_mut()) {
+                // An indexed name has at least one position.
+                if let Some(member) = positions.first().and_then(|at| self.members[*at].as_mut()) {
                     member.1 = value;
                 }
             }
             None => {
-                self.places.insert(key, vec![self.members.len()]);
+                self.positions.insert(key, vec![self.members.len()]);
                 self.members.push(Some((name, value)));
             }
         }
     }
 
     fn remove(&mut self, name: &Name) {
-        for at in self.places.remove(name).unwrap_or_default() {
+        for at in self.positions.remove(name).unwrap_or_default() {
             self.members[at] = None;
         }
     }
@@ -93,18 +93,18 @@ impl<'a> Named<'a> {
     }
 }
 
-/// `first` with the members of `second` put over it, as a shallow merge; what is no object counts as `{}`.
+/// A shallow merge: the members of `second` override those of `first`. A value that is not an object counts as `{}`.
 #[must_use]
 pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
     let mut all = Named::of(first);
     for (name, value) in members(second).0 {
-        all.put(name, Name::of(name), value.into());
+        all.set(name, Name::of(name), value.into());
     }
     all.write()
 }
 
-/// `target` changed as a JSON merge patch says (RFC 7396): members that are `null` go, objects are merged, all else
-/// is put in place. What is no object counts as `{}`.
+/// Applies a JSON merge patch (RFC 7396) to `target`: members that are `null` are removed, objects are merged, all other values
+/// replace. A value that is not an object counts as `{}`.
 #[must_use]
 pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
     let mut all = Named::of(target);
@@ -115,15 +115,15 @@ pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
             Some(b'{') => {
                 let old = RawJson::from_checked(all.get(&key).unwrap_or("{}"));
                 let merged = merge_patch(&old, &RawJson::from_checked(value));
-                all.put(name, key, merged.as_str().to_owned().into());
+                all.set(name, key, merged.as_str().to_owned().into());
             }
-            _ => all.put(name, key, value.into()),
+            _ => all.set(name, key, value.into()),
         }
     }
     all.write()
 }
 
-/// The members of an object whose names are listed, and how many others there are.
+/// The members of an object whose names are listed, and the number of the others.
 #[must_use]
 pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
     let all = members(json).0;
@@ -135,26 +135,26 @@ pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
     (write(kept), others)
 }
 
-/// The members of an object whose names `takes` does not take, and those that it does, in order. For what
-/// Unicode cannot hold of a name there is U+FFFD in it.
+/// Splits an object's members: those that `accepts` rejects, as an object, and those that it accepts, in order. In the names,
+/// U+FFFD replaces what Unicode cannot encode.
 #[must_use]
 pub fn take_members(
     json: &RawJson,
-    takes: impl Fn(&str) -> bool,
+    accepts: impl Fn(&str) -> bool,
 ) -> (RawJson, Vec<(String, RawJson)>) {
-    let mut taken = Vec::new();
-    let mut left = Vec::new();
+    let mut accepted = Vec::new();
+    let mut rejected = Vec::new();
     for (name, value) in members(json).0 {
         let plain = JsonText::from_raw(RawJson::from_checked(name));
-        // The name of a member is a string.
+        // A member's name is always a string.
         let plain = plain.map_or_else(|_| name.to_owned(), |name| name.to_plain());
-        if takes(&plain) {
-            taken.push((plain, RawJson::from_checked(value)));
+        if accepts(&plain) {
+            accepted.push((plain, RawJson::from_checked(value)));
         } else {
-            left.push((name, value));
+            rejected.push((name, value));
         }
     }
-    (write(left), taken)
+    (write(rejected), accepted)
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn names_keep_their_spelling_and_are_one_however_escaped() {
+    fn names_keep_their_spelling_and_are_equal_regardless_of_escapes() {
         let merged = |a: &str, b: &str| {
             let (a, b) = (RawJson::parse(a).unwrap(), RawJson::parse(b).unwrap());
             merge_objects(&a, &b).as_str().to_owned()
@@ -219,9 +219,9 @@ mod tests {
         }
     }
 
-    /// With a search for every member this would take minutes.
+    /// A linear search per member would take minutes here.
     #[test]
-    fn objects_of_very_many_members_are_merged() {
+    fn objects_with_very_many_members_are_merged() {
         let object = |letter: char| {
             let members: Vec<String> = (0..200_000).map(|n| format!("\"{letter}{n}\":1")).collect();
             RawJson::from_checked(format!("{{{}}}", members.join(",")))

@@ -1,4 +1,4 @@
-//! Moments as people and agents write them (DESIGN §12): one reading for the command line and for MCP.
+//! Moments as people and agents write them (DESIGN §12); the command line and MCP use the same parser.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,46 +8,46 @@ use jiff::tz::TimeZone;
 
 use crate::Timestamp;
 
-/// Nobody looks further back than a thousand years; behind that is a slip of the finger.
+/// The maximum duration before now: a thousand years. A longer one is certainly a typing error.
 const LONGEST_AGO: Duration = Duration::from_secs(1_000 * 31_557_600);
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// A moment as it was written. What has no offset is in UTC.
+/// A moment as it was written. Without an offset it is in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// `2025-12-28T14:30:00Z`, also without seconds or `Z`; or milliseconds since 1970.
     At(Timestamp),
-    /// `2025-12-28`: a whole day; its first moment.
+    /// `2025-12-28`: an entire day, stored as its first moment.
     Day(Timestamp),
-    /// `7d`: so long before now; at most a thousand years.
+    /// `7d`: this long before now; at most a thousand years.
     Ago(Duration),
 }
 
-/// Why a text or number is no moment. The text says what would be one.
+/// The reason why a text or number is not a moment. The message lists the accepted forms.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MomentError {
-    /// It is none of the forms.
+    /// The text has none of the accepted forms.
     #[error("{0:?} is not a moment that is understood; {FORMS}", FORMS = Moment::FORMS)]
     Unknown(String),
-    /// Seconds since 1970 instead of milliseconds.
+    /// The number is probably in seconds since 1970 instead of milliseconds.
     #[error("{0} looks like seconds; {FORMS}", FORMS = Moment::FORMS)]
     Seconds(i64),
-    /// A number beyond all times.
+    /// The number is out of range.
     #[error("{0} is too large; {FORMS}", FORMS = Moment::FORMS)]
     TooLarge(String),
 }
 
 impl Moment {
-    /// What a moment looks like, to tell whoever has written something else.
+    /// The form of a time, for error messages.
     pub const FORMS: &'static str = "give a time such as 2025-12-28T14:30:00Z, a date such as 2025-12-28 (UTC), \
          how long ago such as 12h, 7d or 8w, or epoch milliseconds such as 1766880000000";
 
-    /// Takes milliseconds since 1970.
+    /// Reads milliseconds since 1970.
     ///
     /// # Errors
-    /// [`MomentError`] for what looks like seconds, and for what is too large.
+    /// [`MomentError`] for a number that looks like seconds or is too large.
     pub fn from_millis(given: i64) -> Result<Self, MomentError> {
-        // 1973 in milliseconds is 2001 to 5138 in seconds.
+        // As seconds these numbers are in the years 2001 to 5138; as milliseconds, in 1970 to 1973.
         if (1_000_000_000..100_000_000_000).contains(&given) {
             return Err(MomentError::Seconds(given));
         }
@@ -55,7 +55,7 @@ impl Moment {
         at.ok_or_else(|| MomentError::TooLarge(given.to_string()))
     }
 
-    /// Where what is from it on begins.
+    /// The moment as the start of a range (inclusive).
     #[must_use]
     pub fn start(self, now: Timestamp) -> Timestamp {
         match self {
@@ -67,7 +67,7 @@ impl Moment {
         }
     }
 
-    /// Where what is before it ends: a day as an end includes that day.
+    /// The moment as the end of a range (exclusive); a day as an end includes that day.
     #[must_use]
     pub fn end(self, now: Timestamp) -> Timestamp {
         let start = self.start(now);
@@ -84,12 +84,12 @@ impl FromStr for Moment {
     fn from_str(text: &str) -> Result<Self, MomentError> {
         let text = text.trim();
         let digits = text.strip_prefix('-').unwrap_or(text);
-        // Four digits are a year, and `20251228` is a date of ISO 8601.
+        // Four digits are a year, and `20251228` is an ISO 8601 date.
         if digits.len() > 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             let number = text.parse();
             return Self::from_millis(number.map_err(|_| MomentError::TooLarge(text.into()))?);
         }
-        let found = match text.parse() {
+        let moment = match text.parse() {
             Ok(at) => Some(Self::At(at)),
             Err(_) if text.contains(['T', 't', ' ']) => {
                 text.parse().ok().and_then(in_utc).map(Self::At)
@@ -101,12 +101,12 @@ impl FromStr for Moment {
                 day.map(Self::Day).or_else(|| ago().map(Self::Ago))
             }
         };
-        found.ok_or_else(|| MomentError::Unknown(text.to_owned()))
+        moment.ok_or_else(|| MomentError::Unknown(text.to_owned()))
     }
 }
 
 fn in_utc(civil: DateTime) -> Option<Timestamp> {
-    // The last day there is ends behind the last moment that is reckoned with.
+    // The last representable day ends after the last representable moment.
     let at = match civil.to_zoned(TimeZone::UTC) {
         Ok(zoned) => zoned.timestamp(),
         Err(_) if civil.year() == DateTime::MAX.year() => jiff::Timestamp::MAX,
@@ -115,7 +115,7 @@ fn in_utc(civil: DateTime) -> Option<Timestamp> {
     Some(Timestamp::from_micros(at.as_microsecond()))
 }
 
-/// How long: a number with s, m, h, d or w.
+/// Parses a duration: a number with s, m, h, d or w.
 #[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1))?;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn times_days_and_how_long_ago() {
+    fn times_days_and_durations_are_parsed() {
         let now = Timestamp::from_micros(1_766_923_200_000_000);
         let at = |text: &str| (read(text).unwrap().start(now), read(text).unwrap().end(now));
         for noon in [
@@ -164,12 +164,12 @@ mod tests {
             at("90m").0.as_micros(),
             hours(-1).as_micros() - 1_800_000_000
         );
-        // Microseconds are kept.
+        // Microseconds are not rounded.
         assert_eq!(at("1970-01-01T00:00:00.000007Z").0.as_micros(), 7);
     }
 
     #[test]
-    fn what_is_not_understood_says_what_is() {
+    fn errors_list_the_accepted_forms() {
         for wrong in [
             "28 décembre",
             "",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long() {
+    fn durations_are_parsed() {
         for (text, seconds) in [
             ("1s", 1),
             ("90m", 5400),

@@ -1,4 +1,4 @@
-//! JSON objects read as such: serde would take an array for a struct as well, its fields in order.
+//! Deserializes structs only from JSON objects: serde would also accept an array with the fields in order.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A `T` that stands as a JSON object.
+/// A `T` that must be written as a JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 
@@ -24,22 +24,22 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// For `deserialize_with`.
+/// Deserializes a value that must be a JSON object; for `deserialize_with`.
 ///
 /// # Errors
-/// When it is no object, or none of a `T`.
+/// Fails when the value is not an object or not a valid `T`.
 pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<T, D::Error> {
     d.deserialize_map(ObjectVisitor(PhantomData))
 }
 
-/// A list of objects, for a `deserialize_with` of one's own. At most `most` are kept; those behind are read over, so
-/// that a list of very many small ones takes no more memory than one that is allowed.
+/// A list of objects, for use in a custom `deserialize_with`. At most `limit` are kept; the others are skipped, so that a list of
+/// very many small objects takes no more memory than one of the allowed length.
 ///
 /// # Errors
 /// As [`object`].
 pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     d: D,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<T>, D::Error> {
     struct ListVisitor<T>(usize, PhantomData<T>);
 
@@ -63,7 +63,7 @@ pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
         }
     }
 
-    d.deserialize_seq(ListVisitor(most, PhantomData))
+    d.deserialize_seq(ListVisitor(limit, PhantomData))
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_the_bound_is_read_over() {
+    fn elements_beyond_the_limit_are_skipped() {
         let text = r#"{"list":[{"raw":1},{"raw":2},{"raw":3},[4]],"one":{"raw":5}}"#;
         let read: Outer = serde_json::from_str(text).unwrap();
         let kept: Vec<&str> = read.list.iter().map(|i| i.raw.as_str()).collect();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_no_object() {
+    fn an_array_is_not_an_object() {
         let read = |text: &str| serde_json::from_str::<Object<Outer>>(text);
         let good = read(r#"{"list":[{"raw": [1,  2]}],"one":{"raw":1e400}}"#)
             .unwrap()

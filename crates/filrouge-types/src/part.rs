@@ -1,4 +1,4 @@
-//! What the parts of an item say.
+//! The text of an item's parts.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -7,13 +7,13 @@ use crate::{ItemBody, JsonText, Members, RawJson};
 
 /// One part with its members.
 pub struct Part<'a> {
-    /// As it was recorded.
+    /// The part as it was recorded.
     pub raw: &'a str,
     members: Members<'a>,
 }
 
 impl<'a> Part<'a> {
-    /// The parts of an item; what is no object is left out.
+    /// The parts of an item; elements that are not objects are left out.
     #[must_use]
     pub fn all(parts: &'a RawJson) -> Vec<Self> {
         let all: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
@@ -22,14 +22,14 @@ impl<'a> Part<'a> {
             .collect()
     }
 
-    /// One part; `None` when it is no object.
+    /// One part; `None` when it is not an object.
     #[must_use]
     pub fn read(raw: &'a str) -> Option<Self> {
         let members = Members::of(raw)?;
         Some(Self { raw, members })
     }
 
-    /// A member that is a string.
+    /// A string member, with its escapes resolved.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         Some(self.token(name)?.to_plain())
@@ -39,37 +39,37 @@ impl<'a> Part<'a> {
         JsonText::from_raw(RawJson::from_checked(self.members.get(name)?)).ok()
     }
 
-    /// A member as it was recorded; `null` is none.
+    /// A member as it was recorded; `None` when it is absent or `null`.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<RawJson> {
         self.members.get(name).map(RawJson::from_checked)
     }
 
-    /// A member that is true or false.
+    /// A boolean member.
     #[must_use]
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.members.get(name)?.parse().ok()
     }
 
-    /// Whether it is of this type.
+    /// Whether the part has this type.
     #[must_use]
     pub fn is(&self, kind: &str) -> bool {
-        let told = self.members.get("type").unwrap_or_default();
-        let inner = told.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
-        inner == Some(kind) || told.contains('\\') && self.text("type").as_deref() == Some(kind)
+        let token = self.members.get("type").unwrap_or_default();
+        let inner = token.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
+        inner == Some(kind) || token.contains('\\') && self.text("type").as_deref() == Some(kind)
     }
 
-    /// What it says; of a type that says nothing in words, the type and what names it.
+    /// The part's text. For a type without a text, the type and an identifying name.
     #[must_use]
-    pub fn says(&self) -> String {
+    pub fn display_text(&self) -> String {
         let kind = self.text("type").unwrap_or_default();
-        let said = |name: &&str| {
+        let member_text = |name: &&str| {
             let json = || self.value(name).map(|json| on_one_line(json.as_str()));
             self.text(name).or_else(json)
         };
         let join = |names: &[&str], between| {
-            let said: Vec<String> = names.iter().filter_map(said).collect();
-            said.join(between)
+            let texts: Vec<String> = names.iter().filter_map(member_text).collect();
+            texts.join(between)
         };
         match kind.as_str() {
             "text" => join(&["text"], ""),
@@ -77,7 +77,7 @@ impl<'a> Part<'a> {
             "tool_call" => join(&["name", "args"], " "),
             "tool_result" => ["content", "error"]
                 .iter()
-                .find_map(said)
+                .find_map(member_text)
                 .unwrap_or_default(),
             "error" => join(&["code", "message"], ": "),
             "tool_call_partial" => named(&kind, &join(&["name", "args"], " ")),
@@ -90,41 +90,44 @@ impl<'a> Part<'a> {
     }
 }
 
-/// JSON without the line breaks that may stand between its members.
+/// JSON without line breaks between its members.
 fn on_one_line(json: &str) -> String {
     serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
 }
 
-fn named(kind: &str, said: &str) -> String {
-    format!("[{kind}] {said}").trim_end().to_owned()
+fn named(kind: &str, text: &str) -> String {
+    format!("[{kind}] {text}").trim_end().to_owned()
 }
 
 impl ItemBody {
-    /// What the item says in words: its `text` parts joined by line feeds; `None` when there is none.
+    /// The item's text: its `text` parts joined by line feeds; `None` when it has none.
     #[must_use]
     pub fn text(&self) -> Option<JsonText> {
         self.text_and_rest().map(|(text, _)| text)
     }
 
-    /// As [`Self::text`]; and whether the item has other parts beside, or a text part without a text.
+    /// Like [`Self::text`], with a flag whether the item has other parts, or a text part without text.
     #[must_use]
     pub fn text_and_rest(&self) -> Option<(JsonText, bool)> {
         let parts: Vec<Members<'_>> = serde_json::from_str(self.parts.as_str()).ok()?;
-        let said = parts
+        let text_parts = parts
             .iter()
             .filter(|part| part.get("type") == Some(r#""text""#));
-        let said = said.filter_map(|part| part.get("text").map(RawJson::from_checked));
-        let texts: Vec<JsonText> = said
+        let values = text_parts.filter_map(|part| part.get("text").map(RawJson::from_checked));
+        let texts: Vec<JsonText> = values
             .filter_map(|text| JsonText::from_raw(text).ok())
             .collect();
         Some((JsonText::join(&texts)?, texts.len() < parts.len()))
     }
 
-    /// All that the item says, a part after the other.
+    /// The text of all parts, in order.
     #[must_use]
-    pub fn says(&self) -> String {
-        let said: Vec<String> = Part::all(&self.parts).iter().map(Part::says).collect();
-        said.join(" ")
+    pub fn display_text(&self) -> String {
+        let texts: Vec<String> = Part::all(&self.parts)
+            .iter()
+            .map(Part::display_text)
+            .collect();
+        texts.join(" ")
     }
 }
 
@@ -133,14 +136,14 @@ mod tests {
     use super::*;
     use crate::{Channel, Role};
 
-    fn says(parts: &str) -> String {
+    fn display_text(parts: &str) -> String {
         let parts = RawJson::from_checked(parts);
-        ItemBody::new(Role::Tool, Channel::ToolResult, parts).says()
+        ItemBody::new(Role::Tool, Channel::ToolResult, parts).display_text()
     }
 
     #[test]
-    fn every_part_says_something() {
-        for (part, said) in [
+    fn every_part_has_a_text() {
+        for (part, text) in [
             (r#"{"type":"text","text":"caf\u00e9"}"#, "café"),
             (
                 r#"{"type":"tool_call","name":"f","args":{"b": 2, "a": 1}}"#,
@@ -165,16 +168,16 @@ mod tests {
             (r#"{"type":"file","filename":"a.txt"}"#, "[file] a.txt"),
             (r#"{"type":"hologram"}"#, "[hologram]"),
         ] {
-            assert_eq!(says(&format!("[{part}]")), said);
+            assert_eq!(display_text(&format!("[{part}]")), text);
         }
         assert_eq!(
-            says(r#"[{"type":"text","text":"a"},7,{"type":"text","text":"b"}]"#),
+            display_text(r#"[{"type":"text","text":"a"},7,{"type":"text","text":"b"}]"#),
             "a b"
         );
     }
 
     #[test]
-    fn texts_of_parts() {
+    fn the_text_of_an_item_joins_its_text_parts() {
         let item = |parts: &str| {
             ItemBody::new(Role::User, Channel::Question, RawJson::from_checked(parts))
         };

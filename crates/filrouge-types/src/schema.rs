@@ -1,7 +1,7 @@
-//! Schemas of the types that have a form of their own in JSON, for an OpenAPI document.
+//! Schemas of the types with a custom JSON form, for an OpenAPI document.
 //!
-//! What JSON Schema cannot say is said by a format: `utf8-N` is a text of at most N bytes in UTF-8, where `maxLength`
-//! counts characters.
+//! A custom format adds a constraint that JSON Schema lacks: `utf8-N` is a text of at most N bytes in UTF-8, because
+//! `maxLength` counts characters.
 
 use std::borrow::Cow;
 
@@ -82,8 +82,8 @@ schemas! {
     JsonText: string("A text, kept with its escapes as it was written.").build(),
     Role: words("Who an item comes from.", &Role::ALL.map(Role::as_str)),
     Variant: words("Which of a pair of languages an item is in.", &Variant::ALL.map(Variant::as_str)),
-    SessionStatus: words("Whether a session goes on.", &SessionStatus::ALL.map(SessionStatus::as_str)),
-    TurnStatus: words("Where a turn stands in its life.", &TurnStatus::ALL.map(TurnStatus::as_str)),
+    SessionStatus: words("Whether a session continues.", &SessionStatus::ALL.map(SessionStatus::as_str)),
+    TurnStatus: words("The state of a turn.", &TurnStatus::ALL.map(TurnStatus::as_str)),
     Channel: bounded(
         "What kind of entry an item is: question, final, partial, plan, thought, observation, tool_call, tool_result, \
          error, system_note, hitl_request, hitl_response, summary, interrupted, cancelled, link, redaction. Others are \
@@ -94,7 +94,7 @@ schemas! {
     .build(),
     Label: label("A label, at most 4096 bytes without NUL.", NO_NUL).build(),
     Word: label("A word, 1 to 4096 bytes without NUL.", NO_NUL).min_length(Some(1)).build(),
-    Holder: bounded("Who holds a session: a name that nobody else uses.", 256).examples(["webhook-7f3a"]).build(),
+    Holder: bounded("The name of a session's holder, unique to it.", 256).examples(["webhook-7f3a"]).build(),
     Reason: label("Why, 1 to 4096 bytes; stays in the journal.", r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
         .min_length(Some(1))
         .build(),
@@ -116,15 +116,15 @@ schemas! {
 #[derive(Debug)]
 pub struct Label;
 
-/// A label that is not empty.
+/// A non-empty label.
 #[derive(Debug)]
 pub struct Word;
 
-/// The name of who holds a session.
+/// The name of a session's holder.
 #[derive(Debug)]
 pub struct Holder;
 
-/// A sentence that has more than white space.
+/// A text with more than white space.
 #[derive(Debug)]
 pub struct Reason;
 
@@ -136,7 +136,7 @@ pub struct Part;
 mod tests {
     use super::*;
 
-    /// Words that the schema names are those that are read, and no others.
+    /// Checks that the schema lists exactly the words that `read` accepts.
     fn check<T: PartialSchema>(read: impl Fn(&str) -> bool, known: &str) {
         let RefOr::T(Schema::Object(object)) = T::schema() else {
             panic!("no object");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_lists_are_whole() {
+    fn schemas_list_every_word() {
         let known = |e: crate::UnknownName| e.known;
         check::<Role>(
             |w| w.parse::<Role>().is_ok(),

@@ -5,18 +5,18 @@ use crate::{EventKey, IdentityId, Item, ProjectId, RawJson, SessionId, TenantId,
 use serde::{Deserialize, Serialize};
 
 stored_words!(
-    /// Whether a session goes on.
+    /// Whether a session continues.
     pub enum SessionStatus: "session status" {
-        /// Under way.
+        /// In progress.
         Active = 0 => "active",
-        /// Waiting, as a team for its human.
+        /// Waiting, for example a team for its human.
         Paused = 1 => "paused",
-        /// Over.
+        /// Ended.
         Closed = 2 => "closed",
     }
 );
 
-// Field order is that of the public JSON (DESIGN §12).
+// The field order is that of the public JSON (DESIGN §12).
 /// One conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -25,7 +25,7 @@ pub struct Session {
     pub session_id: SessionId,
     /// Its tenant.
     pub tenant_id: TenantId,
-    /// Its owner; absent while it is anonymous.
+    /// Its owner; absent while the session is anonymous.
     pub identity_id: Option<IdentityId>,
     /// The session that started it.
     pub parent_session_id: Option<SessionId>,
@@ -35,22 +35,22 @@ pub struct Session {
     pub team_id: Option<Box<str>>,
     /// Its title.
     pub title: Option<Box<str>>,
-    /// Whether it goes on.
+    /// Whether it continues.
     pub status: SessionStatus,
-    /// A label of the application, as the state of its state machine.
+    /// The application's label, for example the state of its state machine.
     pub state: Option<Box<str>>,
     /// The newest seq; 0 while it is empty.
     pub last_seq: u64,
-    /// How many turns were started.
+    /// The number of turns that were started.
     pub turn_count: u64,
     /// The application's data, a JSON object.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: RawJson,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When a turn of it last began or ended, or when it was changed itself.
+    /// When one of its turns last began or ended, or when the session itself was last changed.
     pub updated_at: Timestamp,
-    /// Changes with whatever a patch can change, and not with what is said: what `ETag` shows and `If-Match` names.
+    /// Changes when a patchable field changes, but not with new items. Returned as `ETag`, checked by `If-Match`.
     #[serde(skip)]
     pub version: [u8; 16],
 }
@@ -60,9 +60,9 @@ pub struct Session {
 pub struct Recorded {
     /// The session.
     pub session: Session,
-    /// All turns by ordinal and version, each with its items by seq; redacted and replaced ones as well.
+    /// All turns by ordinal and version, including redacted and replaced ones, each with its items by seq.
     pub turns: Vec<(Turn, Vec<Item>)>,
-    /// Items of no turn by seq, such as links and redactions.
+    /// Items without a turn by seq, such as links and redactions.
     pub loose: Vec<Item>,
 }
 
@@ -72,9 +72,9 @@ pub struct Recorded {
 pub struct SessionEvent {
     /// The caller's key.
     pub key: EventKey,
-    /// What kind of event it is, such as `call_started`.
+    /// The kind of event, such as `call_started`.
     pub kind: Box<str>,
-    /// When it happened, as the caller says.
+    /// When it happened, by the caller's clock.
     pub at: Timestamp,
     /// The caller's data, a JSON object.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]

@@ -9,19 +9,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
-/// The text is no RFC 3339 time within the years that can be written.
+/// The text is not an RFC 3339 time within the supported years.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an RFC 3339 time such as 2026-11-21T09:30:00Z")]
 pub struct TimestampError;
 
 impl Timestamp {
-    /// Takes microseconds since 1970.
+    /// Wraps microseconds since 1970.
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Takes milliseconds since 1970; `None` when out of range.
+    /// Converts milliseconds since 1970; `None` when out of range.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Option<Self> {
         match millis.checked_mul(1000) {
@@ -36,7 +36,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Milliseconds since 1970: the last one that had begun, before 1970, too.
+    /// Milliseconds since 1970, rounded down, also before 1970.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0.div_euclid(1000)
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Where a store takes its time from.
+/// The source of a store's time.
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> Timestamp;
@@ -89,18 +89,18 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands until it is moved; for tests.
+/// A clock that changes only when it is moved; for tests.
 #[derive(Debug)]
 pub struct FixedClock(AtomicI64);
 
 impl FixedClock {
-    /// A clock standing at `micros` since 1970.
+    /// A clock fixed at `micros` since 1970.
     #[must_use]
     pub const fn at(micros: i64) -> Self {
         Self(AtomicI64::new(micros))
     }
 
-    /// Moves the clock on (or back) by `micros`.
+    /// Moves the clock forward by `micros`, or back by a negative number.
     pub fn advance(&self, micros: i64) {
         self.0.fetch_add(micros, Ordering::SeqCst);
     }
@@ -117,14 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_as_utc_with_microseconds() {
+    fn times_are_written_in_utc_with_microseconds() {
         let t: Timestamp = "2026-11-21T10:30:00.25+01:00".parse().unwrap();
         assert_eq!(t.to_string(), "2026-11-21T09:30:00.250000Z");
         assert_eq!("yesterday".parse::<Timestamp>(), Err(TimestampError));
     }
 
     #[test]
-    fn a_millisecond_is_one_that_had_begun() {
+    fn milliseconds_are_rounded_down() {
         for (micros, millis) in [
             (0, 0),
             (999, 0),

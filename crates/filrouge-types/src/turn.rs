@@ -1,4 +1,4 @@
-//! Turns: one request and all that answers it (DESIGN §3, §4).
+//! Turns: one request and everything that answers it (DESIGN §3, §4).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,11 @@ use crate::words::stored_words;
 use crate::{Application, IdentityId, JsonText, RawJson, RequestId, SessionId, Timestamp, TurnId};
 
 stored_words!(
-    /// Where a turn stands in its life (DESIGN §4).
+    /// The state of a turn (DESIGN §4).
     pub enum TurnStatus: "turn status" {
         /// Being answered.
         Open = 0 => "open",
-        /// Its owner is gone; the same request id opens it again.
+        /// Its owner stopped working on it; the same request id reopens it.
         Interrupted = 1 => "interrupted",
         /// Answered.
         Finalized = 2 => "finalized",
@@ -22,15 +22,15 @@ stored_words!(
 );
 
 impl TurnStatus {
-    /// Whether the turn has ended for good.
+    /// Whether the turn has ended and cannot be reopened.
     #[must_use]
     pub const fn is_closed(self) -> bool {
         matches!(self, Self::Finalized | Self::Failed | Self::Cancelled)
     }
 }
 
-// Field order is that of the public JSON (DESIGN §12).
-/// A turn as its items tell it.
+// The field order is that of the public JSON (DESIGN §12).
+/// A turn as its items describe it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Turn {
@@ -40,14 +40,14 @@ pub struct Turn {
     pub session_id: SessionId,
     /// The caller's key.
     pub request_id: RequestId,
-    /// Its place among the session's turns, from 1; a replacement has the place of what it replaces. Absent while the turn
-    /// waits for the ledger.
-    #[serde(with = "crate::placed")]
+    /// Its position among the session's turns, from 1; a replacement has the position of the turn that it replaces. Absent while
+    /// the turn waits for the ledger.
+    #[serde(with = "crate::unassigned")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub ordinal: u64,
-    /// Where it stands.
+    /// Its state.
     pub status: TurnStatus,
-    /// Who asked.
+    /// The identity of the user who asked.
     pub identity_id: Option<IdentityId>,
     /// The question in the neutral language.
     pub question_neutral: Option<JsonText>,
@@ -59,7 +59,7 @@ pub struct Turn {
     pub answer_translated: Option<JsonText>,
     /// Whether `answer_translated` is a copy of the neutral answer.
     pub answer_translated_is_fallback: bool,
-    /// What the application says of it.
+    /// The application-specific fields.
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub application: Application,
@@ -67,14 +67,14 @@ pub struct Turn {
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: RawJson,
     /// The seq of its first item; absent while the turn waits for the ledger.
-    #[serde(with = "crate::placed")]
+    #[serde(with = "crate::unassigned")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub first_seq: u64,
     /// The seq of its newest item; absent while that waits for the ledger.
-    #[serde(with = "crate::placed")]
+    #[serde(with = "crate::unassigned")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub last_seq: u64,
-    /// 1, or one more than what it replaces.
+    /// 1, or one more than the version of the turn that it replaces.
     pub record_version: u64,
     /// The turn that replaces it.
     pub replaced_by_turn_id: Option<TurnId>,

@@ -1,10 +1,10 @@
 //! Closed lists of words: enums whose values have a name in JSON, settings, SQL and documents.
 
-/// A word that is not in the closed list it was looked up in.
+/// A word that is not in its closed list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {name:?}; known: {known}")]
 pub struct UnknownName {
-    /// The list's subject.
+    /// The subject of the list.
     pub what: &'static str,
     /// The word that was given.
     pub name: String,
@@ -12,8 +12,8 @@ pub struct UnknownName {
     pub known: String,
 }
 
-/// Declares a closed list: an enum, what it is called in errors, and the word of each value. It has `ALL` and `as_str`, is
-/// shown as its word and read from it.
+/// Declares a closed list: an enum, its name in errors, and the word of each value. The enum gets `ALL` and `as_str`, is
+/// displayed as its word and parsed from it.
 #[macro_export]
 macro_rules! words {
     ($(#[$about:meta])* $vis:vis enum $name:ident: $what:literal { $($(#[$doc:meta])* $value:ident $(= $code:literal)? => $word:literal),+ $(,)? }) => {
@@ -25,7 +25,7 @@ macro_rules! words {
             /// All values.
             $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
 
-            /// The word for it.
+            /// The word of this value.
             #[must_use]
             $vis const fn as_str(self) -> &'static str {
                 match self { $(Self::$value => $word),+ }
@@ -53,7 +53,7 @@ macro_rules! words {
     };
 }
 
-/// Declares a closed list of words that JSON and stored records have.
+/// Declares a closed list of words that are used in JSON and in stored records.
 macro_rules! stored_words {
     ($(#[$about:meta])* pub enum $name:ident: $what:literal { $($values:tt)+ }) => {
         $crate::words!($(#[$about])* pub enum $name: $what { $($values)+ });

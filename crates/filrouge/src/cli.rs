@@ -1,4 +1,4 @@
-//! The command line's words; each command's work is in `commands`.
+//! The command-line grammar; `commands` runs each command.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub(crate) use transfer::{Export, ExportFormat, Import};
     name = "filrouge",
     version,
     about,
-    after_help = "Exit codes: 0 done; 1 failed, or `verify` or `doctor` found something wrong; 2 wrong usage, or `verify` cannot tell. `team deploy` has more: see its help."
+    after_help = "Exit codes: 0 done; 1 failed, or `verify` or `doctor` found something wrong; 2 wrong usage, or `verify` cannot tell whether data is unchanged. `team deploy` has more: see its help."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -47,14 +47,14 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Options that every command takes; each also from the environment and the configuration file.
+/// Options of every command; each can also be set in the environment and in the configuration file.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Options {
-    /// Where the journal is: sqlite:PATH, postgres://user@host/database or memory: [env: FILROUGE_STORE]
+    /// The store of the ledger: sqlite:PATH, postgres://user@host/database or memory: [env: FILROUGE_STORE]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// The hot store, where recent turns lie: memory: or redis://host:6379 [env: FILROUGE_HOT]
+    /// The hot store for recent turns and ephemeral sessions: memory: or redis://host:6379 [env: FILROUGE_HOT]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) hot: Option<String>,
     /// The tenant [env: FILROUGE_TENANT]
@@ -66,7 +66,7 @@ pub(crate) struct Options {
     /// Write JSON instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Read without checking MACs, for who has lost the keyring; links are still checked
+    /// Skip MAC checks (keyring lost); the hash chain is still checked
     #[arg(long, global = true)]
     pub(crate) unverified: bool,
 }
@@ -75,66 +75,66 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Serve the HTTP API on this machine
     Serve {
-        /// Address to listen on; port 0 takes a free one [env: FILROUGE_LISTEN] [default: 127.0.0.1:7717]
+        /// Address to listen on; port 0 selects a free one [env: FILROUGE_LISTEN] [default: 127.0.0.1:7717]
         #[arg(long, value_name = "ADDR")]
         listen: Option<SocketAddr>,
         #[arg(long = "source", value_name = "NAME[:PATH]", help = format!(
-            "Let whoever may call read this history over MCP, too: {}; with :PATH where it is not in its own place. \
+            "Also expose this history over MCP to every caller: {}; with :PATH if it is not in its default folder. \
              Repeatable", programs()
         ))]
         sources: Vec<SourceName>,
     },
-    /// Look at sessions
+    /// List, show and follow sessions
     #[command(subcommand)]
     Sessions(Sessions),
-    /// Bring a history in that another program has written; safe to repeat
+    /// Import another program's history; safe to repeat
     Import(Import),
-    /// Write a session to stdout
+    /// Export a session to stdout
     Export(Export),
-    /// Search what was said and done, in the ledger and in the histories of coding agents on this machine
+    /// Search the ledger and the histories of coding agents on this machine
     Search(Search),
-    /// Look at the indexes that make searching fast, and bring them up to date
+    /// Show and update the search indexes
     #[command(subcommand)]
     Index(Index),
-    /// Serve the histories to an agent over MCP, on stdin and stdout
+    /// Serve histories to an agent over MCP, on stdin and stdout
     #[command(args_conflicts_with_subcommands = true)]
     Mcp {
         #[command(flatten)]
         sources: Sources,
-        /// Serve over HTTP instead, at http://ADDR/mcp; only addresses of this machine
+        /// Serve over HTTP instead, at http://ADDR/mcp; loopback addresses only
         #[arg(long, value_name = "ADDR")]
         listen: Option<SocketAddr>,
         #[command(subcommand)]
         what: Option<Mcp>,
     },
-    /// Show where a session comes from and what it has started
+    /// Show a session's ancestors, and the sessions it started
     Lineage {
         /// The session
         id: String,
         #[command(flatten)]
         sources: Sources,
-        /// With --source: show what has the form of a credential, too
+        /// With --source: show texts that look like credentials, unmasked
         #[arg(long, requires = "sources")]
         unmasked: bool,
     },
-    /// Count turns, items, tools and tokens of a session and of what it has started, or of whole histories; or key
+    /// Count turns, items, tools and tokens of a session and those it started, or of whole histories; or show key
     /// figures of live calls
     Stats(Stats),
-    /// Show who said what, and which tool was called with which parameters, in order
+    /// Audit trail: who said what, and which tool was called with which parameters, in order
     Audit(Audit),
-    /// Erase contents of a session for good; that it was done, by whom, when and why stays
+    /// Erase contents of a session for good; the record of who did it, when and why stays
     Redact(Redact),
     /// Erase whole sessions for good, with a receipt for each; safe to repeat
     Erase(Erase),
-    /// Talk with teams of people and agents
+    /// Run and resume teams of people and agents
     #[command(subcommand)]
     Team(Team),
-    /// Check that everything is as it was written
+    /// Verify that stored data is unchanged
     Verify {
-        /// Only this session
+        /// Verify only this session
         #[arg(conflicts_with = "bundle")]
         id: Option<String>,
-        /// A bundle that `export` wrote, instead of the store; needs no keys
+        /// Verify a bundle that `export` wrote, instead of the store; needs no keyring
         #[arg(long, value_name = "FILE")]
         bundle: Option<PathBuf>,
         /// The bundle must be signed by this key, as `keyring list` shows keys
@@ -144,51 +144,51 @@ pub(crate) enum Command {
     /// Check the installation: settings, keys, store, anchor, hot store, webhooks; or one session
     #[command(args_conflicts_with_subcommands = true)]
     Doctor {
-        /// Compare the hot store's copies of so many of the newest sessions with the ledger
+        /// Compare the hot store's copies of the N newest sessions with the ledger
         #[arg(long, value_name = "N", default_value_t = 100)]
         sessions: usize,
-        /// Only this
+        /// Check only this subject
         #[command(subcommand)]
         what: Option<Doctor>,
     },
-    /// Look at and accept the anchor, the witness of the newest state kept outside the data directory
+    /// Show and accept the anchor, the record of the newest state outside the data folder
     #[command(subcommand)]
     Anchor(Anchor),
-    /// Make, list and revoke API keys; as soon as there is one, a server asks everybody for a key
+    /// Create, list and revoke API keys; once one exists, the server requires a key
     #[command(subcommand)]
     Keys(Keys),
-    /// Look at and rotate the keys that stored data is authenticated with
+    /// List and rotate the keys that authenticate stored data
     #[command(subcommand)]
     Keyring(Keyring),
-    /// Copy a whole store into a new one, of whichever kind; goes on where it stopped
+    /// Copy a whole store into a new one of any kind; resumes where it stopped
     Copy {
-        /// The store that is copied; it is only read, and may be in use: sqlite:PATH or postgres://…
+        /// The source; only read, may be in use: sqlite:PATH or postgres://…
         #[arg(long, value_name = "URL")]
         from: String,
-        /// The store that is made, or gone on with: sqlite:PATH or postgres://…
+        /// The target, created or resumed: sqlite:PATH or postgres://…
         #[arg(long, value_name = "URL")]
         to: String,
     },
-    /// Bring the store's schema up to date; a server does it by itself when it starts
+    /// Migrate the store's schema; a server also does this when it starts
     Migrate(Migrate),
     /// Install and list models, for search by meaning
     #[command(subcommand)]
     Models(Models),
-    /// Look at the configuration
+    /// Show the configuration
     #[command(subcommand)]
     Config(Config),
-    /// Write a shell's completions to stdout
+    /// Print shell completions
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
 }
 
-/// One of the words by which JSON names values of `T`, each with its help.
+/// Parses one of the names that the values of `T` have in JSON, each with its help.
 fn one_of<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     words: &'static [(&'static str, &'static str)],
 ) -> impl TypedValueParser<Value = T> {
-    let known = words.iter();
-    let known = known.map(|(word, help)| PossibleValue::new(*word).help(*help));
-    PossibleValuesParser::new(known).try_map(|word| serde_json::from_value(word.into()))
+    let names = words.iter();
+    let names = names.map(|(word, help)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(names).try_map(|word| serde_json::from_value(word.into()))
 }

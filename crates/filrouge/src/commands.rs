@@ -64,7 +64,7 @@ mod team_snapshots_show;
 mod verify;
 mod verify_bundle;
 
-/// Runs what the command line says.
+/// Runs the command of the command line.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let listen = match &cli.command {
         Command::Serve { listen, .. } => *listen,
@@ -76,11 +76,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     start_log(matches!(cli.command, Command::Serve { .. }));
     let config = Config::read(&cli.options, listen)?;
-    // Most succeed or fail; of those that return, the exit code says what was found.
+    // Most commands only succeed or fail; the others report a finding by their exit code.
     match cli.command {
         Command::Serve { sources, .. } => serve::run(&config, &sources).await?,
         Command::Sessions(what) => sessions(&config, what).await?,
-        Command::Search(asked) => search::run(&config, asked).await?,
+        Command::Search(args) => search::run(&config, args).await?,
         Command::Index(what) => match what {
             Index::Status { sources } => index_status::run(&config, &sources).await?,
             Index::Update { sources } => return index_update::run(&config, &sources, false).await,
@@ -91,11 +91,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             listen,
             what,
         } => match what {
-            Some(Mcp::Install(asked)) => mcp_install::run(&config, &cli.options, &asked)?,
+            Some(Mcp::Install(args)) => mcp_install::run(&config, &cli.options, &args)?,
             None => mcp::run(&config, &sources.sources, listen).await?,
         },
-        Command::Import(asked) => import(&config, asked).await?,
-        Command::Export(asked) => export(&config, asked).await?,
+        Command::Import(args) => import(&config, args).await?,
+        Command::Export(args) => export(&config, args).await?,
         Command::Verify {
             bundle: Some(path),
             public_key,
@@ -113,26 +113,26 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             false => source_lineage::run(&config, id, &sources, !unmasked).await?,
         },
-        Command::Stats(asked) => statistics(&config, asked).await?,
-        Command::Audit(what) => audit::run(&config, what).await?,
-        Command::Redact(what) => redact::run(&config, &what).await?,
-        Command::Erase(what) => erase::run(&config, &what).await?,
+        Command::Stats(args) => statistics(&config, args).await?,
+        Command::Audit(args) => audit::run(&config, args).await?,
+        Command::Redact(args) => redact::run(&config, &args).await?,
+        Command::Erase(args) => erase::run(&config, &args).await?,
         Command::Team(what) => return team(&config, what).await,
         Command::Doctor { what, sessions } => {
             return match what {
                 None => doctor::run(&config, sessions).await,
-                Some(Doctor::Webhooks(what)) => doctor_webhooks::run(&config, &what).await,
-                Some(Doctor::Spool(what)) => doctor_spool::run(&config, &what),
-                Some(Doctor::Session(what)) => doctor_session::run(&config, &what).await,
+                Some(Doctor::Webhooks(args)) => doctor_webhooks::run(&config, &args).await,
+                Some(Doctor::Spool(args)) => doctor_spool::run(&config, &args),
+                Some(Doctor::Session(args)) => doctor_session::run(&config, &args).await,
             };
         }
         Command::Anchor(what) => return anchor::run(&config, &what).await,
         Command::Keyring(what) => keyring::run(&config, &what)?,
         Command::Keys(what) => keys::run(&config, what).await?,
         Command::Copy { from, to } => return copy::run(&config, &from, &to).await,
-        Command::Migrate(what) => migrate::run(&config, &what)?,
+        Command::Migrate(args) => migrate::run(&config, &args)?,
         Command::Models(what) => match what {
-            Models::Install(asked) => models_install::run(&config, &asked)?,
+            Models::Install(args) => models_install::run(&config, &args)?,
             Models::List => models_list::run(&config)?,
             Models::Check { texts } => models_check::run(&config, &texts)?,
         },
@@ -142,42 +142,42 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// With `--source` the commands about sessions ask the library of histories; without it, or with the ledger alone, the
-/// ledger itself, which knows more of its sessions.
+/// With `--source`, commands about sessions query the library of histories. Without it, or with the ledger alone, they
+/// query the ledger itself, which stores more about its sessions.
 async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<()> {
     match what {
-        Sessions::List(asked) if asked.sources.ledger_alone() => {
-            refuse_for_ledger(&[("--unmasked", asked.unmasked)])?;
-            sessions_list::run(config, asked).await
+        Sessions::List(args) if args.sources.ledger_alone() => {
+            refuse_for_ledger(&[("--unmasked", args.unmasked)])?;
+            sessions_list::run(config, args).await
         }
-        Sessions::List(asked) => source_list::run(config, asked).await,
-        Sessions::Show(asked) if asked.sources.ledger_alone() => {
-            let own = [
-                ("--max-chars", asked.max_chars.is_some()),
-                ("--cursor", asked.cursor.is_some()),
-                ("--unmasked", asked.unmasked),
+        Sessions::List(args) => source_list::run(config, args).await,
+        Sessions::Show(args) if args.sources.ledger_alone() => {
+            let only_other_sources = [
+                ("--max-chars", args.max_chars.is_some()),
+                ("--cursor", args.cursor.is_some()),
+                ("--unmasked", args.unmasked),
             ];
-            refuse_for_ledger(&own)?;
-            sessions_show::run(config, &asked.id).await
+            refuse_for_ledger(&only_other_sources)?;
+            sessions_show::run(config, &args.id).await
         }
-        Sessions::Show(asked) => source_show::run(config, asked).await,
+        Sessions::Show(args) => source_show::run(config, args).await,
         Sessions::Tail { id, after, drafts } => {
             sessions_tail::run(config, &id, after, drafts).await
         }
     }
 }
 
-/// Refuses options that say nothing of the ledger's own form.
+/// Refuses options that do not apply to the ledger.
 fn refuse_for_ledger(options: &[(&str, bool)]) -> Result<(), Usage> {
     match options.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(source::for_other_sources(option)),
+        Some((option, _)) => Err(source::not_for_ledger(option)),
         None => Ok(()),
     }
 }
 
 async fn team(config: &Config, what: Team) -> anyhow::Result<ExitCode> {
     match what {
-        Team::Deploy(asked) => team_deploy::run(config, asked).await,
+        Team::Deploy(args) => team_deploy::run(config, args).await,
         Team::Snapshots(TeamSnapshots::List { team }) => {
             team_snapshots_list::run(config, team.as_deref())
         }
@@ -191,53 +191,53 @@ async fn team(config: &Config, what: Team) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn import(config: &Config, asked: Import) -> anyhow::Result<()> {
-    let Some(program) = programs::named(&asked.source) else {
-        let Some(path) = asked.path else {
+async fn import(config: &Config, args: Import) -> anyhow::Result<()> {
+    let Some(program) = programs::named(&args.source) else {
+        let Some(path) = args.path else {
             return Err(Usage::new("import bundle: name the bundle's file").into());
         };
-        return import_bundle::run(config, &path, asked.public_key.as_deref()).await;
+        return import_bundle::run(config, &path, args.public_key.as_deref()).await;
     };
-    if asked.public_key.is_some() {
+    if args.public_key.is_some() {
         return Err(Usage::new("--public-key is for bundles").into());
     }
-    import::run(config, program, asked.path).await
+    import::run(config, program, args.path).await
 }
 
-async fn export(config: &Config, asked: Export) -> anyhow::Result<()> {
-    if config.json && !matches!(asked.format, ExportFormat::Json) {
+async fn export(config: &Config, args: Export) -> anyhow::Result<()> {
+    if config.json && !matches!(args.format, ExportFormat::Json) {
         let what = "--json and another --format do not go together";
         return Err(Usage::new(what).with_hint("leave one of them out").into());
     }
-    if !asked.sources.ledger_alone() {
-        return source_export::run(config, asked).await;
+    if !args.sources.ledger_alone() {
+        return source_export::run(config, args).await;
     }
-    refuse_for_ledger(&[("--unmasked", asked.unmasked)])?;
-    export::run(config, &asked.id, asked.format).await
+    refuse_for_ledger(&[("--unmasked", args.unmasked)])?;
+    export::run(config, &args.id, args.format).await
 }
 
-async fn statistics(config: &Config, asked: Stats) -> anyhow::Result<()> {
-    let ledger = asked.sources.ledger_alone();
-    match asked.id {
+async fn statistics(config: &Config, args: Stats) -> anyhow::Result<()> {
+    let ledger = args.sources.ledger_alone();
+    match args.id {
         Some(id) if ledger => {
-            refuse_for_ledger(&[("--unmasked", asked.unmasked)])?;
+            refuse_for_ledger(&[("--unmasked", args.unmasked)])?;
             stats::run(config, &id).await
         }
-        Some(id) => source_stats::run(config, id, &asked.sources, !asked.unmasked).await,
-        None if asked.kpi => stats_kpi::run(config, &asked).await,
-        None if asked.sources.sources.is_empty() => Err(Usage::new(
+        Some(id) => source_stats::run(config, id, &args.sources, !args.unmasked).await,
+        None if args.kpi => stats_kpi::run(config, &args).await,
+        None if args.sources.sources.is_empty() => Err(Usage::new(
             "stats: name a session, or --kpi, or --source for whole histories",
         )
         .with_hint("filrouge stats ID · filrouge stats --kpi · filrouge stats --source opencode")
         .into()),
-        None => source_overview::run(config, asked).await,
+        None => source_overview::run(config, args).await,
     }
 }
 
 /// Logs go to stderr: `FILROUGE_LOG` filters them, `FILROUGE_LOG_FORMAT=json` makes them JSON lines.
 ///
-/// Of other people's code only warnings and errors are taken, whatever the filter says: what it tells in detail
-/// are headers and bytes, and credentials are among them.
+/// Other crates log only warnings and errors, even if the filter selects more: their detailed logs contain headers and
+/// bytes, which include credentials.
 fn start_log(server: bool) {
     use tracing_subscriber::filter::FilterExt;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -270,7 +270,7 @@ fn start_log(server: bool) {
     }
 }
 
-/// Where spans go, if `FILROUGE_OTLP_ENDPOINT` says so.
+/// The layer that exports spans, if `FILROUGE_OTLP_ENDPOINT` is set.
 #[cfg(feature = "otel")]
 fn spans<S>(server: bool) -> Option<impl tracing_subscriber::Layer<S>>
 where
@@ -283,7 +283,7 @@ where
     match crate::telemetry::layer(&endpoint) {
         Ok(layer) => Some(layer),
         Err(error) => {
-            // The log is not there yet.
+            // The log is not started yet.
             let _ = writeln!(std::io::stderr(), "FILROUGE_OTLP_ENDPOINT: {error:#}");
             None
         }

@@ -1,17 +1,17 @@
-//! Settings: defaults < file < environment < flags, each with where it comes from.
+//! Settings: defaults < file < environment < flags, each with its origin.
 
 use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use filrouge_engine::scopes::ScopeOptions;
+use filrouge_engine::scopes::TierOptions;
 use filrouge_engine::spool::SpoolOptions;
 use filrouge_engine::{RecordPolicies, Settings};
 use filrouge_http::access::AccessSettings;
 use filrouge_http::limits::LimitSettings;
 use filrouge_server::Webhooks;
 use filrouge_store::command::ConcurrentTurns;
-use filrouge_store::hot::Keep;
+use filrouge_store::hot::FieldRetention;
 use filrouge_types::TenantId;
 
 use crate::cli::Options;
@@ -34,7 +34,7 @@ mod webhooks;
 pub(crate) use access::AccessConfig;
 pub(crate) use hot::{HotConfig, HotUrl};
 use layers::{Layers, xdg};
-pub(crate) use layers::{Row, base, home, path_in};
+pub(crate) use layers::{SettingRow, base, home, path_in};
 pub(crate) use search::{IndexConfig, SearchConfig};
 pub(crate) use sources::SourceName;
 pub(crate) use store::{HiddenUrl, StoreUrl};
@@ -46,7 +46,7 @@ pub(crate) use webhooks::WebhookConfig;
 pub(crate) struct Config {
     pub(crate) file: Option<PathBuf>,
     pub(crate) store: StoreUrl,
-    /// The server itself, where the store's URL is a pooler's.
+    /// The URL of the server itself, if the store's URL is that of a pooler.
     pub(crate) store_direct: Option<HiddenUrl>,
     pub(crate) listen: SocketAddr,
     pub(crate) tenant: TenantId,
@@ -54,20 +54,20 @@ pub(crate) struct Config {
     pub(crate) anchor: PathBuf,
     /// The engine's settings.
     pub(crate) settings: Settings,
-    /// The histories that are looked at unless others are named; `None` for all that are there.
+    /// The histories that are queried by default; `None` for all that exist.
     pub(crate) sources: Option<Vec<SourceName>>,
-    /// With no bytes, nothing is spooled.
+    /// The settings of the spool; with 0 bytes, nothing is spooled.
     pub(crate) spool: SpoolOptions,
     pub(crate) hot: HotConfig,
     pub(crate) access: AccessConfig,
     pub(crate) limits: LimitSettings,
-    /// Names of the server at `/mcp` besides this machine's.
+    /// Host names that `/mcp` accepts in addition to this machine's.
     pub(crate) mcp_hosts: Vec<String>,
     pub(crate) search: SearchConfig,
     pub(crate) team: TeamConfig,
     pub(crate) webhooks: Vec<WebhookConfig>,
-    /// All of them but webhooks, as `config show` lists them.
-    pub(crate) rows: Vec<Row>,
+    /// All settings except webhooks, as `config show` lists them.
+    pub(crate) rows: Vec<SettingRow>,
     pub(crate) json: bool,
     pub(crate) unverified: bool,
 }
@@ -85,9 +85,9 @@ fn listen(layers: &mut Layers<'_>) -> Result<SocketAddr, Usage> {
         let wrong = |_| format!("{text:?} is no address such as 127.0.0.1:7717");
         text.parse().map_err(wrong)
     };
-    let usual = || Ok(SocketAddr::from(([127, 0, 0, 1], 7717)));
+    let default = || Ok(SocketAddr::from(([127, 0, 0, 1], 7717)));
     let setting = ("listen", layers::Form::Text);
-    layers.read(setting, usual, read, SocketAddr::to_string)
+    layers.read(setting, default, read, SocketAddr::to_string)
 }
 
 impl Config {
@@ -121,12 +121,12 @@ impl Config {
             file: path.clone(),
             json: options.json,
             unverified: options.unverified,
-            ..Self::of(layers)?
+            ..Self::from_layers(layers)?
         })
     }
 
-    /// The settings, in the order in which they are listed.
-    fn of(mut layers: Layers<'_>) -> Result<Self, Usage> {
+    /// Reads the settings, in the order in which they are listed.
+    fn from_layers(mut layers: Layers<'_>) -> Result<Self, Usage> {
         let all = &mut layers;
         let mut engine = Settings::default();
         let data = || xdg("XDG_DATA_HOME", ".local/share");
@@ -180,11 +180,11 @@ impl Config {
         })
     }
 
-    /// Who is let in and who is told of changes, as a server takes it.
+    /// The server's settings of access and webhooks.
     ///
     /// # Errors
-    /// What `serve` refuses to start with.
-    pub(crate) fn served(&self) -> anyhow::Result<(AccessSettings, Webhooks)> {
+    /// Settings that `serve` refuses to start with.
+    pub(crate) fn server_settings(&self) -> anyhow::Result<(AccessSettings, Webhooks)> {
         let access = self.access.settings()?;
         let enabled = self.webhooks.iter().filter(|webhook| webhook.enabled);
         let webhooks = enabled.map(WebhookConfig::settings);
@@ -192,14 +192,14 @@ impl Config {
         Ok((access, webhooks))
     }
 
-    /// What goes where.
-    pub(crate) fn scopes(&self) -> ScopeOptions {
+    /// The data that the ledger and the hot store each keep.
+    pub(crate) fn tier_options(&self) -> TierOptions {
         let settings = &self.settings;
         let tenants = settings.record.tenants.keys();
         let kept_in = tenants.map(|tenant| (tenant.clone(), settings.keep(tenant)));
-        ScopeOptions {
+        TierOptions {
             durable: self.hot.durable,
-            keep: Keep {
+            keep: FieldRetention {
                 metadata: settings.metadata.list(),
                 record: settings.record.default,
             },

@@ -1,6 +1,7 @@
-//! Exit codes and how failures are told.
+//! Exit codes, and how failures are printed.
 //!
-//! 0 done · 1 failed, or `verify` or `doctor` found something wrong · 2 wrong usage, or `verify` cannot tell.
+//! 0 done · 1 failed, or `verify` or `doctor` found something wrong · 2 wrong usage, or `verify` cannot tell whether data
+//! is unchanged.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use std::str::FromStr;
 
 use filrouge_types::{ErrorCode, Failure};
 
-/// Something is wrong with how the command was called or configured.
+/// The error for a command that was called or configured wrongly.
 #[derive(Debug, thiserror::Error)]
 #[error("{detail}")]
 pub(crate) struct Usage {
@@ -31,19 +32,19 @@ impl Usage {
     }
 }
 
-/// What `text` names.
+/// Parses `text`.
 ///
 /// # Errors
-/// [`Usage`] when it is no such thing.
+/// [`Usage`] when `text` is malformed.
 pub(crate) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, Usage> {
     text.parse().map_err(|e: T::Err| Usage::new(e.to_string()))
 }
 
-/// What an option names, if it is given.
+/// Parses the value of an option, if there is one.
 ///
 /// # Errors
 /// [`Usage`] naming the option.
-pub(crate) fn given<T: FromStr<Err: Display>>(
+pub(crate) fn parse_option<T: FromStr<Err: Display>>(
     option: &str,
     text: Option<&str>,
 ) -> Result<Option<T>, Usage> {
@@ -52,7 +53,7 @@ pub(crate) fn given<T: FromStr<Err: Display>>(
     text.map(parse).transpose().map_err(wrong)
 }
 
-/// 0 when all is well, else 1.
+/// The exit code: 0 when all is well, else 1.
 pub(crate) fn code(is_well: bool) -> ExitCode {
     match is_well {
         true => ExitCode::SUCCESS,
@@ -60,14 +61,15 @@ pub(crate) fn code(is_well: bool) -> ExitCode {
     }
 }
 
-/// What was named is not there; `detail` and `hint` say what.
+/// The named thing does not exist; `detail` and `hint` describe it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.detail)]
 pub(crate) struct Absent(Failure);
 
 impl Absent {
-    /// Takes the failure of a call that is [`ErrorCode::Invalid`] for one reason alone: what it names is not there.
-    pub(crate) fn told(failure: Failure) -> anyhow::Error {
+    /// Converts the failure of a call for which [`ErrorCode::Invalid`] can only mean that the named thing does not
+    /// exist.
+    pub(crate) fn if_invalid(failure: Failure) -> anyhow::Error {
         if failure.code == ErrorCode::Invalid {
             Self(failure).into()
         } else {
@@ -76,8 +78,8 @@ impl Absent {
     }
 }
 
-/// What went wrong, with its causes, and what to do about it. A cause that is quoted already is not told twice.
-pub(crate) fn told(error: &anyhow::Error) -> (String, Option<String>) {
+/// The failure with its causes, and the hint. A cause that is already quoted is not repeated.
+pub(crate) fn detail_and_hint(error: &anyhow::Error) -> (String, Option<String>) {
     let absent = error.downcast_ref::<Absent>().map(|absent| &absent.0);
     if let Some(failure) = error.downcast_ref::<Failure>().or(absent) {
         return (failure.detail.clone(), failure.hint.clone());
@@ -94,14 +96,14 @@ pub(crate) fn told(error: &anyhow::Error) -> (String, Option<String>) {
     (detail, hint)
 }
 
-/// Tells a failure on stderr, with its hint on a line of its own, and gives the exit code.
+/// Prints a failure on stderr, with its hint on a separate line, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::SUCCESS;
     }
     let failure = error.downcast_ref::<Failure>();
     let usage = error.downcast_ref::<Usage>();
-    let (detail, hint) = told(error);
+    let (detail, hint) = detail_and_hint(error);
     let code = if let Some(failure) = failure {
         failure.code.as_str()
     } else if usage.is_some() {
@@ -112,7 +114,7 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
         "failed"
     };
     let mut stderr = io::stderr().lock();
-    // There is nowhere left to tell of a stderr that is gone.
+    // A failed write to stderr cannot be reported.
     let _ = if json {
         writeln!(
             stderr,

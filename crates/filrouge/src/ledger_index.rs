@@ -1,5 +1,5 @@
-//! The search index of the ledger: a file beside the database, or tables beside the ledger's. A ledger in memory
-//! has none.
+//! The search index of the ledger: a file next to the database, or tables next to the ledger's. A ledger in memory has
+//! none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,40 +12,40 @@ use tokio::runtime::Handle;
 
 use crate::config::{Config, StoreUrl};
 
-/// What is put behind the name of the database.
+/// The suffix of the index file's name.
 const ENDING: &str = ".index";
 
-/// Where the index of a database is.
-pub(crate) fn file_of(database: &Path) -> PathBuf {
+/// The path of a database's index.
+pub(crate) fn index_file(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(ENDING);
     PathBuf::from(name)
 }
 
-/// Where the index of a store is, to tell.
-pub(crate) fn place(store: &StoreUrl) -> String {
+/// The file or store that contains a store's index, for messages.
+pub(crate) fn index_location(store: &StoreUrl) -> String {
     match store {
-        StoreUrl::Sqlite(path) => file_of(path).to_string_lossy().into_owned(),
+        StoreUrl::Sqlite(path) => index_file(path).to_string_lossy().into_owned(),
         other => other.to_string(),
     }
 }
 
-/// Opens the index. `makes` says whether one that is not there is made; one that is there is opened also where the settings
-/// want none: what is erased has to be erased there, too.
+/// Opens the index; with `creates`, a missing one is created. An existing index file is opened even where the settings
+/// disable it: erased contents must be removed from it too.
 ///
 /// # Errors
-/// When it is there and cannot be opened.
+/// When it exists and cannot be opened.
 pub(crate) async fn open(
     config: &Config,
-    makes: bool,
+    creates: bool,
 ) -> anyhow::Result<Option<Arc<dyn TextIndex>>> {
-    let makes = makes && config.search.index.on;
+    let creates = creates && config.search.index.on;
     match &config.store {
-        // It is searched message by message.
+        // There is no index: searches scan the messages.
         StoreUrl::Memory => Ok(None),
         StoreUrl::Sqlite(path) => {
-            let file = file_of(path);
-            if !makes && !file.exists() {
+            let file = index_file(path);
+            if !creates && !file.exists() {
                 return Ok(None);
             }
             let opened = tokio::task::spawn_blocking(move || SqliteIndex::open(file)).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn open(
             if !config.search.index.on {
                 return Ok(None);
             }
-            // It reads no data that is authenticated.
+            // This reads no authenticated data, so any key will do.
             let options = url.options(Arc::new(Keyring::single([0; 32])))?;
             let runtime = Handle::current();
             let opened =

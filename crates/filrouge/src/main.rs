@@ -1,4 +1,4 @@
-//! `filrouge`: the command line over the library. Data goes to stdout, talk to stderr.
+//! `filrouge`: the command line over the library. Data is written to stdout, messages to stderr.
 
 mod cli;
 mod commands;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Err(e) => return exit::report(&anyhow::Error::new(e).context("no runtime"), false),
     };
     let json = cli.options.json;
-    // Boxed: else the compiler lays all commands into each of the runtime's ways to wait.
+    // Boxed: otherwise the compiler generates the code of all commands once for each way in which the runtime waits.
     let run: Pin<Box<dyn Future<Output = _>>> = Box::pin(commands::run(cli));
     match runtime.block_on(run) {
         Ok(code) => code,

@@ -1,4 +1,4 @@
-//! Moments as a command line names them: a time, a day, or how far from now.
+//! Moments of the command line: a time, a day, or a duration from now.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use filrouge_types::{Moment, Timestamp};
 
 use crate::exit::Usage;
 
-/// The moment so long after `now`.
+/// The moment `duration` after `now`.
 pub(crate) fn after(now: Timestamp, duration: Duration) -> Option<Timestamp> {
     let micros = i64::try_from(duration.as_micros()).ok()?;
     now.as_micros()
@@ -14,12 +14,12 @@ pub(crate) fn after(now: Timestamp, duration: Duration) -> Option<Timestamp> {
         .map(Timestamp::from_micros)
 }
 
-/// What lies between `--since` and `--until`.
+/// The period from `--since` to `--until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     /// The first moment.
     pub(crate) since: Option<Timestamp>,
-    /// The first moment behind it: a day as an end includes that day.
+    /// The first moment after the period: a day as an end is included.
     pub(crate) until: Option<Timestamp>,
 }
 
@@ -27,7 +27,7 @@ impl Span {
     /// Reads both options; `7d` is counted from `now`.
     ///
     /// # Errors
-    /// [`Usage`] naming the option, for a text that is no moment within the years that can be written.
+    /// [`Usage`] naming the option, for a text that is no moment, or one in a year that cannot be written.
     pub(crate) fn read(
         since: Option<&str>,
         until: Option<&str>,
@@ -44,7 +44,7 @@ impl Span {
 
 fn moment(option: &str, text: &str, at: impl Fn(Moment) -> Timestamp) -> Result<Timestamp, Usage> {
     let read = text.parse::<Moment>().map(at);
-    // A number of milliseconds may lie beyond the years that can be written.
+    // A number of milliseconds may exceed the years that can be written.
     let writable = read.ok().filter(|at| at.to_string().parse() == Ok(*at));
     writable.ok_or_else(|| {
         Usage::new(format!("{option}: {text:?} is no time")).with_hint(Moment::FORMS)
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_a_day_or_how_long_ago() {
+    fn a_moment_is_a_time_a_day_or_a_duration() {
         let now = Timestamp::from_micros(100_000_000);
         let read = |text| Span::read(Some(text), Some(text), now).ok();
         for (text, since, until) in [

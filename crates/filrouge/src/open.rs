@@ -1,12 +1,13 @@
-//! Opening keyring, store and anchor as configured.
+//! Opens keyring, store and anchor as configured.
 
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use filrouge_engine::Caller;
-use filrouge_engine::anchor::{Anchor, AnchorKeeper, Standing};
-use filrouge_engine::scopes::TwoScopes;
+use filrouge_engine::anchor::{Anchor, AnchorKeeper, AnchorState, KnownStore, SeenStore};
+use filrouge_engine::scopes::TieredLedger;
 use filrouge_engine::spool::Spooling;
 use filrouge_engine::{Engine, keyfile};
 use filrouge_postgres::PostgresLedger;
@@ -14,7 +15,7 @@ use filrouge_redis::RedisHot;
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::hot::{HotStore, MemoryHot};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::record::Check;
+use filrouge_store::record::MacCheck;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
@@ -22,12 +23,12 @@ use crate::config::{Config, HiddenUrl, HotUrl, StoreUrl};
 use crate::exit::Usage;
 use crate::ledger_index;
 
-/// What a command needs of the store.
+/// Whether a command needs an existing store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It must be there already.
+    /// The store must exist.
     Existing,
-    /// It is made when it is not there.
+    /// A missing store is created.
     Any,
 }
 
@@ -35,20 +36,20 @@ pub(crate) enum Need {
 pub(crate) struct Opened {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ledger: Arc<dyn Ledger>,
-    /// What is wrong between store and anchor, if anything is.
-    pub(crate) standing: Option<Standing>,
+    /// The result of comparing the store with its anchor, if they were compared.
+    pub(crate) anchor_state: Option<AnchorState>,
     pub(crate) keeper: Option<AnchorKeeper>,
 }
 
 impl Opened {
-    /// Finishes: the ledger is closed, the anchor is at its newest state.
+    /// Closes the ledger, and then updates the anchor to its newest state.
     pub(crate) async fn close(self) {
         self.ledger.close().await;
         drop(self.keeper);
     }
 }
 
-/// Whoever runs the command line sees the whole tenant.
+/// The caller of the command line, who sees the entire tenant.
 pub(crate) fn operator(config: &Config) -> Caller {
     Caller::operator(config.tenant.clone())
 }
@@ -56,14 +57,14 @@ pub(crate) fn operator(config: &Config) -> Caller {
 pub(crate) fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Keyring> {
     let path = &config.keyring;
     if config.unverified && !path.exists() {
-        // Reading by links alone: no key is asked for a MAC.
+        // With --unverified only the hash chain is checked: no MAC needs a key.
         return Ok(Keyring::single([0; 32]));
     }
     if store_exists {
         Ok(keyfile::load(path).map_err(|failure| match &config.store {
-            // Whoever shares a database with other machines most often lacks what they have.
+            // With a shared database, the file most likely exists on another machine only.
             StoreUrl::Postgres(_) if !path.exists() => failure
-                .with_hint("copy the keyring file from the machine that wrote first, or put it back from a backup"),
+                .with_hint("copy the keyring file from the machine that wrote first, or restore it from a backup"),
             _ => failure,
         })?)
     } else {
@@ -71,7 +72,7 @@ pub(crate) fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Key
     }
 }
 
-/// Without the keyring's keys, what is written would be authenticated with none.
+/// Refuses to write under --unverified: the keyring may be missing, and then writes would carry no valid MAC.
 pub(crate) fn refuse_unverified(config: &Config) -> Result<(), Usage> {
     if config.unverified {
         return Err(Usage::new("--unverified only reads").with_hint("leave --unverified out"));
@@ -83,7 +84,7 @@ pub(crate) fn holds_data(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.len() > 0)
 }
 
-/// A ledger, its anchor, not yet compared, its clock, and the keys of its data.
+/// An open ledger, its anchor, which is not compared yet, its clock, and the keys of its data.
 pub(crate) struct Ready {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) anchor: Option<Anchor>,
@@ -91,8 +92,78 @@ pub(crate) struct Ready {
     pub(crate) keyring: Arc<Keyring>,
 }
 
-/// The ledger and its anchor, not yet compared.
+/// The record of the store that this machine has seen at the configured URL; `None` for a store in memory.
+pub(crate) fn known_store(config: &Config) -> anyhow::Result<Option<KnownStore>> {
+    known_store_at(&config.anchor, &config.store)
+}
+
+/// The record of the store at `url` in the folder `anchors`; `None` for a store in memory.
+pub(crate) fn known_store_at(anchors: &Path, url: &StoreUrl) -> anyhow::Result<Option<KnownStore>> {
+    let url = match url {
+        StoreUrl::Memory => return Ok(None),
+        StoreUrl::Sqlite(path) => format!("sqlite:{}", std::path::absolute(path)?.display()),
+        StoreUrl::Postgres(url) => url.to_string(),
+    };
+    Ok(Some(KnownStore::new(anchors, &url)))
+}
+
+/// The id of the store at the configured URL, which is not opened; `None` if there is none.
+pub(crate) fn stored_id(config: &Config) -> anyhow::Result<Option<String>> {
+    match &config.store {
+        StoreUrl::Memory => Ok(None),
+        StoreUrl::Sqlite(path) if !holds_data(path) => Ok(None),
+        StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::stored_id(path, BUSY_TIMEOUT)?),
+        StoreUrl::Postgres(url) => {
+            // This needs no keys.
+            let none = Arc::new(Keyring::single([0; 32]));
+            let options = url.options(none)?;
+            Ok(filrouge_postgres::store_id(&options).map_err(|f| with_url(url, f))?)
+        }
+    }
+}
+
+/// How long to wait for another process's transaction before a store is opened.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Refuses an empty or different store where this machine has seen one with commits. `found` returns the id of the store
+/// that is there now.
+fn refuse_vanished(
+    config: &Config,
+    found: impl FnOnce() -> anyhow::Result<Option<String>>,
+) -> anyhow::Result<()> {
+    if config.unverified {
+        return Ok(());
+    }
+    let Some(known) = known_store(config)? else {
+        return Ok(());
+    };
+    if let Some(seen) = known.read()? {
+        known.check(&seen, found()?.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Opens the ledger, unless it has vanished; its anchor is not compared yet.
 pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<Ready> {
+    let may_create = need == Need::Any || matches!(config.store, StoreUrl::Sqlite(_));
+    if may_create {
+        refuse_vanished(config, || stored_id(config))?;
+    }
+    match ledger_as_found(config, need) {
+        Ok(ready) => {
+            // It may have vanished since, and PostgreSQL was not asked before if nothing can be created.
+            refuse_vanished(config, || Ok(Some(ready.ledger.store_id().to_owned())))?;
+            Ok(ready)
+        }
+        Err(error) => {
+            refuse_vanished(config, || stored_id(config))?;
+            Err(error)
+        }
+    }
+}
+
+/// As [`ledger`], whichever store is there.
+pub(crate) fn ledger_as_found(config: &Config, need: Need) -> anyhow::Result<Ready> {
     if need == Need::Any {
         refuse_unverified(config)?;
     }
@@ -108,7 +179,7 @@ fn in_memory() -> anyhow::Result<Ready> {
     filrouge_store::Entropy::fill(&OsEntropy, &mut secret).map_err(anyhow::Error::msg)?;
     let keyring = Arc::new(Keyring::single(secret));
     let clock = Arc::new(SystemClock);
-    // Another one, or this one started again, must not come upon what this one leaves in a hot store.
+    // A random id: another process, or this one after a restart, must not read the data that this one leaves in a hot store.
     let store_id = filrouge_store::random_id(&OsEntropy)?;
     let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone())
         .with_store_id(store_id);
@@ -129,7 +200,7 @@ fn sqlite(config: &Config, path: &Path, need: Need) -> anyhow::Result<Ready> {
     let clock = Arc::new(SystemClock);
     let mut options = Options::new(path, keyring.clone(), Arc::new(OsEntropy), clock.clone());
     if config.unverified {
-        options.check = Check::Unverified;
+        options.check = MacCheck::Unverified;
     }
     let ledger = SqliteLedger::open(options)?;
     let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring.clone());
@@ -141,7 +212,7 @@ fn sqlite(config: &Config, path: &Path, need: Need) -> anyhow::Result<Ready> {
     })
 }
 
-/// A store that is to be there, and is not.
+/// The error for a store that must exist and does not.
 pub(crate) fn absent(place: impl Display) -> Failure {
     let what = format!("there is no store at {place}");
     Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
@@ -149,8 +220,8 @@ pub(crate) fn absent(place: impl Display) -> Failure {
     )
 }
 
-/// Names the place that could not be reached: most often the URL is wrong.
-pub(crate) fn at(url: &HiddenUrl, failure: Failure) -> Failure {
+/// Adds the URL to a failure to reach the store: in most cases the URL is wrong.
+pub(crate) fn with_url(url: &HiddenUrl, failure: Failure) -> Failure {
     if failure.code != ErrorCode::StoreUnavailable {
         return failure;
     }
@@ -160,22 +231,23 @@ pub(crate) fn at(url: &HiddenUrl, failure: Failure) -> Failure {
     }
 }
 
-/// Whether there is a store already, which belongs to a keyring.
+/// Whether the store exists, and hence has a keyring.
 pub(crate) fn store_exists(config: &Config) -> anyhow::Result<bool> {
     match &config.store {
         StoreUrl::Sqlite(path) => Ok(path.exists()),
         StoreUrl::Postgres(url) => {
-            // Looking needs no keys.
+            // This check needs no keys.
             let none = Arc::new(Keyring::single([0; 32]));
             let options = url.options(none)?;
-            Ok(filrouge_postgres::has_keys(&options).map_err(|f| at(url, f))?)
+            Ok(filrouge_postgres::has_keys(&options).map_err(|f| with_url(url, f))?)
         }
         StoreUrl::Memory => Ok(false),
     }
 }
 
 fn postgres(config: &Config, url: &HiddenUrl, need: Need) -> anyhow::Result<Ready> {
-    // Keys are made for a new store alone: one that another machine has begun has keys already, which belong here too.
+    // Keys are created only for a new store: a store that another machine created has keys, which this machine needs
+    // too.
     let exists = config.keyring.exists() || store_exists(config)?;
     if need == Need::Existing && !exists {
         return Err(absent(url).into());
@@ -187,9 +259,9 @@ fn postgres(config: &Config, url: &HiddenUrl, need: Need) -> anyhow::Result<Read
     }
     options.make = need == Need::Any;
     if config.unverified {
-        options.check = Check::Unverified;
+        options.check = MacCheck::Unverified;
     }
-    let ledger = PostgresLedger::open(options).map_err(|f| at(url, f))?;
+    let ledger = PostgresLedger::open(options).map_err(|f| with_url(url, f))?;
     let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring.clone());
     let clock = ledger.clock();
     Ok(Ready {
@@ -200,16 +272,17 @@ fn postgres(config: &Config, url: &HiddenUrl, need: Need) -> anyhow::Result<Read
     })
 }
 
-/// Whose process it is.
+/// The kind of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Process {
-    /// A server's.
+    /// A server.
     Server,
-    /// A command's: the memory of servers is not its own.
+    /// A command: it does not share the memory of servers.
     Command,
 }
 
-/// The hot store as configured, if this process shares it. One that does not answer is no obstacle: it is not asked here.
+/// The configured hot store, if this process shares it. It is not contacted here, so one that does not answer is no
+/// error.
 fn hot_store(
     config: &Config,
     process: Process,
@@ -236,8 +309,8 @@ fn hot_store(
     })
 }
 
-/// The ledger, with the hot store in front of it if there is one (DESIGN §7), and in a server with a spool for live calls
-/// behind it (DESIGN §6).
+/// The ledger with the hot store in front of it, if one is configured (DESIGN §7), and in a server with the spool for
+/// live calls (DESIGN §6).
 fn tiered(
     config: &Config,
     process: Process,
@@ -247,25 +320,25 @@ fn tiered(
 ) -> anyhow::Result<Arc<dyn Ledger>> {
     let entropy = Arc::new(OsEntropy);
     if let Some(hot) = hot_store(config, process, &clock)? {
-        let (keys, time, options) = (keyring.clone(), clock.clone(), config.scopes());
-        ledger = TwoScopes::new(ledger, hot, keys, entropy.clone(), time, options);
+        let (keys, time, options) = (keyring.clone(), clock.clone(), config.tier_options());
+        ledger = TieredLedger::new(ledger, hot, keys, entropy.clone(), time, options);
     }
-    // A ledger in memory is never away.
-    let may_be_away = process == Process::Server && config.store != StoreUrl::Memory;
-    if may_be_away && config.spool.bytes > 0 {
+    // A ledger in memory always answers.
+    let may_not_answer = process == Process::Server && config.store != StoreUrl::Memory;
+    if may_not_answer && config.spool.bytes > 0 {
         ledger = Spooling::open(ledger, keyring, entropy, clock, config.spool.clone())?;
     }
     Ok(ledger)
 }
 
-/// Opens the store, compares it with its anchor, and keeps the anchor close behind from now on.
+/// Opens the store, compares it with its anchor, and keeps the anchor up to date from now on.
 ///
-/// A store that the anchor contradicts is opened and refuses everything, so that `doctor` can say why.
+/// A store that contradicts its anchor is opened but refuses all requests, so that `doctor` can report why.
 pub(crate) async fn open(config: &Config, need: Need) -> anyhow::Result<Opened> {
     open_in(config, need, Process::Command, Index::Unused).await
 }
 
-/// As [`open`], with the search index: for whoever asks it, and for what it has to forget.
+/// As [`open`], with the search index: for searches, and for erasures, which reach the index too.
 pub(crate) async fn open_indexed(
     config: &Config,
     need: Need,
@@ -274,12 +347,12 @@ pub(crate) async fn open_indexed(
     open_in(config, need, Process::Command, index).await
 }
 
-/// As [`open`], for a server: with a hot store of its own where that is in memory, and with a search index.
+/// As [`open`], for a server: it has a search index, and its own hot store if the hot store is in memory.
 pub(crate) async fn open_to_serve(config: &Config) -> anyhow::Result<Opened> {
-    open_in(config, Need::Any, Process::Server, Index::Made).await
+    open_in(config, Need::Any, Process::Server, Index::Create).await
 }
 
-/// Opens the store, has `work` done for the operator, and closes it whatever has come of that.
+/// Opens the store, runs `work` as the operator, and closes the store whether or not `work` failed.
 pub(crate) async fn with<T>(
     config: &Config,
     need: Need,
@@ -291,15 +364,15 @@ pub(crate) async fn with<T>(
     done
 }
 
-/// What is done about the search index.
+/// How the search index is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Index {
-    /// It is not needed.
+    /// It is not opened.
     Unused,
-    /// It is opened if it is there.
-    IfThere,
-    /// It is made when it is not there, if the settings want one.
-    Made,
+    /// It is opened if it exists.
+    IfExists,
+    /// It is opened, and created if it is missing and the settings enable it.
+    Create,
 }
 
 async fn open_in(
@@ -314,26 +387,30 @@ async fn open_in(
         clock,
         keyring,
     } = ledger(config, need)?;
-    let mut standing = None;
+    let mut anchor_state = None;
     let mut keeper = None;
     if let Some(anchor) = anchor.filter(|_| !config.unverified) {
-        let found = anchor.check(ledger.as_ref()).await?;
-        match &found {
-            Standing::Broken(what) => ledger.distrust(what.clone()),
-            Standing::Made if ledger.position().commit_no > 0 => {
-                tracing::warn!(
-                    path = %anchor.path().display(),
-                    "the store had no anchor; one was made at its present state, older states cannot be told"
-                );
-                keeper = Some(AnchorKeeper::start(anchor, ledger.clone())?);
-            }
-            Standing::Made | Standing::Holds => {
-                keeper = Some(AnchorKeeper::start(anchor, ledger.clone())?);
-            }
+        // Recorded before the anchor is created: a process that is killed in between must not hide that it was missing.
+        let mut unconfirmed = None;
+        if !anchor.path().exists() {
+            unconfirmed = note_store(config, ledger.as_ref(), true).await?;
         }
-        standing = Some(found);
+        let state = anchor.check(ledger.as_ref()).await?;
+        if let AnchorState::Broken(what) = &state {
+            ledger.distrust(what.clone());
+        } else {
+            if state == AnchorState::Holds {
+                unconfirmed = note_store(config, ledger.as_ref(), false).await?;
+            }
+            if let Some(why) = &unconfirmed {
+                tracing::warn!(path = %anchor.path().display(), "{why}");
+            }
+            let started = AnchorKeeper::start(anchor, ledger.clone())?;
+            keeper = Some(started.with_unconfirmed(unconfirmed));
+        }
+        anchor_state = Some(state);
     }
-    // The anchor witnesses the ledger itself; everybody else asks both scopes.
+    // The anchor covers the ledger itself; everything else uses the tiered ledger.
     let mut ledger = ledger;
     if !config.unverified {
         ledger = tiered(config, process, ledger, keyring, clock.clone())?;
@@ -346,16 +423,57 @@ async fn open_in(
     );
     if index != Index::Unused
         && !config.unverified
-        && let Some(index) = ledger_index::open(config, index == Index::Made).await?
+        && let Some(index) = ledger_index::open(config, index == Index::Create).await?
     {
         engine = engine.with_index(index);
     }
     Ok(Opened {
         engine: Arc::new(engine),
         ledger,
-        standing,
+        anchor_state,
         keeper,
     })
+}
+
+/// Records the store that is at the configured URL. Returns why its anchor proves nothing about older states, until an
+/// operator accepts the store.
+async fn note_store(
+    config: &Config,
+    ledger: &dyn Ledger,
+    is_anchor_missing: bool,
+) -> anyhow::Result<Option<String>> {
+    let Some(known) = known_store(config)? else {
+        return Ok(None);
+    };
+    let before = known.read()?.filter(|s| s.store_id == ledger.store_id());
+    let had_keys = before.as_ref().is_some_and(|s| s.has_keys);
+    let was_unconfirmed = before.as_ref().is_some_and(|s| s.unconfirmed);
+    let seen = SeenStore {
+        url: config.store.to_string(),
+        store_id: ledger.store_id().to_owned(),
+        has_keys: had_keys || filrouge_engine::api_keys::exist(ledger).await?,
+        unconfirmed: was_unconfirmed || is_anchor_missing && ledger.position().commit_no > 0,
+    };
+    if before.as_ref() != Some(&seen) {
+        known.write(&seen)?;
+    }
+    Ok(seen.unconfirmed.then(|| {
+        "the store had commits and no anchor, so an older state before that time is not detected; `filrouge anchor accept` accepts it"
+            .to_owned()
+    }))
+}
+
+/// Records that the store at the configured URL has API keys.
+pub(crate) fn note_keys(config: &Config) -> anyhow::Result<()> {
+    if let Some(known) = known_store(config)?
+        && let Some(seen) = known.read()?.filter(|seen| !seen.has_keys)
+    {
+        known.write(&SeenStore {
+            has_keys: true,
+            ..seen
+        })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -363,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_ledger_in_memory_has_a_name_of_its_own() {
+    fn every_ledger_in_memory_has_its_own_id() {
         let names = [0, 1].map(|_| in_memory().unwrap().ledger.store_id().to_owned());
         assert_ne!(names[0], names[1]);
     }

@@ -1,4 +1,4 @@
-//! Writing data to stdout, where a reader that has gone away is no failure.
+//! Writes data to stdout; a closed pipe is no failure.
 
 use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::exit::Usage;
 /// A buffered stdout.
 pub(crate) type Out = BufWriter<StdoutLock<'static>>;
 
-/// A buffered stdout.
+/// Opens a buffered stdout.
 pub(crate) fn stdout() -> Out {
     BufWriter::new(io::stdout().lock())
 }
@@ -26,7 +26,7 @@ pub(crate) fn print(text: impl FnOnce(&mut Out) -> io::Result<()>) -> anyhow::Re
     Ok(())
 }
 
-/// Shows an answer: with `json` as a document, else as text.
+/// Prints an answer: as a JSON document with `json`, else as text.
 pub(crate) fn show(
     json: bool,
     answer: &impl Serialize,
@@ -38,7 +38,7 @@ pub(crate) fn show(
     }
 }
 
-/// A table without lines; the columns of `numbers` stand to the right.
+/// Writes a table without rules; the columns in `numbers` are aligned to the right.
 pub(crate) fn table<R>(
     header: impl IntoIterator<Item = impl Into<Cell>>,
     numbers: Range<usize>,
@@ -63,16 +63,16 @@ where
     table
 }
 
-/// Whether whoever sits at the terminal answers `question` with one of `yes`.
+/// Whether the user answers `question` with one of `yes`.
 ///
 /// # Errors
-/// [`Usage`] with `unasked` where nobody can be asked.
-pub(crate) fn confirmed(question: &str, yes: &[&str], unasked: &str) -> anyhow::Result<bool> {
+/// [`Usage`] with the text `no_terminal` when stdin is not a terminal.
+pub(crate) fn confirmed(question: &str, yes: &[&str], no_terminal: &str) -> anyhow::Result<bool> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
-        return Err(Usage::new(unasked).with_hint("give --yes").into());
+        return Err(Usage::new(no_terminal).with_hint("give --yes").into());
     }
-    Ok(answered(
+    Ok(read_confirmation(
         question,
         yes,
         &mut stdin.lock(),
@@ -80,7 +80,7 @@ pub(crate) fn confirmed(question: &str, yes: &[&str], unasked: &str) -> anyhow::
     )?)
 }
 
-fn answered(
+fn read_confirmation(
     question: &str,
     yes: &[&str],
     answers: &mut dyn BufRead,
@@ -93,7 +93,7 @@ fn answered(
     Ok(yes.contains(&answer.trim()))
 }
 
-/// One JSON document and a line feed.
+/// Prints one JSON document and a line feed.
 pub(crate) fn document<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let mut out = stdout();
     serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
@@ -102,7 +102,7 @@ pub(crate) fn document<T: Serialize>(value: &T) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A bar of progress on stderr, which is seen at a terminal alone.
+/// A progress bar on stderr, shown only on a terminal.
 pub(crate) fn bar(template: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -111,21 +111,21 @@ pub(crate) fn bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// A sentence for whoever runs the command, on stderr.
+/// Prints a sentence for the user on stderr.
 pub(crate) fn say(text: impl std::fmt::Display) {
-    // There is nowhere left to tell of a stderr that is gone.
+    // A failed write to stderr cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Text with no control characters but line feeds and tabs: what was said must not steer a terminal, nor break its
-/// lines or turn them round.
+/// Replaces control characters other than line feeds and tabs: a recorded text must not control the terminal, break its
+/// lines or change their direction.
 pub(crate) fn printable(text: &str) -> String {
-    let shown = |c| if steers(c) { '\u{fffd}' } else { c };
+    let shown = |c| if controls_terminal(c) { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Control characters, other ends of lines and paragraphs, and changes of direction (Unicode Standard Annex 9).
-fn steers(c: char) -> bool {
+/// Control characters, other line and paragraph separators, and changes of direction (Unicode Standard Annex 9).
+fn controls_terminal(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_are_not_steered() {
+    fn control_characters_are_replaced() {
         assert_eq!(printable("a\u{1b}[2Jb\tc\n"), "a\u{fffd}[2Jb\tc\n");
         assert_eq!(
             printable("\u{9b}2J\u{85}x\r"),
@@ -166,7 +166,7 @@ mod tests {
             assert_eq!(printable(&format!("a{c}b")), "a\u{fffd}b", "{c:?}");
             assert_eq!(first_line(&format!("a{c}b\nx"), 9), "a\u{fffd}b", "{c:?}");
         }
-        // What writing from right to left needs, and joins characters, stays.
+        // Characters that right-to-left text needs, or that join characters, are kept.
         assert_eq!(
             printable("\u{200f}שלום 👩\u{200d}🚒"),
             "\u{200f}שלום 👩\u{200d}🚒"
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_yes_confirms() {
+    fn only_a_complete_yes_confirms() {
         for (answer, long, short) in [
             ("yes\n", true, true),
             (" yes \r\n", true, true),
@@ -189,8 +189,9 @@ mod tests {
         ] {
             for (yes, confirms) in [(&["yes"][..], long), (&["yes", "y"], short)] {
                 let mut out = Vec::new();
-                let said = answered("Erase it?", yes, &mut answer.as_bytes(), &mut out);
-                assert_eq!(said.unwrap(), confirms, "{answer:?}");
+                let confirmed =
+                    read_confirmation("Erase it?", yes, &mut answer.as_bytes(), &mut out);
+                assert_eq!(confirmed.unwrap(), confirms, "{answer:?}");
                 assert_eq!(out, b"Erase it? [yes/no] ");
             }
         }

@@ -2,22 +2,22 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Takes Ctrl-C and SIGTERM: they end nothing by themselves any more.
+/// Handles Ctrl-C and SIGTERM, which no longer end the process by default.
 pub(crate) struct Stop {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Stop {
-    pub(crate) fn taken() -> std::io::Result<Self> {
+    pub(crate) fn install() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
         })
     }
 
-    /// Waits for the next of them. Dropped, it has taken none.
-    pub(crate) async fn asked(&mut self) {
+    /// Waits for the next signal. Cancel-safe: a dropped future consumes none.
+    pub(crate) async fn requested(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -13,15 +13,15 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
-/// How long a collector may take.
+/// The time limit of a request to the collector.
 const WITHIN: Duration = Duration::from_secs(10);
 
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
-/// A client that goes where it is told and nowhere else. It brings a runtime of its own, which must not be made
+/// A client that follows no redirects and uses no proxies. It contains its own runtime, which must not be created
 /// within another.
 fn client() -> anyhow::Result<reqwest::blocking::Client> {
-    // One that is installed already serves as well.
+    // If a provider is already installed, that one is used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let make = || {
         reqwest::blocking::Client::builder()
@@ -30,15 +30,15 @@ fn client() -> anyhow::Result<reqwest::blocking::Client> {
             .timeout(WITHIN)
             .build()
     };
-    let made = std::thread::spawn(make).join();
-    Ok(made.map_err(|_| anyhow::anyhow!("no HTTP client for spans"))??)
+    let client = std::thread::spawn(make).join();
+    Ok(client.map_err(|_| anyhow::anyhow!("no HTTP client for spans"))??)
 }
 
-/// The layer that sends spans to `endpoint`, such as `http://127.0.0.1:4318`. Only what filrouge itself says at
-/// level info or above is sent: other people's code tells headers.
+/// The layer that sends spans to `endpoint`, such as `http://127.0.0.1:4318`. It sends only filrouge's own spans at
+/// level info or above: library code logs headers.
 ///
 /// # Errors
-/// When the exporter cannot be made.
+/// When the exporter cannot be created.
 pub(crate) fn layer<S>(endpoint: &str) -> anyhow::Result<impl Layer<S> + use<S>>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
@@ -60,7 +60,7 @@ where
         .build();
     opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
     let tracer = provider.tracer("filrouge");
-    // The log is started once.
+    // This is called only once, so the cell is empty.
     let _ = PROVIDER.set(provider);
     Ok(tracing_opentelemetry::layer()
         .with_tracer(tracer)
@@ -71,7 +71,7 @@ where
         })))
 }
 
-/// Sends what is left, as long as the collector takes it within its time.
+/// Sends the remaining spans, within the collector's time limit.
 pub(crate) async fn finish() {
     let Some(provider) = PROVIDER.get().cloned() else {
         return;

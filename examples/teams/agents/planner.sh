@@ -1,5 +1,5 @@
 #!/bin/sh
-# The prompt comes on stdin, the answer goes to stdout. The message to answer is at the prompt's end.
+# Reads the prompt from stdin and writes the answer to stdout. The message to answer is at the end of the prompt.
 prompt=$(cat)
 message=$(printf '%s\n' "$prompt" | sed -n '/^# Message to answer$/,$p' | sed '1,4d')
 earlier=$(printf '%s\n' "$prompt" | grep -c '^\[msg-')

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Asks the human for what the plan leaves open; a message without a marker would give them the floor as well.
+# Asks the human about a gap in the plan. Without the marker the human would have the floor next as well.
 prompt=$(cat)
 task=$(printf '%s\n' "$prompt" | sed -n '/^# Team task$/,/^# /p' | sed -n '3p')
 

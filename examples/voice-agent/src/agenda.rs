@@ -1,7 +1,7 @@
-//! The appointments: one note of the store, a JSON object of slots and the calls that have them, compared and set. So no slot
-//! is given twice, whichever instances book at once, and a call has one slot at most: booking again changes nothing, and
-//! booking another one gives the first free. Beside them is the highest fence that each call was heard of under, so that an
-//! instance that has lost the call does not book any more.
+//! The appointments: one note of the store, a JSON object of slots with the calls that hold them, changed by compare-and-set. So
+//! no slot is booked twice, however many instances book at once. A call holds at most one slot: repeating a booking changes
+//! nothing, and booking another slot releases the first. The note also keeps each call's highest fence, so that an instance that
+//! has lost a call can no longer book for it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,20 +15,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::french::day_name;
 
-/// Slots of one day.
+/// The times of the slots of one day.
 const TIMES: [Time; 4] = [
     time(9, 0, 0, 0),
     time(10, 30, 0, 0),
     time(14, 0, 0, 0),
     time(16, 0, 0, 0),
 ];
-/// Days that are offered.
+/// How many days are offered.
 const DAYS: i64 = 14;
-/// Slots that are proposed at once.
+/// How many slots are proposed at once.
 const PROPOSED: usize = 3;
-/// How long fences are kept, in microseconds: what an instance books that was frozen for longer it gives back itself, when
-/// its turn is refused.
-const KEPT: i64 = 3600 * 1_000_000;
+/// How long fences are kept, in microseconds. An instance that was frozen for longer may still book, but releases the slot itself
+/// when its turn is refused.
+const FENCES_KEPT: i64 = 3600 * 1_000_000;
 const MONTHS: [&str; 12] = [
     "janvier",
     "février",
@@ -44,7 +44,7 @@ const MONTHS: [&str; 12] = [
     "décembre",
 ];
 
-/// When an appointment begins, such as `2026-11-24T09:00:00`.
+/// The start of an appointment, such as `2026-11-24T09:00:00`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) struct Slot(DateTime);
@@ -68,7 +68,7 @@ impl TryFrom<String> for Slot {
     }
 }
 
-/// As it is spoken: `mardi 24 novembre à 9 heures`.
+/// The spoken form: `mardi 24 novembre à 9 heures`.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.0;
@@ -84,16 +84,16 @@ impl fmt::Display for Slot {
     }
 }
 
-/// Which slots there are, and whose they are.
+/// The slots and their holders.
 pub(crate) struct Agenda {
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     note: String,
-    /// The first day that is offered; the day after today when not set.
+    /// The first day that is offered; `None`: tomorrow.
     from: Option<Date>,
 }
 
-/// Who has a slot.
+/// The call that holds a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holder {
     call: String,
@@ -102,14 +102,14 @@ pub(crate) struct Holder {
 
 type Booked = BTreeMap<Slot, Holder>;
 
-/// The newest fence of a call, and when it was heard of, in microseconds.
+/// A call's newest fence, and when it was first seen, in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Newest {
     fence: u64,
     at: i64,
 }
 
-/// The whole note.
+/// The content of the note.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Book {
     booked: Booked,
@@ -117,19 +117,20 @@ struct Book {
 }
 
 impl Book {
-    /// Takes in the fence of whoever changes what a call has.
+    /// Checks and records the fence of a writer that books for a call.
     ///
     /// # Errors
-    /// `stale_fence` when the call was held by somebody else since.
-    fn hear(&mut self, call: &SessionId, fence: u64, now: i64) -> Result<(), Failure> {
+    /// `stale_fence` if another process has held the call since.
+    fn check_fence(&mut self, call: &SessionId, fence: u64, now: i64) -> Result<(), Failure> {
         let call = call.as_str();
         let newest = self.fences.get(call).map_or(0, |newest| newest.fence);
         if newest > fence {
-            let what = format!("call {call:?} is held by somebody else");
+            let what = format!("call {call:?} is held by another process");
             return Err(Failure::new(ErrorCode::StaleFence, what));
         }
         if newest < fence {
-            self.fences.retain(|_, newest| newest.at > now - KEPT);
+            self.fences
+                .retain(|_, newest| newest.at > now - FENCES_KEPT);
             self.fences
                 .insert(call.to_owned(), Newest { fence, at: now });
         }
@@ -152,7 +153,7 @@ impl Agenda {
         }
     }
 
-    /// The first free slots for a call, other than `except`, on this day of the week if it is named.
+    /// The first free slots for a call, except those in `except`; only on this weekday if one is named.
     pub(crate) async fn free(
         &self,
         call: &SessionId,
@@ -182,10 +183,10 @@ impl Agenda {
             .collect())
     }
 
-    /// Gives a slot to a call; `false` when another call has it.
+    /// Books a slot for a call; `false` if another call holds it.
     ///
     /// # Errors
-    /// `stale_fence` when the call was held by somebody else since, and the ledger's.
+    /// `stale_fence` if another process has held the call since, and the ledger's errors.
     pub(crate) async fn book(
         &self,
         call: &SessionId,
@@ -194,7 +195,7 @@ impl Agenda {
     ) -> Result<bool, Failure> {
         let now = self.clock.now().as_micros();
         self.change(|book| {
-            book.hear(call, fence, now)?;
+            book.check_fence(call, fence, now)?;
             let call = call.as_str();
             if book.booked.get(&slot).is_some_and(|h| h.call != call) {
                 return Ok(false);
@@ -207,29 +208,30 @@ impl Agenda {
         .await
     }
 
-    /// Gives free what a call has, unless it was booked under a newer fence; under an older one nothing is booked any more.
+    /// Releases the slot that a call has booked, unless it was booked under a newer fence. From now on nothing can be booked
+    /// under an older fence.
     ///
     /// # Errors
     /// The ledger's.
-    pub(crate) async fn give_back(&self, call: &SessionId, fence: u64) -> Result<(), Failure> {
+    pub(crate) async fn release_slot(&self, call: &SessionId, fence: u64) -> Result<(), Failure> {
         let now = self.clock.now().as_micros();
         self.change(|book| {
             let own = |holder: &Holder| holder.call == call.as_str() && holder.fence <= fence;
             book.booked.retain(|_, holder| !own(holder));
-            // Somebody else has the call: theirs stays.
-            let _newer = book.hear(call, fence, now);
+            // If someone else holds the call under a newer fence, its slot stays.
+            let _newer = book.check_fence(call, fence, now);
             Ok(())
         })
         .await
     }
 
-    /// Changes the agenda; again from what somebody else has made of it meanwhile.
+    /// Changes the agenda by compare-and-set; retries on the new state if someone else has changed it meanwhile.
     async fn change<R>(
         &self,
         mut change: impl FnMut(&mut Book) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         loop {
-            let (mut book, version) = self.book_of_all().await?;
+            let (mut book, version) = self.read_book().await?;
             let before = book.clone();
             let done = change(&mut book)?;
             if book == before {
@@ -242,16 +244,16 @@ impl Agenda {
         }
     }
 
-    /// All that is booked.
+    /// All booked slots.
     ///
     /// # Errors
     /// The ledger's.
     pub(crate) async fn booked(&self) -> Result<Booked, Failure> {
-        Ok(self.book_of_all().await?.0.booked)
+        Ok(self.read_book().await?.0.booked)
     }
 
-    /// The note, and its version.
-    async fn book_of_all(&self) -> Result<(Book, u64), Failure> {
+    /// The note's content and version.
+    async fn read_book(&self) -> Result<(Book, u64), Failure> {
         match self.ledger.note(&self.note).await? {
             None => Ok((Book::default(), 0)),
             Some(note) => {
@@ -284,7 +286,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn under_an_older_fence_nothing_is_booked_nor_given_back() {
+    async fn nothing_is_booked_or_released_under_an_older_fence() {
         let (keyring, clock) = (Arc::new(Keyring::single([7; 32])), Arc::new(SystemClock));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
         let tenant = TenantId::new("1").unwrap();
@@ -296,14 +298,14 @@ mod tests {
         let slots = agenda.free(&call, &[], None).await.unwrap();
         assert!(agenda.book(&call, 5, slots[0]).await.unwrap());
         assert!(!agenda.book(&other, 1, slots[0]).await.unwrap());
-        // Whoever has the call now gives it back: the one before cannot book it again.
-        agenda.give_back(&call, 6).await.unwrap();
+        // The present holder of the call releases the slot: the previous holder cannot book it again.
+        agenda.release_slot(&call, 6).await.unwrap();
         let refused = agenda.book(&call, 5, slots[0]).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::StaleFence);
         assert!(agenda.book(&call, 7, slots[1]).await.unwrap());
-        agenda.give_back(&call, 6).await.unwrap();
+        agenda.release_slot(&call, 6).await.unwrap();
         assert_eq!(agenda.booked().await.unwrap().len(), 1);
-        agenda.give_back(&call, 7).await.unwrap();
+        agenda.release_slot(&call, 7).await.unwrap();
         assert!(agenda.booked().await.unwrap().is_empty());
     }
 }

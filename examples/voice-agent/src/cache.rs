@@ -1,5 +1,5 @@
-//! What this process remembers of calls. It saves a replay and decides nothing: whoever uses it tells the store up to which
-//! seq it knows the call, and the store says whether there is more.
+//! This process's copies of its calls. The cache saves replays and decides nothing: its user passes the seq up to which it knows
+//! a call to the store, which answers whether there is more.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use filrouge_types::SessionId;
 
 use crate::fsm::Dialogue;
 
-/// How long a call that is not heard of is remembered.
+/// How long an unused copy is kept.
 const KEPT: Duration = Duration::from_secs(15 * 60);
-/// Calls that are remembered at most.
-const CALLS: usize = 10_000;
+/// The maximum number of calls in the cache.
+const MAX_CALLS: usize = 10_000;
 
-/// What is remembered of a call.
+/// The copy of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
-    /// The newest seq that `dialogue` knows of.
+    /// The newest seq that `dialogue` includes.
     pub(crate) seq: u64,
     pub(crate) dialogue: Dialogue,
     pub(crate) policy: CheckpointPolicy,
@@ -32,13 +32,13 @@ impl Cache {
         self.calls().get(call).map(|(_, known)| known.clone())
     }
 
-    /// Remembers a call, and forgets those that were not heard of for long.
+    /// Caches a call; when the cache is full, evicts copies that were unused for long.
     pub(crate) fn put(&self, call: &SessionId, known: Known) {
         let mut calls = self.calls();
-        if calls.len() >= CALLS {
+        if calls.len() >= MAX_CALLS {
             calls.retain(|_, (at, _)| at.elapsed() < KEPT);
         }
-        if calls.len() < CALLS {
+        if calls.len() < MAX_CALLS {
             calls.insert(call.clone(), (Instant::now(), known));
         }
     }
@@ -48,7 +48,7 @@ impl Cache {
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<SessionId, (Instant, Known)>> {
-        // Each change of the map is one call.
+        // Every change of the map is a single operation, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

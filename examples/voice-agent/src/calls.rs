@@ -1,11 +1,11 @@
-//! A webhook of a call, from the lease to the spoken answer.
+//! Handles a call's webhook, from the lease to the spoken answer.
 //!
-//! Enter (the lease, the checkpoint and the tail in one look), step, one turn, and where it is due a checkpoint; the last
-//! write gives the call free. What this process remembers of a call counts only while the store has nothing newer.
+//! Enter (the lease, the checkpoint and the tail in one read), step, one turn, and a checkpoint if one is due; the last write
+//! releases the call. This process's copy of a call is used only while the store has nothing newer.
 
 mod end;
 mod ending;
-mod going_on;
+mod resume;
 #[cfg(test)]
 mod tests;
 
@@ -22,42 +22,42 @@ use serde::Serialize;
 use crate::agenda::Agenda;
 use crate::cache::{Cache, Known};
 use crate::config::{Config, Place};
-use crate::fsm::{Ask, Dialogue, Heard, Next, Told};
+use crate::fsm::{AgendaAnswer, Ask, Dialogue, Heard, Next};
 use crate::replay::agenda_items;
 use crate::store::Opened;
 
-/// What is spoken in a call that has come to its end.
+/// The phrase in a call that has ended.
 pub(crate) const VOCAL_RESUME_ALREADY_TERMINATED: &str =
     "Votre demande a déjà été prise en compte. Au revoir.";
-/// What is spoken while the call cannot be gone on with: never silence.
+/// The phrase while the call cannot continue, so that the caller does not hear silence.
 pub(crate) const FILLER: &str = "Un instant, s'il vous plaît.";
 
-/// How often a webhook is begun again when its lease was lost before anything was written.
+/// How many times a webhook is attempted if its lease is lost before anything was written.
 const ATTEMPTS: u32 = 3;
-/// What the caller said.
+/// The caller's utterance.
 pub(crate) enum Utterance {
-    /// The words, or a tool's call in words.
+    /// The text, or a tool's call as text.
     Words(String),
-    /// All of the caller's messages so far; those that were heard before are left out.
+    /// All of the caller's messages so far, including those heard before, which are skipped.
     Messages(Vec<String>),
 }
 
-/// What a webhook is answered with.
+/// The answer to a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// This is to be spoken; it is in the journal up to this seq.
+    /// Speak this text; the ledger has it up to this seq.
     Said { text: String, seq: u64 },
-    /// The call has come to its end before.
+    /// The call has already ended.
     Terminated,
-    /// The call cannot be gone on with now: somebody else holds it, or the store does not answer.
+    /// The call cannot continue now: someone else holds it, or the store does not answer.
     Filler,
-    /// Nothing is to be spoken: 204.
+    /// Nothing to speak: 204.
     Nothing,
-    /// The utterance comes another way, too.
+    /// A copy: the same utterance also arrives on another route.
     Copy,
 }
 
-/// What this instance has done.
+/// Counters of this instance.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Counters {
     fillers: AtomicU64,
@@ -72,8 +72,7 @@ pub(crate) struct Counters {
     not_recorded: AtomicU64,
 }
 
-/// A webhook as it came. Whichever attempt holds the call holds it under the same name, and so takes it from nobody but
-/// itself.
+/// A webhook as received. All its attempts hold the call under the same name, so that a retry takes the lease only from itself.
 struct Delivery<'a> {
     call: &'a SessionId,
     request: &'a RequestId,
@@ -82,16 +81,16 @@ struct Delivery<'a> {
     holder: String,
 }
 
-/// A call that is held, and what is known of it.
+/// A held call and its state.
 struct Held {
     fence: u64,
     holder: Box<str>,
     dialogue: Dialogue,
     policy: CheckpointPolicy,
     last_seq: u64,
-    /// The state that the store knows of.
+    /// The state of the newest checkpoint in the store.
     label: Option<Box<str>>,
-    /// Nobody knows where the call stands.
+    /// Whether the state of the call is unknown.
     lost: bool,
 }
 
@@ -102,7 +101,7 @@ pub(crate) struct Calls {
     cache: Cache,
     config: Config,
     counters: Counters,
-    /// Calls whose end is still to be recorded, by a task of this process.
+    /// Calls whose end a task of this process still has to record.
     ending: Mutex<HashSet<SessionId>>,
 }
 
@@ -128,7 +127,7 @@ impl Calls {
         &self.config
     }
 
-    /// Handles one webhook. Whatever happens there is an answer.
+    /// Handles one webhook. There is always an answer, whatever fails.
     pub(crate) async fn answer(
         &self,
         call: &SessionId,
@@ -146,7 +145,7 @@ impl Calls {
         for _ in 0..ATTEMPTS {
             match self.attempt(&delivery).await {
                 Ok(reply) => return reply,
-                // Whoever took the call over may have answered this very webhook.
+                // The process that took the call over may have answered this same webhook.
                 Err(failure) if lease_was_lost(failure.code) => {
                     self.counters.leases_lost.fetch_add(1, Relaxed);
                     self.cache.forget(call);
@@ -182,7 +181,7 @@ impl Calls {
         let (fence, holder) = (resumed.fence, resumed.holder.clone());
         let worked = self.work(delivery, resumed, known).await;
         if worked.is_err() {
-            // Nobody knows what of it was written.
+            // It is unknown how much of the turn was written.
             self.cache.forget(call);
         }
         if !matches!(worked, Ok(Reply::Said { .. })) {
@@ -191,7 +190,7 @@ impl Calls {
         worked
     }
 
-    /// Works at a webhook whose call is held.
+    /// Handles a webhook whose call is held.
     async fn work(
         &self,
         delivery: &Delivery<'_>,
@@ -199,7 +198,7 @@ impl Calls {
         known: Option<Known>,
     ) -> Result<Reply, Failure> {
         let Delivery { call, request, .. } = *delivery;
-        let mut held = self.go_on(call, resumed, known).await?;
+        let mut held = self.proceed(call, resumed, known).await?;
         let said = match delivery.utterance {
             Utterance::Words(words) => words.clone(),
             Utterance::Messages(messages) => held.dialogue.unheard(messages),
@@ -220,9 +219,9 @@ impl Calls {
             ..delivery.heard.clone()
         };
         let before = held.dialogue.clone();
-        self.config.linger(Place::Step).await;
+        self.config.linger(call, Place::Step).await;
         let (said, items) = self.step(call, &mut held, &heard).await?;
-        self.config.linger(Place::Turn).await;
+        self.config.linger(call, Place::Turn).await;
         held.policy.wrote();
         let critical = before.proposed != held.dialogue.proposed;
         let label = held.dialogue.state.as_str();
@@ -239,26 +238,26 @@ impl Calls {
             ..StartTurn::new(request.clone())
         };
         let first = before.turns == 0;
-        // Both go to the store in one commit.
+        // Both are written in one commit.
         let (turn, ()) = tokio::join!(
             self.engine.turns.start(&self.caller, call.clone(), turn),
-            self.tell_if(first, call, "call_started")
+            self.report_if(first, call, "call_started")
         );
         let turn = match turn {
             Ok(turn) => turn.value,
             Err(failure) => {
-                self.give_back_unsaid(call, &held, &failure).await;
+                self.release_unsaid(call, &held, &failure).await;
                 return Err(failure);
             }
         };
         if turn.replayed {
-            // Whoever took the call over meanwhile has answered this very webhook.
+            // The process that took the call over meanwhile has answered this same webhook.
             self.cache.forget(call);
             return Ok(answered(&turn));
         }
         held.last_seq = turn.last_seq;
         if due {
-            self.config.linger(Place::Checkpoint).await;
+            self.config.linger(call, Place::Checkpoint).await;
             self.settle(call, &held).await;
         }
         self.remember(call, &held);
@@ -268,7 +267,7 @@ impl Calls {
         })
     }
 
-    /// One step of the dialogue: what is said, and what the journal has of the agenda.
+    /// One step of the dialogue: returns the answer, and the items that record the agenda's part.
     async fn step(
         &self,
         call: &SessionId,
@@ -285,45 +284,53 @@ impl Calls {
                 Next::Say(said) => return Ok((said, items)),
                 Next::Ask(ask) => ask,
             };
-            let told = self.ask_agenda(call, held.fence, &ask).await?;
-            let pair = agenda_items(items.len() / 2 + 1, &ask, &told);
+            let answer = self.ask_agenda(call, held.fence, &ask).await?;
+            let pair = agenda_items(items.len() / 2 + 1, &ask, &answer);
             items.extend(pair.map(|(role, channel, parts)| ItemBody::new(role, channel, parts)));
-            next = held.dialogue.told(&ask, told);
+            next = held.dialogue.agenda_answered(&ask, answer);
         }
     }
 
-    async fn ask_agenda(&self, call: &SessionId, fence: u64, ask: &Ask) -> Result<Told, Failure> {
-        let told = match ask {
+    async fn ask_agenda(
+        &self,
+        call: &SessionId,
+        fence: u64,
+        ask: &Ask,
+    ) -> Result<AgendaAnswer, Failure> {
+        let answer = match ask {
             Ask::Free { except, day } => {
                 let day = day.and_then(crate::french::day_named);
-                self.agenda.free(call, except, day).await.map(Told::Free)
+                self.agenda
+                    .free(call, except, day)
+                    .await
+                    .map(AgendaAnswer::Free)
             }
             Ask::Book { slot } => match self.agenda.book(call, fence, *slot).await {
-                Ok(true) => Ok(Told::Booked),
-                Ok(false) => Ok(Told::Taken),
+                Ok(true) => Ok(AgendaAnswer::Booked),
+                Ok(false) => Ok(AgendaAnswer::Taken),
                 Err(failure) => Err(failure),
             },
         };
-        match told {
+        match answer {
             Err(failure) if !lease_was_lost(failure.code) => {
                 self.counters.agenda_failures.fetch_add(1, Relaxed);
                 self.warn(call, "agenda", &failure);
-                Ok(Told::Unreachable)
+                Ok(AgendaAnswer::Unreachable)
             }
-            told => told,
+            answer => answer,
         }
     }
 }
 
 impl Dialogue {
-    /// What was said last, once more.
+    /// A reply that repeats the last utterance.
     fn said(&self, seq: u64) -> Reply {
         let text = self.last_utterance.clone();
         Reply::Said { text, seq }
     }
 }
 
-/// What a turn was answered with.
+/// The reply with a turn's recorded answer.
 fn answered(turn: &Turn) -> Reply {
     let text = turn.answer_neutral.as_ref().map(JsonText::to_plain);
     Reply::Said {
@@ -332,7 +339,7 @@ fn answered(turn: &Turn) -> Reply {
     }
 }
 
-/// Whether somebody else has the call now, or nobody: nothing of the write was done.
+/// Whether the failure means that this process no longer holds the call, so that nothing was written.
 const fn lease_was_lost(code: ErrorCode) -> bool {
     matches!(
         code,

@@ -1,4 +1,4 @@
-//! Answers of `chat/completions`, as OpenAI's: a stream of chunks, or one object.
+//! Answers to `chat/completions` in OpenAI's form: a stream of chunks, or one object.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ fn chunk(model: &str, id: &str, delta: Value, finish: Option<&str>) -> String {
     format!("data: {chunk}\n\n")
 }
 
-/// The events of an answer, sentence by sentence: a voice begins with the first one. The answer is whole before its first
-/// word is spoken, because what is spoken is in the journal.
+/// The events of an answer, sentence by sentence, so that speech can begin with the first one. The answer is complete before its
+/// first word is spoken, because only recorded text is spoken.
 pub(crate) fn stream(model: &str, id: &str, text: &str) -> String {
     let mut events = chunk(
         model,
@@ -26,7 +26,7 @@ pub(crate) fn stream(model: &str, id: &str, text: &str) -> String {
 }
 
 /// The same answer as one object.
-pub(crate) fn whole(model: &str, id: &str, text: &str) -> Value {
+pub(crate) fn complete(model: &str, id: &str, text: &str) -> Value {
     let message = json!({ "role": "assistant", "content": text });
     let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
     json!({ "id": id, "object": "chat.completion", "model": model, "choices": [choice] })

@@ -1,17 +1,17 @@
-//! The settings, all from the environment.
+//! The settings, all from environment variables.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use filrouge_types::TenantId;
+use filrouge_types::{SessionId, TenantId};
 use jiff::civil::Date;
 
-/// Where calls are journaled.
+/// The store of calls.
 #[derive(Debug, Clone)]
 pub(crate) enum Store {
-    /// `USE_PG_CALL_JOURNAL=false`: in this process alone.
+    /// `USE_PG_CALL_JOURNAL=false`: only in this process's memory.
     Memory,
     /// A file, for one instance.
     Sqlite(PathBuf),
@@ -22,9 +22,9 @@ pub(crate) enum Store {
 /// A place in the handling of a webhook, while its call is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Before anything is done.
+    /// Before the first step.
     Step,
-    /// Before the turn is written; the agenda knows already.
+    /// Before the turn is written; the agenda is already changed.
     Turn,
     /// Between the turn and its checkpoint.
     Checkpoint,
@@ -36,7 +36,7 @@ pub(crate) struct Config {
     pub(crate) store: Store,
     /// The keys of the store: the same file for all instances.
     pub(crate) keyring: PathBuf,
-    /// What is this instance's own: its anchor and its spool.
+    /// This instance's own files: its anchor and its spool.
     pub(crate) state_dir: PathBuf,
     pub(crate) instance: String,
     pub(crate) tenant: TenantId,
@@ -44,11 +44,11 @@ pub(crate) struct Config {
     pub(crate) lease_ttl: Duration,
     /// How long a webhook waits for another one of the same call.
     pub(crate) lease_wait: Duration,
-    /// Whether a webhook that waited in vain is answered by 204 instead of a phrase.
+    /// Whether a webhook that waited in vain is answered with 204 instead of a phrase.
     pub(crate) silent_when_busy: bool,
-    /// The first day of the agenda; tomorrow when not set.
+    /// The first day of the agenda; `None`: tomorrow.
     pub(crate) agenda_from: Option<Date>,
-    /// For tests: where handling takes long, and how long.
+    /// For tests: where handling is delayed, and for how long.
     pub(crate) delay: Option<(Place, Duration)>,
 }
 
@@ -56,22 +56,22 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn parsed<T: std::str::FromStr>(name: &str, usual: T) -> anyhow::Result<T>
+fn parsed<T: std::str::FromStr>(name: &str, default: T) -> anyhow::Result<T>
 where
     T::Err: std::error::Error + Send + Sync + 'static,
 {
     match variable(name) {
         Some(value) => value.parse().with_context(|| format!("{name}={value}")),
-        None => Ok(usual),
+        None => Ok(default),
     }
 }
 
-fn milliseconds(name: &str, usual: u64) -> anyhow::Result<Duration> {
-    Ok(Duration::from_millis(parsed(name, usual)?))
+fn milliseconds(name: &str, default: u64) -> anyhow::Result<Duration> {
+    Ok(Duration::from_millis(parsed(name, default)?))
 }
 
-fn flag(name: &str, usual: bool) -> anyhow::Result<bool> {
-    parsed(name, usual)
+fn flag(name: &str, default: bool) -> anyhow::Result<bool> {
+    parsed(name, default)
 }
 
 /// A delay such as `turn:3000`.
@@ -92,9 +92,10 @@ fn delay_of(text: &str) -> anyhow::Result<(Place, Duration)> {
 }
 
 impl Config {
-    /// Takes as long as the settings say at this place.
-    pub(crate) async fn linger(&self, at: Place) {
+    /// Waits if the settings configure a delay at this place, and logs that it does.
+    pub(crate) async fn linger(&self, call: &SessionId, at: Place) {
         if let Some((_, delay)) = self.delay.filter(|(place, _)| *place == at) {
+            tracing::info!(call_id = %call, place = ?at, "[DELAYED]");
             tokio::time::sleep(delay).await;
         }
     }
@@ -102,7 +103,7 @@ impl Config {
     /// Reads the environment.
     ///
     /// # Errors
-    /// Names the variable that cannot be read.
+    /// Names the variable that is invalid.
     pub(crate) fn from_environment() -> anyhow::Result<Self> {
         let state_dir: PathBuf = variable("STATE_DIR")
             .unwrap_or_else(|| "voice-agent-state".into())

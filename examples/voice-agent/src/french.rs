@@ -1,4 +1,4 @@
-//! What callers say, as far as an appointment needs it. Words and spellings alone: no model.
+//! Understands callers' utterances as far as an appointment needs it, by words and spellings alone: no model.
 
 mod choice;
 
@@ -6,18 +6,18 @@ use jiff::civil::Weekday;
 
 pub(crate) use choice::Choice;
 
-/// What an utterance holds.
+/// The meaning of an utterance.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Understood {
     pub(crate) yes: bool,
     pub(crate) no: bool,
-    /// There is a no in it, also beside a yes.
+    /// Whether it contains a no, even next to a yes.
     pub(crate) negated: bool,
-    /// What it says of proposed slots.
+    /// Its relation to proposed slots.
     pub(crate) choice: Choice,
-    /// A telephone number, as digits behind a plus.
+    /// A telephone number: a plus and digits.
     pub(crate) phone: Option<String>,
-    /// Somebody wants a human being.
+    /// Whether the caller wants a human being.
     pub(crate) human: bool,
 }
 
@@ -55,7 +55,7 @@ const DAYS: &[(&str, Weekday)] = &[
     ("dimanche", Weekday::Sunday),
 ];
 
-/// Understands an utterance. Where somebody says yes and no, neither counts.
+/// Understands an utterance. If it contains both yes and no, neither counts.
 pub(crate) fn understand(text: &str) -> Understood {
     let words = words(text);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
@@ -70,18 +70,18 @@ pub(crate) fn understand(text: &str) -> Understood {
     }
 }
 
-/// « Pas de souci » and « pourquoi pas » refuse nothing.
+/// Whether the words contain a refusal; « pas de souci » and « pourquoi pas » are none.
 fn has_no(words: &[String]) -> bool {
     let at = |place: Option<usize>| place.and_then(|at| words.get(at)).map(String::as_str);
     words.iter().enumerate().any(|(place, word)| {
-        let kindly = word == "pas"
+        let is_polite = word == "pas"
             && (at(place.checked_sub(1)) == Some("pourquoi")
                 || matches!(at(Some(place + 2)), Some("souci" | "soucis" | "probleme")));
-        NO.contains(&word.as_str()) && !kindly
+        NO.contains(&word.as_str()) && !is_polite
     })
 }
 
-/// Which one a word names, from 1; « un », which is an article as well, names none.
+/// The ordinal that a word names, from 1. « un », which is also an article, names none.
 fn number_of(word: &str) -> Option<usize> {
     let place = NUMBERS.iter().position(|names| names.contains(&word));
     place.map(|place| place + 1)
@@ -92,7 +92,7 @@ fn day_of(word: &str) -> Option<Weekday> {
     found.map(|(_, day)| *day)
 }
 
-/// Whether two texts are the same words.
+/// Whether two texts have the same words.
 pub(crate) fn same_words(one: &str, other: &str) -> bool {
     words(one) == words(other)
 }
@@ -126,7 +126,7 @@ pub(crate) fn phone(text: &str) -> Option<String> {
     })
 }
 
-/// The name somebody gives, without « je m'appelle » and the like; `None` for what is no name.
+/// The name that the caller gives, without « je m'appelle » and the like; `None` if the text is not a name.
 pub(crate) fn name(text: &str) -> Option<String> {
     const LEADING: &[&str] = &[
         "oui", "bonjour", "je", "m", "appelle", "suis", "mon", "nom", "est", "moi", "c", "madame",
@@ -155,7 +155,7 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Small letters without accents.
+/// Lower case without accents.
 fn plain(text: &str) -> String {
     let bare = |c: char| match c {
         'à' | 'â' => 'a',

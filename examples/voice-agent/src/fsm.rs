@@ -1,7 +1,7 @@
 //! The dialogue: START → QUALIF → SLOTS → WAIT_CONFIRM → CONFIRMED | TRANSFERRED.
 //!
-//! A step depends on nothing but the dialogue, what was heard and what the agenda told; the latter two are journaled. So the
-//! items behind a checkpoint, put through the same steps, give the dialogue as it was.
+//! A step depends only on the dialogue, the utterance and the agenda's answers; the latter two are recorded. So replaying the
+//! items after a checkpoint through the same steps restores the dialogue.
 
 mod choosing;
 mod state;
@@ -16,9 +16,9 @@ use crate::french::{self, Choice, Understood, understand};
 
 pub(crate) use state::{State, TERMINAL};
 
-/// Utterances in a row that are not understood before a human being takes over.
+/// The limit of consecutive utterances that are not understood; then a human being takes over.
 const RETRIES: u32 = 3;
-/// Times that the agenda may not answer before a human being takes over.
+/// The limit of failures of the agenda; then a human being takes over.
 const AGENDA_FAILURES: u32 = 20;
 
 const WELCOME: &str = "Bonjour, cabinet du docteur Martin. Notre échange est conservé pour préparer votre rendez-vous : êtes-vous d'accord ?";
@@ -28,7 +28,7 @@ const NUMBER: &str = "À quel numéro peut-on vous joindre ?";
 const HUMAN: &str = "Je vous passe un conseiller, ne quittez pas.";
 const AGENDA_SILENT: &str = "L'agenda met un peu de temps à répondre. Restez en ligne, je réessaie : vous êtes toujours là ?";
 
-/// Which way utterances come in.
+/// The route on which an utterance arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Route {
@@ -40,7 +40,7 @@ pub(crate) enum Route {
     Tool,
 }
 
-/// What a model asks for by a tool.
+/// A model's request by a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", content = "parameters", rename_all = "snake_case")]
 pub(crate) enum Tool {
@@ -60,7 +60,7 @@ pub(crate) enum Tool {
     Transfer {},
 }
 
-/// What a webhook brings: journaled as the turn's question, all but `said` as its metadata.
+/// The content of a webhook: recorded as the turn's question, with all members but `said` as its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Heard {
     #[serde(skip)]
@@ -71,12 +71,12 @@ pub(crate) struct Heard {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) caller: Option<String>,
     pub(crate) route: Route,
-    /// How many of the caller's messages there were with this one.
+    /// The number of the caller's messages, including this one.
     #[serde(default)]
     pub(crate) messages: usize,
 }
 
-/// What is asked of the agenda.
+/// A request to the agenda.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", content = "args", rename_all = "snake_case")]
 pub(crate) enum Ask {
@@ -89,10 +89,10 @@ pub(crate) enum Ask {
     },
 }
 
-/// What the agenda told.
+/// The agenda's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Told {
+pub(crate) enum AgendaAnswer {
     Free(Vec<Slot>),
     Booked,
     Taken,
@@ -100,14 +100,14 @@ pub(crate) enum Told {
     Unreachable,
 }
 
-/// What comes next in a step.
+/// The next action of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Say(String),
     Ask(Ask),
 }
 
-/// All that is known of a call: what its checkpoints hold.
+/// The entire state of a call, which its checkpoints store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Dialogue {
     pub(crate) state: State,
@@ -116,21 +116,21 @@ pub(crate) struct Dialogue {
     pub(crate) name: Option<String>,
     pub(crate) reason: Option<String>,
     pub(crate) contact: Option<String>,
-    /// The caller's own number is not the one to call.
+    /// Whether the caller wants to be called at a number other than their own.
     other_number: bool,
     pub(crate) proposed: Vec<Slot>,
     rejected: Vec<Slot>,
     pub(crate) chosen: Option<Slot>,
-    /// Utterances in a row that were not understood.
+    /// The number of consecutive utterances that were not understood.
     retries: u32,
-    /// Utterances that were not understood.
+    /// The total number of utterances that were not understood.
     not_understood: u32,
     agenda_failures: u32,
     pub(crate) turns: u64,
     /// How many of the caller's messages were heard.
     pub(crate) heard: usize,
     route: Option<Route>,
-    /// What was heard last, when it came as a transcript and no completion has come yet.
+    /// The last utterance, if it was a transcript and no completion has arrived since.
     #[serde(default)]
     last_transcript: Option<String>,
     pub(crate) transfer_reason: Option<String>,
@@ -138,19 +138,19 @@ pub(crate) struct Dialogue {
 }
 
 impl Dialogue {
-    /// Whether this is a copy of what comes by completions as well: they alone are spoken, and so they win.
+    /// Whether this copies an utterance that also arrives as a completion. Completions win, because only they are spoken.
     pub(crate) fn is_copy(&self, route: Route) -> bool {
         route == Route::Transcript && self.route == Some(Route::Completions)
     }
 
-    /// Whether a completion's words were heard as a transcript just now: it gets the same answer.
+    /// Whether a completion's words were just heard as a transcript: it then gets the same answer.
     pub(crate) fn was_transcribed(&self, route: Route, said: &str) -> bool {
         let transcript = self.last_transcript.as_deref();
         route == Route::Completions && transcript.is_some_and(|t| french::same_words(t, said))
     }
 
-    /// The words among the caller's messages that were not heard before: what was said over a filler is among them. What
-    /// the newest transcript has of them, when completions come for the first time, was heard.
+    /// The words of the caller's messages that were not heard yet, including those said over a filler. When completions arrive
+    /// for the first time, the words up to the newest transcript count as heard.
     pub(crate) fn unheard(&self, messages: &[String]) -> String {
         if let Some(transcript) = &self.last_transcript {
             if french::ends_with(&messages.join(" "), transcript) {
@@ -166,7 +166,7 @@ impl Dialogue {
         messages[from..].join(" ")
     }
 
-    /// Takes in what was heard.
+    /// Processes an utterance.
     pub(crate) fn hear(&mut self, heard: &Heard) -> Next {
         self.turns += 1;
         self.heard = self.heard.max(heard.messages);
@@ -238,7 +238,7 @@ impl Dialogue {
         }
     }
 
-    /// Takes an answer to the question that is open: consent, name, reason, number.
+    /// Processes the answer to the open question: consent, name, reason or number.
     fn qualify(&mut self, said: &str, understood: &Understood) -> Next {
         if self.consent.is_none() {
             match (understood.yes, understood.no) {
@@ -277,7 +277,7 @@ impl Dialogue {
         }
     }
 
-    /// The question that is open.
+    /// The question that is still to be answered.
     fn question(&self) -> String {
         match self.state {
             State::Start => WELCOME.to_owned(),
@@ -314,14 +314,16 @@ impl Dialogue {
         })
     }
 
-    /// Takes in what the agenda told.
-    pub(crate) fn told(&mut self, ask: &Ask, told: Told) -> Next {
-        match (ask, told) {
-            (Ask::Free { day: Some(_), .. }, Told::Free(slots)) if slots.is_empty() => {
+    /// Processes the agenda's answer.
+    pub(crate) fn agenda_answered(&mut self, ask: &Ask, reported: AgendaAnswer) -> Next {
+        match (ask, reported) {
+            (Ask::Free { day: Some(_), .. }, AgendaAnswer::Free(slots)) if slots.is_empty() => {
                 self.ask_free(None)
             }
-            (Ask::Free { .. }, Told::Free(slots)) if slots.is_empty() => self.transfer("no_slot"),
-            (Ask::Free { .. }, Told::Free(slots)) => {
+            (Ask::Free { .. }, AgendaAnswer::Free(slots)) if slots.is_empty() => {
+                self.transfer("no_slot")
+            }
+            (Ask::Free { .. }, AgendaAnswer::Free(slots)) => {
                 (self.proposed, self.state) = (slots, State::WaitConfirm);
                 let lost = self
                     .chosen
@@ -329,12 +331,12 @@ impl Dialogue {
                     .map_or("", |_| "Ce créneau vient d'être pris. ");
                 self.say(format!("{lost}{}", self.proposal()))
             }
-            (Ask::Book { slot }, Told::Booked) => {
+            (Ask::Book { slot }, AgendaAnswer::Booked) => {
                 self.state = State::Confirmed;
                 let name = self.name.as_deref().unwrap_or_default();
                 self.say(format!("C'est confirmé, {name} : {slot}. À bientôt !"))
             }
-            (Ask::Book { slot }, Told::Taken) => {
+            (Ask::Book { slot }, AgendaAnswer::Taken) => {
                 self.rejected.push(*slot);
                 self.ask_free(None)
             }

@@ -38,7 +38,7 @@ fn json_answer(status: u16, body: &Value) -> Answer {
     answer(status, "application/json", body.to_string())
 }
 
-/// A webhook that is begun is finished, also when whoever sent it does not wait for the answer.
+/// Runs a webhook to its end, even if its sender stops waiting for the answer.
 async fn finished(webhook: impl Future<Output = Answer> + Send + 'static) -> Answer {
     let done = tokio::spawn(webhook).await;
     done.unwrap_or_else(|_| json_answer(500, &json!({ "error": "the webhook failed" })))
@@ -82,7 +82,7 @@ async fn completion(calls: &Calls, request: &vapi::ChatRequest, id: Option<&str>
             "text/event-stream",
             completions::stream(model, &id, text),
         ),
-        false => json_answer(200, &completions::whole(model, &id, text)),
+        false => json_answer(200, &completions::complete(model, &id, text)),
     }
 }
 
@@ -90,16 +90,16 @@ async fn call(State(calls): State<Arc<Calls>>, Path(id): Path<String>) -> Answer
     let Ok(id) = SessionId::new(id) else {
         return json_answer(404, &json!({ "error": "no such call" }));
     };
-    told(calls.told(&id).await)
+    reported(calls.inspect(&id).await)
 }
 
 async fn agenda(State(calls): State<Arc<Calls>>) -> Answer {
-    told(calls.agenda().await)
+    reported(calls.agenda().await)
 }
 
-fn told(told: Result<Value, filrouge_types::Failure>) -> Answer {
-    match told {
-        Ok(told) => json_answer(200, &told),
+fn reported(reported: Result<Value, filrouge_types::Failure>) -> Answer {
+    match reported {
+        Ok(reported) => json_answer(200, &reported),
         Err(failure) => json_answer(
             failure.code.status(),
             &json!({ "error": failure.to_string() }),
@@ -108,6 +108,6 @@ fn told(told: Result<Value, filrouge_types::Failure>) -> Answer {
 }
 
 async fn status(State(calls): State<Arc<Calls>>) -> Answer {
-    let told = json!({ "instance": calls.config().instance, "counters": calls.counters(), "spool": calls.spool() });
-    json_answer(200, &told)
+    let reported = json!({ "instance": calls.config().instance, "counters": calls.counters(), "spool": calls.spool() });
+    json_answer(200, &reported)
 }

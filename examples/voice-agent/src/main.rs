@@ -1,4 +1,4 @@
-//! An example: French appointment booking over the phone, on filrouge. See the README beside it.
+//! An example: French appointment booking over the phone, on filrouge. See its README.
 
 mod agenda;
 mod cache;

@@ -1,28 +1,32 @@
-//! The dialogue of a call, made anew from its newest checkpoint and the items behind it.
+//! Rebuilds the dialogue of a call from its newest checkpoint and the items after it.
 
 use filrouge_types::{Channel, Item, RawJson, Role, Variant};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::fsm::{Ask, Dialogue, Heard, Next, Told};
+use crate::fsm::{AgendaAnswer, Ask, Dialogue, Heard, Next};
 
-/// The name of the agenda in the journal.
+/// The agenda's name in the ledger.
 const AGENDA: &str = "agenda";
 
-/// A text, as questions and answers have it; or what the agenda was asked, or told.
+/// A part of an item: the text of a question or an answer, or the agenda's result.
 #[derive(Deserialize)]
 struct Part {
     #[serde(default)]
     text: String,
     #[serde(default)]
-    result: Option<Told>,
+    result: Option<AgendaAnswer>,
 }
 
-/// What the agenda was asked and what it told, as two items of a turn.
-pub(crate) fn agenda_items(number: usize, ask: &Ask, told: &Told) -> [(Role, Channel, RawJson); 2] {
+/// A request to the agenda and its answer, as two items of a turn.
+pub(crate) fn agenda_items(
+    number: usize,
+    ask: &Ask,
+    reported: &AgendaAnswer,
+) -> [(Role, Channel, RawJson); 2] {
     let call_id = format!("{AGENDA}-{number}");
     let call = json!([{ "type": "tool_call", "call_id": call_id, "name": AGENDA, "args": ask }]);
-    let result = json!([{ "type": "tool_result", "call_id": call_id, "result": told }]);
+    let result = json!([{ "type": "tool_result", "call_id": call_id, "result": reported }]);
     [
         (
             Role::Assistant,
@@ -37,42 +41,42 @@ pub(crate) fn agenda_items(number: usize, ask: &Ask, told: &Told) -> [(Role, Cha
     ]
 }
 
-/// One turn as its items tell it.
+/// One turn, read from its items.
 #[derive(Default)]
-struct ToldTurn {
+struct RecordedTurn {
     heard: Option<Heard>,
-    told: Vec<Told>,
+    reported: Vec<AgendaAnswer>,
     answer: Option<String>,
 }
 
-/// How a replay went.
+/// The result of a replay.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replayed {
-    /// Turns that were put through the dialogue again.
+    /// How many turns were replayed.
     pub(crate) turns: u64,
-    /// Of those, the ones in which the dialogue says something else today; the caller heard what is in the journal.
+    /// The number of replayed turns whose answer differs today; the caller heard the one in the ledger.
     pub(crate) differing: u64,
 }
 
-/// Puts items through the dialogue, oldest first; `None` when they cannot be understood. Turns without an answer are left
-/// out: the caller heard none.
+/// Replays items through the dialogue, oldest first; `None` if they cannot be read. Turns without an answer are skipped: the
+/// caller heard none.
 pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<Replayed> {
     let mut replayed = Replayed::default();
     for turn in items.chunk_by(|a, b| a.turn_id == b.turn_id) {
-        let ToldTurn {
+        let RecordedTurn {
             heard,
-            told,
+            reported,
             answer: Some(answer),
         } = turn_of(turn)?
         else {
             continue;
         };
-        let mut told = told.into_iter();
+        let mut reported = reported.into_iter();
         let mut next = dialogue.hear(&heard?);
         let said = loop {
             match next {
                 Next::Say(said) => break said,
-                Next::Ask(ask) => next = dialogue.told(&ask, told.next()?),
+                Next::Ask(ask) => next = dialogue.agenda_answered(&ask, reported.next()?),
             }
         };
         replayed.turns += 1;
@@ -84,8 +88,8 @@ pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<Replayed
     Some(replayed)
 }
 
-fn turn_of(items: &[Item]) -> Option<ToldTurn> {
-    let mut turn = ToldTurn::default();
+fn turn_of(items: &[Item]) -> Option<RecordedTurn> {
+    let mut turn = RecordedTurn::default();
     for item in items
         .iter()
         .filter(|item| item.body.variant == Variant::Neutral)
@@ -97,7 +101,7 @@ fn turn_of(items: &[Item]) -> Option<ToldTurn> {
                 heard.said = part(item)?.text;
                 turn.heard = Some(heard);
             }
-            Channel::ToolResult => turn.told.push(part(item)?.result?),
+            Channel::ToolResult => turn.reported.push(part(item)?.result?),
             Channel::Final => turn.answer = Some(part(item)?.text),
             _ => {}
         }

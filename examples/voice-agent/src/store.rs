@@ -1,9 +1,9 @@
-//! Opening the store of calls.
+//! Opens the store of calls.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_engine::anchor::{Anchor, AnchorKeeper, Standing};
+use filrouge_engine::anchor::{Anchor, AnchorKeeper, AnchorState};
 use filrouge_engine::spool::{SpoolOptions, Spooling};
 use filrouge_engine::{CallSettings, Engine, Settings, keyfile};
 use filrouge_postgres::{Options, PostgresLedger};
@@ -15,7 +15,7 @@ use filrouge_types::{Clock, SystemClock};
 use crate::config::{Config, Store};
 use crate::fsm::TERMINAL;
 
-/// A webhook has about this long for its answer; a database that does not answer must not take more of it.
+/// The longest wait for a database: a webhook has little more time than this for its answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An open store.
@@ -23,22 +23,24 @@ pub(crate) struct Opened {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Witnesses the store's newest state until it is dropped.
+    /// Anchors the store's newest state until it is dropped.
     pub(crate) keeper: Option<AnchorKeeper>,
 }
 
-/// Opens the store as configured, making it where there is none.
+/// Opens the configured store; creates it if it does not exist.
 ///
 /// # Errors
-/// When it cannot be opened, or is older than this instance has seen it.
+/// If it cannot be opened, or is older than the state that this instance last saw.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
     std::fs::create_dir_all(&config.state_dir)?;
     let (ledger, clock, anchor) = ledger(config)?;
     let keeper = match anchor {
         None => None,
         Some(anchor) => match anchor.check(ledger.as_ref()).await? {
-            Standing::Broken(what) => anyhow::bail!("the store is not what was written: {what}"),
-            Standing::Made | Standing::Holds => Some(AnchorKeeper::start(anchor, ledger.clone())?),
+            AnchorState::Broken(what) => anyhow::bail!("the store is not what was written: {what}"),
+            AnchorState::Created | AnchorState::Holds => {
+                Some(AnchorKeeper::start(anchor, ledger.clone())?)
+            }
         },
     };
     let spool = spooling(config, &ledger, &clock)?;
@@ -62,7 +64,8 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
     })
 }
 
-/// A database elsewhere may be out of reach: what is written of the calls that this instance has goes on into files.
+/// The spool of a remote database, which may be unreachable: writes of the calls that this instance last had continue into its
+/// files.
 fn spooling(
     config: &Config,
     ledger: &Arc<dyn Ledger>,

@@ -1,4 +1,4 @@
-//! Webhooks in Vapi's shapes (docs.vapi.ai: server messages, custom LLM).
+//! Webhooks in Vapi's form (docs.vapi.ai: server messages, custom LLM).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::calls::{Calls, FILLER, Reply, Utterance, VOCAL_RESUME_ALREADY_TERMINATED};
 use crate::fsm::{Heard, Route, Tool};
 
-/// The call object, as far as it is needed.
+/// The call object, with the members that are needed.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct CallObject {
     #[serde(default)]
@@ -58,7 +58,7 @@ struct Message {
     ended_reason: Option<String>,
 }
 
-/// A tool's call: name and parameters, or as OpenAI has them.
+/// A tool's call: name and parameters, or in OpenAI's form.
 #[derive(Debug, Deserialize)]
 struct ToolCall {
     id: String,
@@ -78,13 +78,13 @@ struct Function {
 }
 
 impl ToolCall {
-    /// The tool, and its call in words.
+    /// The tool, and its call as text.
     fn tool(&self) -> Result<(Tool, String), serde_json::Error> {
         let (name, given) = match (&self.function, &self.name) {
             (Some(function), _) => (function.name.clone(), Some(&function.arguments)),
             (None, name) => (name.clone().unwrap_or_default(), self.parameters.as_ref()),
         };
-        // Arguments are an object, or its text.
+        // Arguments are an object, or a string with its JSON.
         let parameters = match given {
             Some(Value::String(text)) => serde_json::from_str(text)?,
             Some(Value::Null) | None => json!({}),
@@ -96,7 +96,7 @@ impl ToolCall {
     }
 }
 
-/// An answer as it goes out: status, and JSON unless there is nothing to say.
+/// An outgoing answer: the status, and JSON unless there is nothing to say.
 pub(crate) type Answer = (u16, Option<Value>);
 
 fn refused(why: &str) -> Answer {
@@ -127,12 +127,12 @@ pub(crate) async fn server_message(calls: &Arc<Calls>, body: &[u8]) -> Answer {
             _ => (200, Some(json!({}))),
         },
         "end-of-call-report" => ended(calls, &call, &message).await,
-        // All others tell and expect nothing.
+        // All other messages only report, and expect no answer.
         _ => (200, Some(json!({}))),
     }
 }
 
-/// The end of a call: to be told again (503) while it is not recorded.
+/// Handles the end of a call; answers 503, which asks for a repetition, until it is recorded.
 async fn ended(calls: &Arc<Calls>, call: &SessionId, message: &Message) -> Answer {
     let reason = message.ended_reason.as_deref().unwrap_or("unknown");
     match calls.ended(call, reason).await {
@@ -144,8 +144,8 @@ async fn ended(calls: &Arc<Calls>, call: &SessionId, message: &Message) -> Answe
     }
 }
 
-/// A transcript of the caller's: final ones are heard, once for each timestamp. One without a timestamp has nothing that a
-/// second delivery is known by: it is heard each time.
+/// Handles a transcript of the caller: final ones are heard, once for each timestamp. Without a timestamp a second delivery
+/// cannot be recognized, so it is heard each time.
 async fn transcript(
     calls: &Calls,
     call: &SessionId,
@@ -180,8 +180,8 @@ async fn transcript(
     }
 }
 
-/// Calls of tools, each once for its id, in order: behind one that cannot be worked at now the others wait as well, and those
-/// before it are answered.
+/// Handles tool calls in order, each once for its id. If one cannot be handled now, the later ones wait as well, and the earlier
+/// ones are answered.
 async fn tool_calls(
     calls: &Calls,
     call: &SessionId,
@@ -224,7 +224,7 @@ fn heard(route: Route, caller: Option<String>) -> Heard {
     }
 }
 
-/// What a reply says aloud; `None` when it says nothing.
+/// The spoken text of a reply; `None` if it speaks nothing.
 pub(crate) fn spoken(reply: &Reply) -> Option<&str> {
     match reply {
         Reply::Said { text, .. } => Some(text),
@@ -280,7 +280,7 @@ impl Content {
     }
 }
 
-/// Answers the caller's newest messages; `None` when the request names no call: the header's `id` stands in for the body's.
+/// Answers the caller's newest messages; `None` if neither the body nor the header (`id`) names a call.
 pub(crate) async fn chat(calls: &Calls, request: &ChatRequest, id: Option<&str>) -> Option<Reply> {
     let call = call_id(&request.call).or_else(|| SessionId::new(id?).ok())?;
     let users = request
@@ -288,7 +288,7 @@ pub(crate) async fn chat(calls: &Calls, request: &ChatRequest, id: Option<&str>)
         .iter()
         .filter(|message| message.role == "user");
     let messages: Vec<String> = users.map(|message| message.content.text()).collect();
-    // The request has no id of its own: it is known by how much was said, and by what was said last.
+    // The request has no id: its key is the number of messages and a hash of the last one.
     let last = messages.last().map_or("", String::as_str);
     let key = format!("chat:{}:{:016x}", messages.len(), hash(last.as_bytes()));
     let heard = Heard {

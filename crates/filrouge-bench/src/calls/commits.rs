@@ -1,17 +1,17 @@
-//! What a webhook of a live call costs in commits, beside its writes alone.
+//! The commits of a webhook of a live call, compared with those of its writes alone.
 
 use anyhow::Result;
 use filrouge_engine::ResumeSession;
 use filrouge_types::SessionId;
 
-use super::{AppendItems, FinalizeTurn, begun, checkpoint, said};
+use super::{AppendItems, FinalizeTurn, begun, checkpoint, thought_item};
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
 
 pub(super) async fn measure(product: &Product, name: &str, section: &mut Section) -> Result<()> {
     let session = SessionId::new("call-of-commits")?;
     let number = || product.ledger.position().commit_no;
-    // It is there before either is counted, with a checkpoint, as any call behind its first webhook.
+    // Before the counts begin, the session exists and has a checkpoint, as any call does after its first webhook.
     writes(product, &session, "before", None).await?;
     checkpoint(product, &product.caller, &session, None, false).await?;
     let begin = number();
@@ -49,7 +49,7 @@ async fn writes(
     let turn = engine.turns.start(caller, session.clone(), start).await?;
     let turn = turn.value.turn_id;
     let append = AppendItems {
-        items: vec![said("le créneau de 10 h 30")],
+        items: vec![thought_item("le créneau de 10 h 30")],
         expected_seq: None,
         fence,
         release: false,

@@ -14,12 +14,12 @@ use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
-/// Events of the week, and those of one call.
+/// The number of events in the week, and in one call.
 const EVENTS: usize = 100_000;
 const OF_A_CALL: usize = 10;
-/// Calls that are told of at once.
+/// The number of calls whose events are written concurrently.
 const AT_ONCE: usize = 64;
-/// Over so many microseconds calls begin: less than a week, so that all are in the window.
+/// The calls begin within this many microseconds: less than a week, so that all are in the window.
 const SPAN: i64 = 6 * 86_400 * 1_000_000;
 
 pub(super) async fn measure(
@@ -37,15 +37,15 @@ pub(super) async fn measure(
     for call in 0..calls {
         let (engine, caller) = (product.engine.clone(), caller.clone());
         let permit = room.clone().acquire_owned().await?;
-        // Ten calls at a time overlap, as on a busy day.
+        // Ten calls overlap at any time, as on a busy day.
         let begins = now - SPAN + SPAN / calls as i64 * call as i64;
         tasks.spawn(async move {
             let _permit = permit;
-            tell(&engine, &caller, call, begins, SPAN / calls as i64).await
+            write_event(&engine, &caller, call, begins, SPAN / calls as i64).await
         });
     }
-    while let Some(told) = tasks.join_next().await {
-        told??;
+    while let Some(reported) = tasks.join_next().await {
+        reported??;
     }
     let filled = begun.elapsed();
     let mut series = Series::new(format!(
@@ -67,14 +67,14 @@ pub(super) async fn measure(
         format!("{:.0} ms for {}", took / 1e3, calls * OF_A_CALL),
     ));
     section.notes.push(format!(
-        "{name}: {calls} calls of {OF_A_CALL} events each, told in {:.1} s by {AT_ONCE} callers",
+        "{name}: {calls} calls of {OF_A_CALL} events each, written in {:.1} s by {AT_ONCE} callers",
         filled.as_secs_f64()
     ));
     section.series.push(series);
     Ok(())
 }
 
-async fn tell(
+async fn write_event(
     engine: &filrouge_engine::Engine,
     caller: &Caller,
     call: usize,

@@ -1,4 +1,4 @@
-//! Going on with a long call and with a short one, by the library.
+//! Resuming a long and a short call through the library.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
-/// Items of the long session and of the short one.
+/// The number of items in the long and in the short session.
 const LONG: usize = 10_000;
 const SHORT: usize = 10;
 
@@ -34,7 +34,7 @@ pub(super) async fn measure(
     for pair in 0..setup.pairs {
         let mut times = [Vec::new(), Vec::new()];
         let begun = Instant::now();
-        // One after the other, so that what disturbs one disturbs both.
+        // Alternating, so that a disturbance affects both.
         for round in 0..setup.size(200, 5) {
             for (n, (session, last)) in sessions.iter().enumerate() {
                 let holder = format!("holder-{pair}-{round}");
@@ -58,7 +58,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// One resume by somebody who knows nothing of the session: lease and event in one commit, then checkpoint and tail.
+/// One resume by a caller that knows nothing of the session: lease and event in one commit, then checkpoint and tail.
 async fn once(product: &Product, session: &SessionId, holder: &str, last: u64) -> Result<f64> {
     let (engine, caller) = (&product.engine, &product.caller);
     let request = ResumeSession {

@@ -1,4 +1,4 @@
-//! Going on with a call over HTTP on PostgreSQL, beside one indexed read of the same server.
+//! Resuming a call over HTTP on PostgreSQL, compared with one indexed read from the same server.
 
 use std::time::Instant;
 
@@ -13,12 +13,12 @@ use super::fill;
 use crate::Setup;
 use crate::http::{Server, binary};
 use crate::load::answer;
-use crate::postgres::bed::Bed;
+use crate::postgres::bed::DurableServer;
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
-/// What is measured, in turns.
+/// The measured operations, which alternate.
 const LEGS: [&str; 7] = [
     "HTTP on PostgreSQL: resume",
     "HTTP on PostgreSQL: release",
@@ -28,7 +28,7 @@ const LEGS: [&str; 7] = [
     "SELECT of a session by its key, prepared, over the socket",
     "SELECT, then COMMIT of one updated row, over the socket",
 ];
-/// The call.
+/// The path of the call's session.
 const AT: &str = "/api/v1/sessions/call-over-http";
 const RESUME: usize = 0;
 const WRITE: usize = 2;
@@ -37,7 +37,7 @@ const SESSION: usize = 4;
 const SELECT: usize = 5;
 const COMMIT: usize = 6;
 
-/// A kept connection.
+/// A keep-alive connection.
 struct Wire {
     stream: TcpStream,
     address: String,
@@ -55,7 +55,7 @@ impl Wire {
         })
     }
 
-    /// A call, how long it took, and what was answered.
+    /// Makes a request; returns how long it took, and the answer.
     async fn call(&mut self, method: &str, path: &str, body: &str) -> Result<(f64, Value)> {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -72,7 +72,7 @@ impl Wire {
         Ok((took, serde_json::from_str(body)?))
     }
 
-    /// How many statements the server has sent so far.
+    /// The number of statements that the server has sent so far.
     async fn statements(&mut self) -> Result<u64> {
         let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
         self.stream.write_all(request.as_bytes()).await?;
@@ -85,7 +85,11 @@ impl Wire {
     }
 }
 
-pub(super) async fn measure(setup: &Setup, bed: &Bed, section: &mut Section) -> Result<()> {
+pub(super) async fn measure(
+    setup: &Setup,
+    bed: &DurableServer,
+    section: &mut Section,
+) -> Result<()> {
     let store = bed.store();
     let dir = store.anchored_in()?;
     let session = SessionId::new("call-over-http")?;
@@ -111,8 +115,8 @@ pub(super) async fn measure(setup: &Setup, bed: &Bed, section: &mut Section) -> 
         let begun = Instant::now();
         for round in 0..setup.size(200, 5) {
             let holder = format!("holder-{pair}-{round}");
-            let taken = one(&mut wire, &holder, last).await?;
-            for (times, took) in times.iter_mut().zip(taken) {
+            let durations = one(&mut wire, &holder, last).await?;
+            for (times, took) in times.iter_mut().zip(durations) {
                 times.push(took);
             }
             let call = Instant::now();
@@ -148,7 +152,7 @@ pub(super) async fn measure(setup: &Setup, bed: &Bed, section: &mut Section) -> 
     Ok(())
 }
 
-/// The fewest statements that a resume took, of several: the server's own work comes in between.
+/// The fewest statements of several resumes, because the server's own work adds some.
 async fn statements(wire: &mut Wire, last: u64) -> Result<u64> {
     let mut fewest = u64::MAX;
     for round in 0..5 {
@@ -162,22 +166,22 @@ async fn statements(wire: &mut Wire, last: u64) -> Result<u64> {
     Ok(fewest)
 }
 
-/// Gives the session free that was taken so; how long it took.
-async fn release(wire: &mut Wire, holder: &str, taken: &Value) -> Result<f64> {
-    let fence = taken["fence"].as_u64().context("no fence")?;
+/// Releases the lease in an answer; returns how long it took.
+async fn release(wire: &mut Wire, holder: &str, lease: &Value) -> Result<f64> {
+    let fence = lease["fence"].as_u64().context("no fence")?;
     let path = format!("{AT}/lease?holder={holder}&fence={fence}");
     Ok(wire.call("DELETE", &path, "").await?.0)
 }
 
-/// One call of each route: how long each took, in the order of [`LEGS`].
+/// One request per route; returns how long each took, in the order of [`LEGS`].
 async fn one(wire: &mut Wire, holder: &str, last: u64) -> Result<[f64; 5]> {
     let body = format!(r#"{{"holder":"{holder}","known_seq":{last}}}"#);
     let (resume, resumed) = wire.call("POST", &format!("{AT}/resume"), &body).await?;
     ensure!(resumed["stale"] == false, "{resumed}");
     let released = release(wire, holder, &resumed).await?;
     let body = format!(r#"{{"holder":"{holder}"}}"#);
-    let (leased, taken) = wire.call("POST", &format!("{AT}/lease"), &body).await?;
-    release(wire, holder, &taken).await?;
+    let (leased, granted) = wire.call("POST", &format!("{AT}/lease"), &body).await?;
+    release(wire, holder, &granted).await?;
     let (read, _) = wire
         .call("GET", &format!("{AT}/checkpoints/latest"), "")
         .await?;

@@ -1,21 +1,21 @@
-//! What has to hold of whatever a decoder makes of an input.
+//! The conditions on a decoder's output for any input.
 
 use anyhow::{Context, Result, ensure};
-use filrouge_engine::stream::{Block, Ended, ReadyItem, StreamError};
-use filrouge_store::draft::{Piece, PieceHead, PieceKind, StreamId, partial_entries};
+use filrouge_engine::stream::{Ended, ReadyItem, StreamBlock, StreamError};
+use filrouge_store::draft::{DraftPiece, PieceHead, PieceKind, StreamId, partial_entries};
 use filrouge_transcode::Decoder;
 use filrouge_types::{ItemBody, JsonText, Object, RawJson};
 use serde::Deserialize;
 
 use super::input::Input;
 
-/// Bytes that a decoder may hold for each byte that it was given, and beside them: an escape that is escaped again and
-/// the doubling of buffers.
+/// The memory limit: bytes per input byte, and a constant. They allow for escapes that are escaped a second time and for
+/// buffers that double.
 const HELD: (usize, usize) = (16, 64 << 10);
-/// One input in so many is decoded in other chunks, too.
+/// One input in this many is also decoded in other chunks.
 const AGAIN: usize = 3;
 
-/// What came of an input.
+/// The result for one input.
 pub(super) struct Seen {
     pub(super) events: u64,
     pub(super) items: u64,
@@ -27,7 +27,7 @@ struct PartShape {
     kind: Box<str>,
 }
 
-/// How an input ends.
+/// The end of a stream.
 #[derive(Clone, Copy)]
 enum End {
     Whole,
@@ -35,7 +35,7 @@ enum End {
     Gone,
 }
 
-/// Checks it.
+/// Checks one input.
 pub(super) fn check(input: &Input) -> Result<Seen> {
     let mut input = Input {
         format: input.format,
@@ -57,7 +57,7 @@ pub(super) fn check(input: &Input) -> Result<Seen> {
             (
                 transcript.ended().cloned(),
                 transcript.events(),
-                transcript.told(),
+                transcript.reported(),
                 format!("{blocks:?}"),
             )
         };
@@ -68,7 +68,7 @@ pub(super) fn check(input: &Input) -> Result<Seen> {
         let (other, other_items) = decoded(&mut input, end)?;
         if other.transcript().events().1 == 0 {
             same(
-                "items of the same events in other words",
+                "items of the same events in another spelling",
                 &items,
                 &other_items,
             )?;
@@ -80,8 +80,8 @@ pub(super) fn check(input: &Input) -> Result<Seen> {
     })
 }
 
-/// The same events with a member more that nobody asks for, spelled so that no quick look takes it. Lines that go on
-/// with an event, and those that end otherwise than with a line feed, stay as they are.
+/// The same events with an additional member that no decoder reads, spelled so that no shortcut matches. Continuation
+/// lines of an event, and lines that do not end with a line feed, stay unchanged.
 fn respelled(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() * 2);
     let mut goes_on = bytes.contains(&b'\r');
@@ -102,7 +102,7 @@ fn respelled(bytes: &[u8]) -> Vec<u8> {
 fn same<T: std::fmt::Debug + PartialEq>(what: &str, one: &T, other: &T) -> Result<()> {
     ensure!(
         one == other,
-        "other chunks, other {what}:\n{one:?}\n{other:?}"
+        "other chunks, different {what}:\n{one:?}\n{other:?}"
     );
     Ok(())
 }
@@ -135,7 +135,7 @@ fn decoded(input: &mut Input, end: End) -> Result<(Decoder, Vec<ReadyItem>)> {
     Ok((decoder, items))
 }
 
-/// What the engine asks of items (`Limits`), and that they come in order.
+/// The engine's conditions on items (`Limits`), and their order.
 fn recorded(items: &[ReadyItem]) -> Result<()> {
     let mut last = None;
     for ready in items {
@@ -170,12 +170,12 @@ fn item(item: &ItemBody) -> Result<()> {
 fn object(json: &RawJson) -> Result<()> {
     ensure!(
         RawJson::parse(json.as_str())?.is_object(),
-        "no object: {json:?}"
+        "not an object: {json:?}"
     );
     Ok(())
 }
 
-/// What is not an item yet can be drafted, and from the drafts become items.
+/// Anything that is not an item yet can be drafted, and the drafts can become items.
 fn drafted(decoder: &Decoder) -> Result<()> {
     let mut pieces = Vec::new();
     for block in decoder.transcript().blocks() {
@@ -189,9 +189,9 @@ fn drafted(decoder: &Decoder) -> Result<()> {
     Ok(())
 }
 
-fn piece(block: &Block, at: usize) -> Result<Piece> {
+fn piece(block: &StreamBlock, at: usize) -> Result<DraftPiece> {
     let part = block.parts.get(at).context("no part")?;
-    if part.kind == PieceKind::Whole {
+    if part.kind == PieceKind::Complete {
         RawJson::parse(&part.text)?;
     } else {
         string(&format!("\"{}\"", part.text))?;
@@ -200,8 +200,8 @@ fn piece(block: &Block, at: usize) -> Result<Piece> {
         Some((id, name)) => Some((string(id)?, string(name)?)),
         None => None,
     };
-    let (role, channel) = block.place();
-    Ok(Piece {
+    let (role, channel) = block.role_and_channel();
+    Ok(DraftPiece {
         number: block.number,
         part: at as u64,
         head: PieceHead {
@@ -221,7 +221,7 @@ fn string(token: &str) -> Result<JsonText> {
     Ok(JsonText::from_raw(RawJson::parse(token)?)?)
 }
 
-/// How it ended, and what the response told at its end.
+/// Checks how the stream ended, and the response's final report.
 fn ended(decoder: &Decoder) -> Result<()> {
     let transcript = decoder.transcript();
     if let Ended::Failed(error) = transcript.ended().context("it has not ended")? {
@@ -231,6 +231,6 @@ fn ended(decoder: &Decoder) -> Result<()> {
             RawJson::parse(raw.as_str())?;
         }
     }
-    let (usage, metadata) = transcript.told();
+    let (usage, metadata) = transcript.reported();
     [usage, metadata].iter().flatten().try_for_each(object)
 }

@@ -1,4 +1,4 @@
-//! The streams that inputs are made from: those of the decoders' tests.
+//! The streams that inputs are derived from: those of the decoders' tests.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +12,9 @@ use super::input::tokens;
 pub(super) struct Streams {
     pub(super) format: StreamFormat,
     pub(super) whole: Vec<Vec<u8>>,
-    /// Their events, each with the empty line behind it.
+    /// Their events, each with its trailing empty line.
     pub(super) events: Vec<Vec<u8>>,
-    /// The strings, numbers and words in them.
+    /// Their strings, numbers and words.
     pub(super) tokens: Vec<Vec<u8>>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Corpus {
 }
 
 impl Corpus {
-    /// Reads the streams from the source tree that this program was built in.
+    /// Reads the streams from the source tree that this program was built from.
     pub(super) fn read() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../filrouge-transcode/tests/transcode/fixtures/streams");

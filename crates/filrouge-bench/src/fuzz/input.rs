@@ -1,4 +1,4 @@
-//! One input: a stream that was damaged, or events put together at random.
+//! One input: a damaged stream, or a random sequence of events.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use filrouge_transcode::StreamFormat;
 use super::corpus::{Corpus, Streams};
 use crate::workload::Rng;
 
-/// Values that are put in the place of others.
+/// Values that replace others.
 const VALUES: &[&str] = &[
     "null",
     "true",
@@ -62,7 +62,7 @@ const VALUES: &[&str] = &[
     "}",
 ];
 
-/// Bytes that are put between others.
+/// Bytes that are inserted between others.
 const BETWEEN: &[&[u8]] = &[
     b"\n",
     b"\r",
@@ -96,14 +96,14 @@ const BETWEEN: &[&[u8]] = &[
     b"null",
 ];
 
-/// Bytes of an input, at most about.
+/// The approximate maximum size of an input.
 const MOST: usize = 64 << 10;
 
-/// What a decoder is given.
+/// The input of a decoder.
 pub(super) struct Input {
     pub(super) format: StreamFormat,
     pub(super) bytes: Vec<u8>,
-    /// What decides how it is cut, and what is looked at.
+    /// Decides how the input is split and which checks run.
     pub(super) random: Rng,
 }
 
@@ -112,14 +112,14 @@ impl Input {
         let mut random = Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
         let at = random.below(corpus.formats.len());
         let streams = &corpus.formats[at];
-        // Now and then what comes is of another format.
+        // Sometimes the input has another format than the decoder expects.
         let read_as = if random.below(12) == 0 {
             random.below(corpus.formats.len())
         } else {
             at
         };
         let mut bytes = if random.below(3) == 0 {
-            storm(streams, &mut random)
+            random_events(streams, &mut random)
         } else {
             pick(&streams.whole, &mut random).clone()
         };
@@ -134,7 +134,7 @@ impl Input {
         }
     }
 
-    /// The bytes in chunks, cut as one of several kinds of networks cuts them.
+    /// The bytes in chunks, split like one of several kinds of networks does.
     pub(super) fn chunks(&mut self) -> Vec<Range<usize>> {
         let random = &mut self.random;
         let most = [1, 2, 16, 300, 5000, MOST][random.below(6)];
@@ -155,8 +155,8 @@ fn pick<'a, T>(some: &'a [T], random: &mut Rng) -> &'a T {
     &some[random.below(some.len())]
 }
 
-/// Events of a format in any order, and objects of its words.
-fn storm(streams: &Streams, random: &mut Rng) -> Vec<u8> {
+/// Events of a format in random order, and objects built from its words.
+fn random_events(streams: &Streams, random: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..1 + random.below(24) {
         if random.below(12) == 0 {
@@ -200,7 +200,7 @@ fn value(streams: &Streams, random: &mut Rng, depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Part of the bytes, mostly a short one.
+/// A part of the bytes, usually a short one.
 fn range(bytes: &[u8], random: &mut Rng) -> Range<usize> {
     let from = random.below(bytes.len() + 1);
     let most = if random.below(4) == 0 {
@@ -243,7 +243,7 @@ fn damage(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
     }
 }
 
-/// Writes all line ends, or some, in another way.
+/// Replaces all or some line ends.
 fn ends(bytes: &mut Vec<u8>, random: &mut Rng) {
     let end: &[u8] = [&b"\r"[..], b"\r\n", b"\n\r", b"\n\n", b""][random.below(5)];
     let every = 1 + random.below(3);
@@ -257,7 +257,7 @@ fn ends(bytes: &mut Vec<u8>, random: &mut Rng) {
     *bytes = out;
 }
 
-/// Takes an event away, puts one in between, twice, or in the place of another.
+/// Removes, inserts, duplicates or replaces an event.
 fn move_event(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
     let at = random.below(bytes.len() + 1);
     let is_end = |pair: &[u8]| pair == b"\n\n";
@@ -276,7 +276,7 @@ fn move_event(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
     drop(bytes.splice(begin..end, event));
 }
 
-/// Puts lists or objects around a value, about as many as are accepted, or many more.
+/// Nests a value in lists or objects: about as deep as is accepted, or far deeper.
 fn deepen(bytes: &mut Vec<u8>, random: &mut Rng) {
     let Some(token) = token(bytes, random) else {
         return;
@@ -327,7 +327,7 @@ fn token(bytes: &[u8], random: &mut Rng) -> Option<Range<usize>> {
     Some(begin + found.start..begin + found.end)
 }
 
-/// Where the strings, numbers and words of some JSON stand.
+/// The ranges of the strings, numbers and words in some JSON.
 pub(super) fn tokens(bytes: &[u8]) -> Vec<Range<usize>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(byte) = bytes.get(at) {

@@ -1,11 +1,11 @@
-//! A durable turn, begun and finalized, with Redis in front and without.
+//! A durable turn, started and finalized, with and without Redis in front.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use filrouge_engine::Caller;
-use filrouge_engine::scopes::{DurablePolicy, TwoScopes};
+use filrouge_engine::scopes::{DurablePolicy, TieredLedger};
 use filrouge_engine::{Engine, FinalizeTurn, StartTurn};
 use filrouge_store::hot::{HotKey, HotStore};
 use filrouge_testbed::Redis;
@@ -19,7 +19,7 @@ use crate::report::{Line, Target};
 use crate::stats::{Leg, Series, cpu_seconds, median, micros};
 use crate::workload::{Turns, requests, session};
 
-/// What stands in front of SQLite.
+/// The hot store in front of SQLite.
 const FRONTS: [(Option<DurablePolicy>, &str); 3] = [
     (None, "SQLite"),
     (Some(DurablePolicy::All), "Redis in front, durable = all"),
@@ -30,11 +30,11 @@ const FRONTS: [(Option<DurablePolicy>, &str); 3] = [
 ];
 const PLAIN: usize = 0;
 
-/// One leg of each kind a pair, by one task and by many.
+/// One leg of each kind per pair, by one task and by many.
 pub(super) struct Measured {
     one: Vec<Series>,
     many: Vec<Series>,
-    /// Time of processors for a turn of many, this process and Redis, µs.
+    /// Processor time per turn in the legs with many tasks, of this process and Redis, µs.
     busy: [Vec<f64>; FRONTS.len()],
 }
 
@@ -64,7 +64,7 @@ pub(super) fn notes(setup: &Setup) -> Vec<String> {
     )]
 }
 
-/// Begins a turn and finalizes it.
+/// Starts a turn and finalizes it.
 async fn turn(engine: &Engine, caller: &Caller, id: &SessionId, request: StartTurn) -> Result<()> {
     let request_id = request.request_id.clone();
     let answer = request.answer_neutral.clone();
@@ -111,9 +111,9 @@ async fn written(product: &Product, caller: &Caller, sessions: usize, turns: usi
     Ok(Leg::new(latencies, start.elapsed()))
 }
 
-/// That every session's copy is there and whole.
+/// Checks that every session's copy exists and is complete.
 async fn copied(
-    (product, scopes): (&Product, &TwoScopes),
+    (product, scopes): (&Product, &TieredLedger),
     hot: &dyn HotStore,
     sessions: usize,
     turns: usize,
@@ -158,11 +158,11 @@ async fn leg(
     Ok((leg, busy / (sessions * turns) as f64))
 }
 
-/// µs that this process and Redis have kept processors busy.
+/// The processor time that this process and Redis have used, µs.
 fn busy(redis: &Redis) -> Result<f64> {
     let own = cpu_seconds(std::process::id())?;
-    let told = redis.cli(&["INFO", "cpu"]);
-    let used = told
+    let reported = redis.cli(&["INFO", "cpu"]);
+    let used = reported
         .lines()
         .filter(|l| l.starts_with("used_cpu_sys:") || l.starts_with("used_cpu_user:"))
         .filter_map(|l| l.split(':').nth(1));
@@ -173,7 +173,7 @@ fn busy(redis: &Redis) -> Result<f64> {
 }
 
 impl Measured {
-    /// One leg of each kind, another one first each time.
+    /// One leg of each kind, rotating which one goes first.
     pub(super) async fn pair(&mut self, setup: &Setup, redis: &Redis, pair: usize) -> Result<()> {
         let (one, many) = sizes(setup);
         for n in 0..FRONTS.len() {

@@ -1,4 +1,4 @@
-//! Sessions of nobody come and go: what they take in Redis and in the process.
+//! Anonymous sessions come and go: their memory in Redis and in the process.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -22,16 +22,16 @@ use crate::product::Product;
 use crate::report::{Line, Target};
 use crate::workload::{TurnText, Turns};
 
-/// Turns of a session; then its task begins another one.
+/// The number of turns in a session; then its task begins another one.
 const TURNS_EACH: u64 = 20;
 /// How long a session lives after its last write.
 const TTL: Duration = Duration::from_secs(10);
-/// Turns by which the sessions that a process may hold (64 MiB of their rows) are reached.
+/// The number of turns after which a process holds as many sessions as it may (64 MiB of their rows).
 const HELD: u64 = 60_000;
-/// How often memory is looked at.
+/// The number of memory measurements.
 const MARKS: u64 = 10;
 
-/// Memory after so many turns.
+/// Memory after this many turns.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Mark {
     turns: u64,
@@ -41,15 +41,15 @@ pub(crate) struct Mark {
     redis_keys: u64,
 }
 
-/// What was seen.
+/// The measurements.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Growth {
     pub(crate) marks: Vec<Mark>,
-    /// Calls that were repeated because the hot store had not answered.
+    /// Calls that were retried because the hot store had not answered.
     repeated: u64,
 }
 
-/// In a process of its own, so that nothing else is counted. It says on stderr how far it is.
+/// Runs in a separate process, so that nothing else is counted. It reports its progress on stderr.
 pub(super) fn measure(setup: &Setup, redis: &Redis, turns: u64) -> Result<Growth> {
     let turns = if setup.quick { turns.min(640) } else { turns };
     let mut child = Command::new(std::env::current_exe()?);
@@ -70,7 +70,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    /// `None`, after a while, when the hot store has not answered: the call is to be repeated, as the same one.
+    /// `None` after a timeout of the hot store: the caller retries the same call.
     async fn answered<T>(&self, answer: Result<T, Failure>) -> Result<Option<T>> {
         match answer {
             Err(failure) if failure.code == ErrorCode::HotUnavailable => {
@@ -116,7 +116,7 @@ impl Tasks {
         }
     }
 
-    /// Session after session, until all turns are begun.
+    /// Writes session after session, until all turns have been started.
     async fn run(&self, task: usize) -> Result<()> {
         let mut texts = Turns::new(task as u64);
         for n in 0_u64.. {
@@ -134,8 +134,10 @@ impl Tasks {
 }
 
 async fn mark(to: &mut MultiplexedConnection, turns: u64, start: Instant) -> Result<Mark> {
-    let told: String = redis::cmd("INFO").arg("memory").query_async(to).await?;
-    let used = told.lines().find_map(|l| l.strip_prefix("used_memory:"));
+    let reported: String = redis::cmd("INFO").arg("memory").query_async(to).await?;
+    let used = reported
+        .lines()
+        .find_map(|l| l.strip_prefix("used_memory:"));
     let mark = Mark {
         turns,
         seconds: start.elapsed().as_secs_f64(),
@@ -156,7 +158,7 @@ async fn mark(to: &mut MultiplexedConnection, turns: u64, start: Instant) -> Res
     Ok(mark)
 }
 
-/// The turns, written by tasks that look at what was said before each.
+/// Writes the turns with tasks that check the earlier turns before each one.
 pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth> {
     let dir = setup.dir()?;
     let hot = super::open(url, TTL)?;
@@ -201,8 +203,8 @@ pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth
 }
 
 impl Growth {
-    /// The first mark by which as many sessions go as come and the process holds as many as it may; without one, the
-    /// first.
+    /// The first mark at which sessions expire as fast as new ones begin and the process holds its maximum, or else the
+    /// first mark; and whether there is such a mark.
     fn settled(&self) -> (Option<&Mark>, bool) {
         let late = |m: &&Mark| m.seconds >= 2.0 * TTL.as_secs_f64() && m.turns >= HELD;
         let (_, before_last) = self.marks.split_last().unzip();
@@ -237,7 +239,7 @@ impl Growth {
                 target,
                 "kB",
             ),
-            // As many sessions as come while one lives: more when it goes faster.
+            // The number of live sessions grows with the write rate.
             line(
                 "memory of Redis",
                 |m| m.redis_bytes as f64 / 1e6,
@@ -261,7 +263,7 @@ impl Growth {
         });
         vec![
             format!(
-                "sessions of nobody: {TURNS_EACH} turns each, kept {} s, 32 tasks; a turn is on_request_started, the newest 20, on_request_finalized; {rate:.0} turns/s; {} calls repeated",
+                "anonymous sessions: {TURNS_EACH} turns each, kept {} s, 32 tasks; a turn is on_request_started, the newest 20, on_request_finalized; {rate:.0} turns/s; {} calls repeated",
                 TTL.as_secs(),
                 self.repeated
             ),

@@ -1,4 +1,4 @@
-//! The newest 20 turns of a session: a copy in Redis beside a plain list of the same bytes.
+//! The newest 20 turns of a session: a copy in Redis compared with a plain list of the same bytes.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use filrouge_engine::ListTurns;
-use filrouge_engine::scopes::{DurablePolicy, TwoScopes};
+use filrouge_engine::scopes::{DurablePolicy, TieredLedger};
 use filrouge_redis::RedisHot;
-use filrouge_store::hot::{Fill, HotBounds, HotKey, HotStore, MemoryHot};
+use filrouge_store::hot::{HotBounds, HotKey, HotStore, MemoryHot, RecentFill};
 use filrouge_testbed::Redis;
 use filrouge_types::{SessionId, SystemClock, TurnStatus};
 use redis::aio::MultiplexedConnection;
@@ -21,7 +21,7 @@ use crate::report::{Line, Target};
 use crate::stats::{Leg, Series, micros};
 use crate::workload::{Turns, requests, session};
 
-/// How many turns are asked for.
+/// The number of turns requested.
 const NEWEST: usize = 20;
 
 fn newest() -> ListTurns {
@@ -32,14 +32,14 @@ fn newest() -> ListTurns {
     }
 }
 
-/// What is read, and by how many at once.
+/// The object that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     /// The hot store.
     Hot,
     /// LRANGE, over one connection of the same client.
     List,
-    /// The ledger's answer: the copy, once the ledger has said that it is of its history.
+    /// The ledger's answer: the copy, after the ledger confirmed that it matches the history.
     Ledger,
     /// The hot store in memory.
     Memory,
@@ -48,17 +48,17 @@ enum What {
 const WHATS: [(What, &str); 4] = [
     (What::Hot, "RedisHot::recent"),
     (What::List, "LRANGE"),
-    (What::Ledger, "TwoScopes::recent, over SQLite"),
+    (What::Ledger, "TieredLedger::recent, over SQLite"),
     (What::Memory, "MemoryHot::recent"),
 ];
 
-/// One leg of each kind a pair, by one task and by many.
-pub(super) struct Measured {
+/// One leg of each kind per pair, by one task and by many.
+pub(super) struct NewestMeasured {
     one: Vec<Series>,
     many: Vec<Series>,
 }
 
-impl Default for Measured {
+impl Default for NewestMeasured {
     fn default() -> Self {
         let series = |tasks: &str| {
             let named = |what: &str| Series::new(format!("{what}, {tasks}"));
@@ -72,9 +72,9 @@ impl Default for Measured {
 }
 
 /// Sessions in the ledger, their copies in Redis and in memory, and lists of the copies' records.
-pub(super) struct Bed {
+pub(super) struct CopiesBed {
     product: Product,
-    scopes: Arc<TwoScopes>,
+    scopes: Arc<TieredLedger>,
     redis: Arc<RedisHot>,
     memory: Arc<MemoryHot>,
     list: MultiplexedConnection,
@@ -90,7 +90,7 @@ fn list(session: &SessionId) -> String {
     format!("list:{}", session.as_str())
 }
 
-impl Bed {
+impl CopiesBed {
     /// Writes the sessions.
     pub(super) async fn fill(setup: &Setup, redis: &Redis) -> Result<Self> {
         let dir = setup.dir()?;
@@ -129,9 +129,12 @@ impl Bed {
         self.scopes.settle().await;
         let key = key(product, &id);
         let Some(copy) = self.redis.recent(&key, turns).await? else {
-            anyhow::bail!("there is no copy");
+            anyhow::bail!("the copy is missing");
         };
-        ensure!(copy.all && copy.turns.len() == turns, "not the whole copy");
+        ensure!(
+            copy.all && copy.turns.len() == turns,
+            "the copy is incomplete"
+        );
         for turn in &copy.turns {
             let mut push = redis::cmd("RPUSH");
             push.arg(list(&id)).arg(&turn.record);
@@ -139,7 +142,7 @@ impl Bed {
         }
         let newest = copy.turns.iter().rev().take(NEWEST);
         self.bytes = newest.map(|turn| turn.record.len()).sum();
-        let fill = Fill {
+        let fill = RecentFill {
             as_of: copy.as_of,
             turns: copy.turns,
             all: true,
@@ -149,7 +152,7 @@ impl Bed {
     }
 
     /// One leg of each kind.
-    pub(super) async fn pair(&self, setup: &Setup, measured: &mut Measured) -> Result<()> {
+    pub(super) async fn pair(&self, setup: &Setup, measured: &mut NewestMeasured) -> Result<()> {
         for (n, (what, _)) in WHATS.iter().enumerate() {
             let calls = setup.size(2000, 50);
             measured.one[n].legs.push(self.leg(*what, 1, calls).await?);
@@ -160,7 +163,7 @@ impl Bed {
         Ok(())
     }
 
-    /// So many tasks, each with a session of its own and so many calls.
+    /// One leg of `tasks` tasks, each with its own session and `calls` calls.
     async fn leg(&self, what: What, tasks: usize, calls: usize) -> Result<Leg> {
         let start = Instant::now();
         let mut running = Vec::new();
@@ -229,7 +232,7 @@ impl Listed {
     }
 }
 
-impl Measured {
+impl NewestMeasured {
     pub(super) fn lines(&self) -> Vec<Line> {
         let at = |what: What| WHATS.iter().position(|(w, _)| *w == what).unwrap_or(0);
         let rate = |name: &str, series: &[Series], what: What, target: Target| {

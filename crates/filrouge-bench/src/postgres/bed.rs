@@ -1,4 +1,4 @@
-//! The server that is measured, and a store with its sessions for each leg.
+//! The measured server, and a store with sessions for each leg.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,14 +10,14 @@ use crate::Setup;
 use crate::product::Product;
 use crate::workload::{Turns, session};
 
-/// Sessions of every store; as many write at once.
+/// The number of sessions in every store; all of them write concurrently.
 pub(crate) const SESSIONS: usize = 32;
-/// The n-th session's number in its name: all names are as long.
+/// The number of the first session: all names have the same length.
 pub(crate) const NAMED_FROM: usize = 1000;
-/// The store that every leg's is a copy of.
+/// The store that every leg's store is copied from.
 const PREPARED: &str = "prepared";
 
-/// As an operator would set a server of this size; nothing is taken from durability.
+/// Typical settings for a server of this size; none reduces durability.
 const SETTINGS: &[(&str, &str)] = &[
     ("shared_buffers", "512MB"),
     ("max_wal_size", "4GB"),
@@ -27,26 +27,26 @@ const SETTINGS: &[(&str, &str)] = &[
     ("log_directory", "log"),
     ("log_filename", "statements"),
     ("log_checkpoints", "off"),
-    // It would come by at a new database, and so in some legs.
+    // Otherwise autovacuum would run in some legs, because their databases are new.
     ("autovacuum_naptime", "1h"),
 ];
 
 /// A durable server.
-pub(crate) struct Bed {
+pub(crate) struct DurableServer {
     pub(crate) server: Server,
     /// Holds the keyring of all its stores.
     dir: TempDir,
     made: AtomicUsize,
 }
 
-impl Bed {
-    /// Starts it, and has the product make a store with sessions of one turn each.
+impl DurableServer {
+    /// Starts the server, and has the product create a store with sessions of one turn each.
     pub(crate) async fn start(setup: &Setup) -> Result<Self> {
         let settings = SETTINGS.iter();
         let settings = settings.map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
         let bed = Self {
             server: Server::start(Options {
-                // What is quick judges nothing.
+                // Quick runs yield no verdicts, so durability does not matter.
                 durable: !setup.quick,
                 settings: settings.collect(),
             }),
@@ -65,7 +65,7 @@ impl Bed {
                 .await?;
         }
         product.close().await;
-        // Nobody may copy a database in use, and the product's connections end a moment after it.
+        // A database in use cannot be copied, and the product's connections end shortly after it.
         bed.sql(
             "postgres",
             &format!("ALTER DATABASE {PREPARED} ALLOW_CONNECTIONS false"),
@@ -85,7 +85,7 @@ impl Bed {
         value.with_context(|| format!("no answer to {statement}"))
     }
 
-    /// A fresh copy of the prepared store, checkpointed: every leg begins alike.
+    /// A fresh copy of the prepared store, after a checkpoint, so that every leg starts in the same state.
     pub(crate) fn store(&self) -> Store<'_> {
         let name = format!("leg_{}", self.made.fetch_add(1, Ordering::Relaxed));
         let make = format!("CREATE DATABASE {name} TEMPLATE {PREPARED}");
@@ -95,9 +95,9 @@ impl Bed {
     }
 }
 
-/// A leg's own store.
+/// The store of one leg.
 pub(crate) struct Store<'b> {
-    pub(crate) bed: &'b Bed,
+    pub(crate) bed: &'b DurableServer,
     pub(crate) name: String,
 }
 
@@ -106,7 +106,7 @@ impl Store<'_> {
         self.bed.server.url(&self.name)
     }
 
-    /// Where the keyring and the anchor lie.
+    /// A folder for the anchor, with the keyring.
     pub(crate) fn anchored_in(&self) -> Result<TempDir> {
         let dir = tempfile::tempdir_in(self.bed.dir.path())?;
         let name = "keyring.json";

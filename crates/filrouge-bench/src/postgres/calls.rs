@@ -12,16 +12,16 @@ use crate::product::Product;
 use crate::stats::{Leg, micros};
 use crate::workload::{Turns, requests, session};
 
-/// How a turn is written.
+/// The calls that write a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// In one call.
+    /// All in one call.
     Whole,
-    /// Begun, two items appended, finalized: three calls, each durable.
+    /// In three durable calls: start the turn, append two items, finalize it.
     Steps,
 }
 
-/// Sessions spread over `products`, each a closed loop; latencies are of turns.
+/// Sessions spread over `products`, each a closed loop; the latencies are those of turns.
 pub(crate) async fn run(
     products: &[Product],
     sessions: usize,

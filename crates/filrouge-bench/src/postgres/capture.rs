@@ -1,12 +1,12 @@
-//! What the product really sends for one turn, taken from the server's own log: so the limit's statements are the
-//! product's, whatever becomes of them.
+//! The statements that the product sends for one turn, read from the server's log, so that the limit always runs the
+//! product's current statements.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::bed::{Bed, NAMED_FROM};
+use super::bed::{DurableServer, NAMED_FROM};
 use crate::product::Product;
 use crate::workload::{Turns, session};
 
@@ -14,7 +14,7 @@ use crate::workload::{Turns, session};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) text: String,
-    /// What was bound to `$1`, `$2`, …, as PostgreSQL writes it.
+    /// The values bound to `$1`, `$2`, …, as PostgreSQL writes them.
     pub(crate) values: Vec<Option<String>>,
 }
 
@@ -31,8 +31,8 @@ struct Entry {
     detail: String,
 }
 
-/// The statements of a group of one whole turn to a session that is there, from BEGIN to COMMIT.
-pub(crate) async fn one_turn(bed: &Bed) -> Result<Vec<Sent>> {
+/// The statements of a group with one complete turn to an existing session, from BEGIN to COMMIT.
+pub(crate) async fn one_turn(bed: &DurableServer) -> Result<Vec<Sent>> {
     let store = bed.store();
     let name = &store.name;
     bed.sql(
@@ -54,7 +54,7 @@ pub(crate) async fn one_turn(bed: &Bed) -> Result<Vec<Sent>> {
         if let Some(sent) = committed(&log, name)? {
             return Ok(sent);
         }
-        // Another process writes the log.
+        // Another process writes the log, so it may lag.
         ensure!(
             begun.elapsed() < Duration::from_secs(10),
             "the server's log does not show the turn"
@@ -63,9 +63,9 @@ pub(crate) async fn one_turn(bed: &Bed) -> Result<Vec<Sent>> {
     }
 }
 
-/// The transaction of `database` that inserted a record, once its COMMIT is logged.
+/// The transaction of `database` that inserted a record, once its COMMIT is in the log.
 fn committed(log: &str, database: &str) -> Result<Option<Vec<Sent>>> {
-    // The last line may not be whole yet.
+    // The last line may be incomplete.
     let whole = log.rfind('\n').map_or("", |end| &log[..end]);
     let entries: Vec<Entry> = whole
         .lines()
@@ -150,7 +150,7 @@ fn values(detail: &str) -> Result<Vec<Option<String>>> {
     }
 }
 
-/// A quoted value at the beginning, and what follows it.
+/// A quoted value at the beginning of the text, and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = text.strip_prefix('\'')?;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_found_once_it_is_whole() {
+    fn a_transaction_is_found_once_it_is_complete() {
         let line = |message: &str| {
             format!(
                 r#"{{"dbname":"d","pid":7,"message":"{message}","detail":"parameters: $1 = '{{1}}'"}}"#

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::bed::{Bed, Store};
+use super::bed::{DurableServer, Store};
 use super::script::Script;
 use crate::Setup;
 use crate::stats::Leg;
 
-/// How the product's connections are set: what is looked up by a key is looked up by its index.
+/// The settings of the product's connections, which force index lookups by key.
 const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
-/// The first turn that a script writes: the product's own are before it.
+/// The first turn that a script writes, after the product's own.
 const FIRST_TURN: u64 = 100;
 
-/// pgbench of the server's own version.
-fn program(bed: &Bed) -> Result<PathBuf> {
+/// The pgbench of the server's version.
+fn program(bed: &DurableServer) -> Result<PathBuf> {
     let folder = bed.value(
         "postgres",
         "SELECT setting FROM pg_config WHERE name = 'BINDIR'",
@@ -25,7 +25,7 @@ fn program(bed: &Bed) -> Result<PathBuf> {
     Ok(PathBuf::from(folder).join("pgbench"))
 }
 
-/// Runs `script` on a fresh store, `turns` times for each client.
+/// Runs `script` on a fresh store, `turns` times per client.
 pub(crate) fn run(
     setup: &Setup,
     store: &Store<'_>,
@@ -40,7 +40,7 @@ pub(crate) fn run(
     pgbench
         .args(["-n", "-M", "prepared", "-l", "--log-prefix=calls"])
         .args(["-c", &clients.to_string(), "-t", &turns.to_string()])
-        // One for each of two cores, as the product has.
+        // One thread for each of two cores, as in the product.
         .args(["-j", &clients.min(2).to_string()])
         .args(["-D", &format!("turn={FIRST_TURN}"), "-f"])
         .arg(&file)
@@ -62,12 +62,12 @@ pub(crate) fn run(
     let per_s: f64 = said
         .lines()
         .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
-        .context("pgbench tells no tps")?;
+        .context("pgbench prints no tps")?;
     let mut latencies = Vec::with_capacity(all);
     for entry in std::fs::read_dir(dir.path())? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with("calls.") {
-            // client, transaction, µs, script, when
+            // The columns are client, transaction, µs, script, time.
             let log = std::fs::read_to_string(entry.path())?;
             let calls = log
                 .lines()

@@ -1,23 +1,23 @@
-//! Where a statement's parameters go, told by its text.
+//! Finds the use of each parameter in a statement's text.
 
 use anyhow::{Context, Result};
 
-/// Where a parameter goes.
+/// The use of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// To a column, with the other rows of its statement.
+    /// The value of a column, in one of several rows.
     Rows(String),
-    /// To a column, by itself.
+    /// The value of a column, in a single row.
     One(String),
-    /// It is looked for in a column.
+    /// Compared with a column for equality.
     Equal(String),
-    /// It bounds what is looked for in a column.
+    /// A bound in a comparison with a column.
     Bound(String),
-    /// Elsewhere: to a function, or as a LIMIT.
+    /// Another use: an argument of a function, or a LIMIT.
     Elsewhere,
 }
 
-/// The places of `$1`, `$2`, ….
+/// The uses of `$1`, `$2`, ….
 pub(crate) fn places(text: &str) -> Result<Vec<Place>> {
     let listed = listed(text)?;
     if !listed.is_empty() {
@@ -46,7 +46,7 @@ pub(crate) fn places(text: &str) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// The columns that `unnest` is given names for by `AS q (…)`, else those of the INSERT.
+/// The columns named for `unnest` by `AS q (…)`, or else those of the INSERT.
 fn listed(text: &str) -> Result<Vec<Place>> {
     let (opening, place): (_, fn(String) -> Place) = match text.find("unnest($1") {
         Some(at) => (at + "unnest".len(), Place::Rows),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_parameters_go() {
+    fn uses_of_parameters_are_found() {
         let text =
             "SELECT x FROM t WHERE t.pk = $1 AND place BETWEEN $2 AND $3 ORDER BY place LIMIT $4";
         let (pk, place) = ("pk".to_owned(), "place".to_owned());

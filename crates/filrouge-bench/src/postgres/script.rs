@@ -1,36 +1,36 @@
-//! pgbench scripts from what the product sent: the same texts, the same values but for what must differ from turn to
-//! turn, told by the columns that values go to.
+//! Builds pgbench scripts from the product's statements: the same texts and the same values, except where a value must
+//! differ between turns, which depends on its column.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
 
-use super::bed::{Bed, NAMED_FROM};
+use super::bed::{DurableServer, NAMED_FROM};
 use super::capture::Sent;
 use super::place::{Place, places};
 
-/// What of a turn's statements is done.
+/// The statements of a turn that a script contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// All, one writer after the other.
+    /// All of them, so that writers take turns.
     All,
-    /// All but the lock of writers.
+    /// All except the writers' lock.
     Unlocked,
-    /// Neither the lock nor the word to whoever listens, for which PostgreSQL lets one commit after the other.
+    /// Neither the lock nor the notification, which makes PostgreSQL serialize commits.
     Silent,
-    /// Of that, only what writes.
+    /// Like `Silent`, but only the writing statements.
     Writes,
 }
 
-/// A script and the values that stay the same.
+/// A script, and the values that stay constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Script {
     pub(crate) text: String,
     pub(crate) constants: Vec<(String, String)>,
 }
 
-/// How much it sends.
+/// Shows how much it sends.
 impl std::fmt::Display for Script {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let lines = |start: &str| self.text.lines().filter(|l| l.starts_with(start)).count();
@@ -43,8 +43,8 @@ impl std::fmt::Display for Script {
 /// The type of every column, by its name.
 pub(crate) type Types = BTreeMap<String, String>;
 
-/// The columns of the store's tables; those of one name are of one type.
-pub(crate) fn types(bed: &Bed, database: &str) -> Types {
+/// The types of the store's columns; columns with the same name have the same type.
+pub(crate) fn types(bed: &DurableServer, database: &str) -> Types {
     let sql = "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'filrouge'";
     let rows = bed.sql(database, sql).into_iter();
     rows.filter_map(|row| match <[_; 2]>::try_from(row) {
@@ -54,8 +54,8 @@ pub(crate) fn types(bed: &Bed, database: &str) -> Types {
     .collect()
 }
 
-/// A script that does one turn of a client's own session a transaction, or with `sessions` one turn of each of so many
-/// in one group. The product's two round trips are two pipelines.
+/// A script whose transaction writes one turn of the client's own session, or with `sessions` one turn of each of these
+/// sessions in one group. The product's two round trips become two pipelines.
 pub(crate) fn script(
     sent: &[Sent],
     types: &Types,
@@ -92,7 +92,7 @@ pub(crate) fn script(
     Ok(script)
 }
 
-/// Tells nobody.
+/// Removes the notification.
 fn silent(text: &str) -> String {
     let Some((before, rest)) = text.split_once("pg_notify(") else {
         return text.to_owned();
@@ -101,7 +101,7 @@ fn silent(text: &str) -> String {
     format!("{before}NULL{after}")
 }
 
-/// Puts expressions in place of `$1`, `$2`, …
+/// Replaces `$1`, `$2`, … by expressions.
 fn bind(
     statement: &Sent,
     types: &Types,
@@ -116,7 +116,7 @@ fn bind(
         places.len(),
         statement.values.len()
     );
-    // From the last: $1 is the beginning of $10.
+    // In descending order, because $1 is a prefix of $10.
     for (index, (place, value)) in places.iter().zip(&statement.values).enumerate().rev() {
         let value = value.as_deref();
         let value = value.with_context(|| format!("{place:?} is NULL: {text}"))?;
@@ -153,11 +153,11 @@ fn bind(
     Ok(text)
 }
 
-/// Its next value is taken where it is written, and nowhere else.
+/// The next value is drawn where this column is written, and only there.
 const NUMBERED: &str = "commit_no";
 
-/// How the `{k}`-th value of a turn differs from that of another turn and another session `{pk}`; `None` where it need
-/// not.
+/// An expression for the `{k}`-th value of a turn that differs from other turns and from other sessions `{pk}`; `None`
+/// if the value may be constant.
 fn changing(column: &str) -> Option<&'static str> {
     Some(match column {
         "pk" | "session_pk" => "{pk}::bigint",
@@ -171,12 +171,12 @@ fn changing(column: &str) -> Option<&'static str> {
     })
 }
 
-/// What bounds a search in what changes: the newest of it, told once a statement; a value that PostgreSQL had to ask for
-/// at each row would make it walk the table.
+/// The bound of a search in a changing column: the newest value, computed once per statement. If PostgreSQL evaluated
+/// it for each row, it would scan the table.
 fn bound(column: &str) -> Option<&'static str> {
     match column {
         NUMBERED => Some("(SELECT last_value FROM turns)"),
-        // What is looked for beside the turn that is written comes after it.
+        // The searches next to the written turn look for later turns.
         "place" => Some("(:place::bigint + 1)"),
         "first_seq" => Some(":seq::bigint"),
         other => changing(other),
@@ -189,9 +189,9 @@ fn filled(element: &str, pk: &str, k: &str) -> String {
     element.replace("{k}", k)
 }
 
-/// An array of as many elements as were sent, of each session as many.
+/// An array with as many elements per session as were sent.
 fn array(value: &str, element: &str, kind: &str, sessions: Option<usize>) -> String {
-    // What changes is numbers, names and ids, none of which holds a comma.
+    // Changing values are numbers, names and ids, which contain no comma.
     let each = value.split(',').count();
     match sessions {
         None => {
@@ -207,7 +207,7 @@ fn array(value: &str, element: &str, kind: &str, sessions: Option<usize>) -> Str
     }
 }
 
-/// The array that was sent, for each session once.
+/// The array that was sent, repeated for each session.
 fn repeated(name: &str, kind: &str, sessions: Option<usize>) -> String {
     match sessions {
         Some(sessions) => format!(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_statements_in_the_same_round_trips() {
+    fn a_script_sends_the_same_statements_in_the_same_round_trips() {
         assert_eq!(
             body(Keep::All, None),
             [
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out() {
+    fn each_script_leaves_out_its_statements() {
         let without =
             |keep: Keep, word: &str| !body(keep, None).iter().any(|line| line.contains(word));
         assert!(!without(Keep::Unlocked, "pg_notify") && without(Keep::Unlocked, "advisory"));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_column_stays_and_what_is_unknown_is_refused() {
+    fn other_values_stay_and_unknown_ones_are_refused() {
         let lock = sent("SELECT pg_advisory_xact_lock($1)", &["5"]);
         let lock = script(&[lock], &Types::new(), Keep::All, None).unwrap();
         assert!(lock.text.contains("SELECT pg_advisory_xact_lock('5');"));
@@ -318,7 +318,7 @@ mod tests {
         );
         let unknown = sent("SELECT x WHERE y = $1", &["1"]);
         assert!(script(&[unknown], &Types::new(), Keep::All, None).is_err());
-        // What is not found is no guess.
+        // A parameter whose use is not found is refused, not guessed.
         assert!(script(&[sent("SELECT $2", &["1"])], &Types::new(), Keep::All, None).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What a feed costs the appends beside it.
+//! The cost of a feed for concurrent appends.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,11 +15,12 @@ use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 use crate::workload::{Turns, requests, session};
 
-/// Turns of a leg: to one session, and to each of 32. Some seconds of them: a feed takes a step about once a second.
+/// The turns of a leg: to one session, and to each of 32. Enough for some seconds: a feed takes a step about once a
+/// second.
 const ALONE: (usize, usize) = (12_000, 20);
 const EACH: (usize, usize) = (1_200, 4);
 
-/// Turns a second while a feed is at work and while there is none, in turns.
+/// Turns a second with and without a running feed, alternating.
 pub(super) async fn measure(
     setup: &Setup,
     name: &str,
@@ -34,11 +35,11 @@ pub(super) async fn measure(
         let without = Series::new(format!("{name}: appends to {what}, not fed"));
         let mut runs = [with, without];
         for pair in 0..setup.pairs.max(1) {
-            // Each goes first as often as the other.
+            // Each one goes first equally often.
             for fed_now in [pair % 2 == 0, pair % 2 == 1] {
                 fed.caught_up().await?;
                 let leg = if fed_now {
-                    beside_a_feed(fed, &product.caller, first, sessions, turns).await?
+                    appended_while_fed(fed, &product.caller, first, sessions, turns).await?
                 } else {
                     appended(&product.engine, &product.caller, first, sessions, turns).await?
                 };
@@ -60,8 +61,8 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// As [`appended`], while the feed follows.
-async fn beside_a_feed(
+/// Like [`appended`], while the feed follows.
+async fn appended_while_fed(
     fed: &Fed,
     caller: &Caller,
     first: usize,
@@ -77,7 +78,7 @@ async fn beside_a_feed(
     leg
 }
 
-/// Turns to new sessions at once, each a closed loop; the first has the number `first`.
+/// Writes turns to new sessions concurrently, each a closed loop; the first session has the number `first`.
 async fn appended(
     engine: &Arc<Engine>,
     caller: &Caller,

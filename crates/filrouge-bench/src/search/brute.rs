@@ -1,10 +1,10 @@
-//! What a search must find, found without one: every text of every conversation, read once and compared as a whole. It
-//! shares the texts and the folding with the search, and nothing of its queries, sieves and indexes.
+//! Computes the expected results of a search without an index: reads every text of every conversation once and compares it in
+//! full. It shares the texts and the folding with the search, but not its queries, sieves and indexes.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use filrouge_search::{Field, Spoken};
+use filrouge_search::{Field, SearchDocument};
 use filrouge_sources::Library;
 use filrouge_store::text_index::fold;
 use regex::Regex;
@@ -14,26 +14,26 @@ struct Document {
     texts: Vec<Text>,
 }
 
-/// One of its texts.
+/// One text of a document.
 pub(super) struct Text {
     pub(super) field: Field,
-    /// As it stands, and of JSON as its strings read.
+    /// The current text; for JSON also with its escapes resolved.
     pub(super) raw: Vec<String>,
-    /// The same, folded, runs of white space as one space.
+    /// The same, folded, with each run of white space as one space.
     folded: Vec<String>,
 }
 
-/// Everything there is.
+/// All documents.
 pub(super) struct Everything {
     /// By session, the title first.
     documents: Vec<(String, Document)>,
 }
 
-/// What is looked for.
+/// The search condition.
 pub(super) enum Look {
-    /// All of these in one message.
+    /// All of these words in one message.
     Words(Vec<String>),
-    /// In one text of it.
+    /// A match within one text of the message.
     Pattern(Regex),
 }
 
@@ -42,17 +42,17 @@ impl Everything {
         let mut documents = Vec::new();
         for entry in &library.catalog().entries {
             let id = entry.header.id.to_string();
-            if let Some(title) = Spoken::of_title(&entry.header) {
+            if let Some(title) = SearchDocument::of_title(&entry.header) {
                 documents.push((id.clone(), Document::of(&title)));
             }
             for message in &library.conversation(entry)?.messages {
-                documents.push((id.clone(), Document::of(&Spoken::of(message))));
+                documents.push((id.clone(), Document::of(&SearchDocument::of(message))));
             }
         }
         Ok(Self { documents })
     }
 
-    /// How many messages and titles of each session hold it.
+    /// The number of matching messages and titles, by session.
     pub(super) fn find(&self, look: &Look) -> BTreeMap<String, usize> {
         let mut found = BTreeMap::new();
         for (id, document) in &self.documents {
@@ -63,7 +63,7 @@ impl Everything {
         found
     }
 
-    /// All texts, with the number of their document.
+    /// All texts, each with the number of its document.
     pub(super) fn texts(&self) -> impl Iterator<Item = (usize, &Text)> {
         let all = self.documents.iter().enumerate();
         all.flat_map(|(at, (_, document))| document.texts.iter().map(move |text| (at, text)))
@@ -71,15 +71,18 @@ impl Everything {
 }
 
 impl Document {
-    fn of(spoken: &Spoken<'_>) -> Self {
+    fn of(spoken: &SearchDocument<'_>) -> Self {
         let text = |piece: &filrouge_search::Piece<'_>| {
             let mut raw = vec![piece.text.to_string()];
             if matches!(piece.field, Field::ToolInput | Field::Other) {
-                raw.extend(as_read(&piece.text));
+                raw.extend(unescaped(&piece.text));
             }
             Text {
                 field: piece.field,
-                folded: raw.iter().map(|text| spaced(&fold(text))).collect(),
+                folded: raw
+                    .iter()
+                    .map(|text| collapse_spaces(&fold(text)))
+                    .collect(),
                 raw,
             }
         };
@@ -91,7 +94,7 @@ impl Document {
     fn holds(&self, look: &Look) -> bool {
         match look {
             Look::Words(words) => words.iter().all(|word| {
-                let word = spaced(&fold(word));
+                let word = collapse_spaces(&fold(word));
                 let mut all = self.texts.iter().flat_map(|text| &text.folded);
                 all.any(|text| text.contains(&word))
             }),
@@ -103,8 +106,8 @@ impl Document {
     }
 }
 
-/// Every run of white space as one space.
-fn spaced(text: &str) -> String {
+/// Replaces each run of white space by one space.
+fn collapse_spaces(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if !c.is_whitespace() {
@@ -116,8 +119,8 @@ fn spaced(text: &str) -> String {
     out
 }
 
-/// JSON with the escapes of its strings resolved; `None` where there are none.
-fn as_read(json: &str) -> Option<String> {
+/// JSON with the escapes of its strings resolved; `None` if it has none.
+fn unescaped(json: &str) -> Option<String> {
     if !json.contains('\\') || !json.trim_start().starts_with(['{', '[', '"']) {
         return None;
     }
@@ -131,7 +134,7 @@ fn as_read(json: &str) -> Option<String> {
             Some(b'u') => 6,
             _ => 2,
         };
-        // Two that are no pair are read one by one.
+        // Two surrogates that form no pair are decoded separately.
         let read = [len, 6, 2].into_iter().find_map(|len| {
             let quoted = format!("\"{}\"", escape.get(..len)?);
             Some((serde_json::from_str::<String>(&quoted).ok()?, len))
@@ -149,15 +152,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_reads_as_it_was_meant() {
+    fn json_escapes_are_resolved() {
         let json = r#"{"a":"x\n\"y\" \u00e9 \ud83c\udf31 \\n"}"#;
-        assert_eq!(as_read(json).unwrap(), "{\"a\":\"x\n\"y\" é 🌱 \\n\"}");
-        assert_eq!(as_read("{\"a\":1}"), None);
-        assert_eq!(as_read("no json \\n"), None);
+        assert_eq!(unescaped(json).unwrap(), "{\"a\":\"x\n\"y\" é 🌱 \\n\"}");
+        assert_eq!(unescaped("{\"a\":1}"), None);
+        assert_eq!(unescaped("no json \\n"), None);
     }
 
     #[test]
-    fn white_space_is_one_space() {
-        assert_eq!(spaced("a \n\t b\u{a0}c"), "a b c");
+    fn white_space_becomes_one_space() {
+        assert_eq!(collapse_spaces("a \n\t b\u{a0}c"), "a b c");
     }
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::corpora::History;
 
-/// A message of the user, said at `at`.
+/// Adds a message of the user with the time `at`.
 pub(super) fn say(history: &History, session: &str, at: i64, text: &str) -> Result<()> {
     let message = json!({"role": "user", "time": {"created": at}, "agent": "build",
         "model": {"providerID": "mock", "modelID": "atelier-1"}});
     let part = json!({"type": "text", "text": text});
-    // Behind all others, whatever the clock says.
+    // The ids sort after all others, whatever the clock says.
     let (message_id, part_id) = (format!("msg_f{at:012x}zzzz"), format!("prt_f{at:012x}zzzz"));
     if history.form == "json" {
         let storage = history.root.join("storage");
@@ -51,7 +51,7 @@ pub(super) fn say(history: &History, session: &str, at: i64, text: &str) -> Resu
     Ok(db.execute_batch("COMMIT")?)
 }
 
-/// The session's own file says when it was last changed.
+/// Updates the time of the last change in the session's file.
 fn touch(storage: &Path, session: &str, at: i64) -> Result<()> {
     for project in fs::read_dir(storage.join("session"))? {
         let path = project?.path().join(format!("{session}.json"));

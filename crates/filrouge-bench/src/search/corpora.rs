@@ -1,4 +1,4 @@
-//! What is searched: copies of the genuine fixtures, the made conversations, generated histories.
+//! The searched corpora: copies of the genuine fixtures, the invented conversations, generated histories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use filrouge_sources::{Library, Source, claude_code, codex, opencode};
 
-use super::judged::{Corpus, folder};
-use super::made;
+use super::invented;
+use super::judged::{JudgedCorpus, folder};
 use crate::sources::{Truth, generate};
 
-/// Memory for conversations, as `filrouge mcp` takes by default.
+/// The memory limit for conversations, as in `filrouge mcp` by default.
 pub(super) const CACHE_BYTES: usize = 48 << 20;
 
-/// The sessions, messages and parts that judged queries are about; their ids depend on these numbers.
+/// The sessions, messages and parts of the generated corpus; the ids in the judged queries depend on these numbers.
 const GENERATED: [usize; 3] = [60, 900, 4500];
 
 /// A generated history in one form.
@@ -25,7 +25,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// `size`: sessions, messages, parts.
+    /// `size`: the numbers of sessions, messages and parts.
     pub(super) fn write(dir: &Path, form: &'static str, size: [usize; 3]) -> Result<Self> {
         let root = dir.join(format!("{form}-{}", size[0]));
         let truth = generate(&root, form, size)?;
@@ -38,7 +38,7 @@ impl History {
 }
 
 /// The sources of a judged corpus, written into `dir`.
-pub(super) fn sources(corpus: Corpus, dir: &Path) -> Result<Vec<Arc<dyn Source>>> {
+pub(super) fn sources(corpus: JudgedCorpus, dir: &Path) -> Result<Vec<Arc<dyn Source>>> {
     let at = dir.join(corpus.name());
     let fixture = |name: &str| -> Result<PathBuf> {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
@@ -47,20 +47,24 @@ pub(super) fn sources(corpus: Corpus, dir: &Path) -> Result<Vec<Arc<dyn Source>>
     };
     let mut sources = Vec::new();
     match corpus {
-        Corpus::Genuine => {
+        JudgedCorpus::Genuine => {
             sources.extend(opencode::open(&fixture("opencode-json-whole")?)?);
             sources.extend(claude_code::open(&fixture("claude-code")?)?);
             sources.extend(codex::open(&fixture("codex")?)?);
         }
-        Corpus::OpencodeSqlite => sources.extend(opencode::open(&fixture("opencode-sqlite")?)?),
-        Corpus::Made => {
+        JudgedCorpus::OpencodeSqlite => {
+            sources.extend(opencode::open(&fixture("opencode-sqlite")?)?);
+        }
+        JudgedCorpus::Made => {
             for name in ["desk", "coding"] {
                 let root = at.join(name);
-                made::write(&folder().join(format!("{name}.json")), &root)?;
+                invented::write(&folder().join(format!("{name}.json")), &root)?;
                 sources.extend(opencode::open(&root)?);
             }
         }
-        Corpus::Generated => sources.extend(History::write(&at, "sqlite", GENERATED)?.sources()?),
+        JudgedCorpus::Generated => {
+            sources.extend(History::write(&at, "sqlite", GENERATED)?.sources()?);
+        }
     }
     Ok(sources)
 }
@@ -70,7 +74,7 @@ pub(super) fn library(sources: Vec<Arc<dyn Source>>) -> Library {
     Library::new(sources, CACHE_BYTES)
 }
 
-/// Copies a folder: databases are opened in copies alone.
+/// Copies a folder, because databases are only opened as copies.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
@@ -93,10 +97,10 @@ mod tests {
     use crate::search::judged::queries;
 
     #[test]
-    fn every_session_that_is_graded_is_there() {
+    fn every_graded_session_exists() {
         let dir = tempfile::tempdir().unwrap();
         let queries = queries().unwrap();
-        for corpus in Corpus::ALL {
+        for corpus in JudgedCorpus::ALL {
             let library = library(sources(corpus, dir.path()).unwrap());
             let catalog = library.catalog();
             assert!(catalog.unavailable.is_empty(), "{:?}", catalog.unavailable);
@@ -108,8 +112,8 @@ mod tests {
                     .get(id)
                     .unwrap_or_else(|_| panic!("{corpus:?}: {id}"));
                 let read = library.conversation(entry).unwrap();
-                assert!(!read.messages.is_empty(), "{id} says nothing");
-                let whole = corpus != Corpus::Made || read.skipped.is_empty();
+                assert!(!read.messages.is_empty(), "{id} is empty");
+                let whole = corpus != JudgedCorpus::Made || read.skipped.is_empty();
                 assert!(whole, "{id}: {:?}", read.skipped);
             }
         }

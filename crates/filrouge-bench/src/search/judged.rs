@@ -1,4 +1,4 @@
-//! The judged set: what somebody might type, and the sessions he means (`judged/queries.toml`).
+//! The judged set: queries that a user might type, and the sessions the user means (`judged/queries.toml`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// What a query is asked of.
+/// The corpus that a query searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Corpus {
+pub(super) enum JudgedCorpus {
     /// `opencode-json-whole`, `claude-code` and `codex` of `tests/fixtures`.
     Genuine,
     /// `tests/fixtures/opencode-sqlite`.
@@ -21,7 +21,7 @@ pub(super) enum Corpus {
     Generated,
 }
 
-impl Corpus {
+impl JudgedCorpus {
     pub(super) const ALL: [Self; 4] = [
         Self::Genuine,
         Self::OpencodeSqlite,
@@ -39,7 +39,7 @@ impl Corpus {
     }
 }
 
-/// How somebody asks.
+/// The kind of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
@@ -47,17 +47,17 @@ pub(super) enum Kind {
     Word,
     /// Words in quotes.
     Phrase,
-    /// A name out of a program.
+    /// An identifier from a program.
     Identifier,
-    /// A file.
+    /// The path of a file.
     Path,
     /// Chinese or Japanese.
     Cjk,
-    /// With accents in the text, mostly typed without.
+    /// The text has accents, the query mostly not.
     Accented,
-    /// Several words that one remembers.
+    /// Several remembered words.
     Memory,
-    /// The matter in other words.
+    /// The topic in other words.
     Paraphrase,
     /// "Have we answered this before?"
     Question,
@@ -98,30 +98,30 @@ impl fmt::Display for Kind {
 #[serde(deny_unknown_fields)]
 pub(super) struct Query {
     pub(super) ask: String,
-    pub(super) corpus: Corpus,
+    pub(super) corpus: JudgedCorpus,
     pub(super) kind: Kind,
-    /// Of the query, not of what it finds.
+    /// The language of the query, not of the sessions it finds.
     pub(super) language: String,
-    /// 3, 2 or 1 by the session's id; in the file by its short name.
+    /// Grades 3, 2 or 1 by session id; in the file by short name.
     pub(super) relevant: BTreeMap<String, u8>,
-    /// What the grades rest on.
+    /// The reason for the grades.
     pub(super) why: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// Of each corpus the sessions by their short names.
+    /// By corpus, the ids of sessions by short name.
     sessions: BTreeMap<String, BTreeMap<String, String>>,
     query: Vec<Query>,
 }
 
-/// Where the set lies.
+/// The folder of the judged set.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("judged")
 }
 
-/// All queries, sessions by their ids.
+/// All queries, with sessions by id.
 pub(super) fn queries() -> Result<Vec<Query>> {
     let path = folder().join("queries.toml");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_set_is_large_and_every_kind_is_in_it() {
+    fn the_set_is_large_and_has_every_kind() {
         let queries = queries().unwrap();
         assert!(queries.len() >= 80, "{}", queries.len());
         let of_kind = |kind| queries.iter().filter(|q| q.kind == kind).count();
@@ -156,7 +156,7 @@ mod tests {
         }
         let made: Vec<_> = queries
             .iter()
-            .filter(|q| q.corpus == Corpus::Made)
+            .filter(|q| q.corpus == JudgedCorpus::Made)
             .collect();
         let in_other_words = |q: &&&Query| matches!(q.kind, Kind::Paraphrase | Kind::Question);
         assert!(
@@ -164,7 +164,7 @@ mod tests {
         );
         for query in &queries {
             let best = query.relevant.values().max();
-            assert_eq!(best, Some(&3), "{:?}: nothing is meant", query.ask);
+            assert_eq!(best, Some(&3), "{:?}: no session has grade 3", query.ask);
             assert!(
                 !query.why.is_empty() && query.language.len() == 2,
                 "{:?}",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_twice() {
+    fn no_query_occurs_twice() {
         let mut asked: Vec<_> = queries()
             .unwrap()
             .into_iter()

@@ -1,4 +1,4 @@
-//! The same contents in a ledger: searches in process and over HTTP, and what a feed beside them costs appends.
+//! The same contents in a ledger: searches in process and over HTTP, and the cost of a feed for concurrent appends.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 
 use super::corpora::{self, History};
 use super::mix::{Class, mix};
-use super::{appends, speed, way};
+use super::{appends, searchers, speed};
 use crate::Setup;
 use crate::http::{Server, binary};
 use crate::load::answer;
@@ -26,7 +26,7 @@ use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
-/// How long an index may take to learn everything.
+/// The time limit for an index to catch up.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// `search --ledger`.
 pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
@@ -54,11 +54,11 @@ pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> 
         bench.in_process(dir.path(), &classes).await?;
         bench.over_http(dir, &classes).await?;
     }
-    beside_appends(setup, section).await
+    during_appends(setup, section).await
 }
 
-/// Appends to a store of their own.
-async fn beside_appends(setup: &Setup, section: &mut Section) -> Result<()> {
+/// Appends to a separate store.
+async fn during_appends(setup: &Setup, section: &mut Section) -> Result<()> {
     let dir = setup.dir()?;
     let product = Product::open(dir.path(), true).await?;
     let fed = Fed::over(&product, dir.path())?;
@@ -67,7 +67,7 @@ async fn beside_appends(setup: &Setup, section: &mut Section) -> Result<()> {
     Ok(())
 }
 
-/// `filrouge import` of the history.
+/// Runs `filrouge import` on the history.
 fn imported(setup: &Setup, dir: &Path, history: &History, section: &mut Section) -> Result<()> {
     let program = binary(setup)?;
     let began = Instant::now();
@@ -100,7 +100,7 @@ struct Bench<'a> {
     section: &'a mut Section,
 }
 
-/// An engine with an index and what feeds it, over a store that is open.
+/// An engine with an index and its feed, over an open store.
 pub(super) struct Fed {
     pub(super) engine: Arc<Engine>,
     pub(super) feed: Arc<LedgerFeed>,
@@ -108,7 +108,7 @@ pub(super) struct Fed {
 
 impl Fed {
     fn over(product: &Product, dir: &Path) -> Result<Self> {
-        let index = way::open(&dir.join("bench.index"))?;
+        let index = searchers::open(&dir.join("bench.index"))?;
         let engine = Engine::new(
             product.ledger.clone(),
             Arc::new(OsEntropy),
@@ -125,12 +125,12 @@ impl Fed {
 
     pub(super) async fn caught_up(&self) -> Result<()> {
         let progress = self.feed.catch_up(PATIENCE, &|| false).await?;
-        ensure!(progress.done, "{} commits behind", progress.behind);
+        ensure!(progress.done, "{} commits behind", progress.lag_commits);
         Ok(())
     }
 }
 
-/// Who runs the store: sees everything.
+/// The operator of the store, who sees everything.
 fn operator() -> filrouge_engine::Caller {
     filrouge_engine::Caller::operator(TenantId::default_tenant())
 }
@@ -201,7 +201,7 @@ impl Bench<'_> {
 
     fn searches(&mut self, searcher: &Searcher, classes: &[Class]) -> Result<()> {
         for needle in self.history.truth.needles.keys() {
-            let found = way::search(searcher, &way::asks(needle, 500))?;
+            let found = searchers::search(searcher, &searchers::asks(needle, 500))?;
             let ids: Vec<&str> = found
                 .sessions
                 .iter()
@@ -236,14 +236,14 @@ impl Bench<'_> {
         self.section.series.push(series);
     }
 
-    /// A server of its own, which keeps its index by itself.
+    /// A separate server, which maintains its index without help.
     async fn over_http(&mut self, dir: tempfile::TempDir, classes: &[Class]) -> Result<()> {
         let store = format!("sqlite:{}", dir.path().join("filrouge.db").display());
         let server = Server::start_on(&binary(self.setup)?, None, dir, &store)?;
         let mut caller = Caller::connect(&server.address).await?;
         let began = Instant::now();
         for (needle, homes) in &self.history.truth.needles {
-            while !caller.knows(needle, homes.len()).await? {
+            while !caller.finds_all(needle, homes.len()).await? {
                 ensure!(began.elapsed() < PATIENCE, "{needle:?} is not found");
                 tokio::time::sleep(Duration::from_millis(250)).await;
             }
@@ -256,7 +256,7 @@ impl Bench<'_> {
             Target::Shown,
             shown,
         );
-        rests(&server).await?;
+        becomes_idle(&server).await?;
         let queries = narrow(classes);
         for query in &queries {
             caller.search(query, 20).await?;
@@ -274,8 +274,8 @@ impl Bench<'_> {
     }
 }
 
-/// Waits until a server tidies nothing up any more.
-async fn rests(server: &Server) -> Result<()> {
+/// Waits until a server has no background work left.
+async fn becomes_idle(server: &Server) -> Result<()> {
     let began = Instant::now();
     let mut before = server.cpu_seconds()?;
     loop {
@@ -286,7 +286,7 @@ async fn rests(server: &Server) -> Result<()> {
         }
         ensure!(
             began.elapsed() < PATIENCE,
-            "the server does not come to rest"
+            "the server does not become idle"
         );
         before = now;
     }
@@ -299,7 +299,7 @@ fn narrow(classes: &[Class]) -> Vec<String> {
         .collect()
 }
 
-/// One kept connection.
+/// A keep-alive connection.
 struct Caller {
     stream: TcpStream,
     address: String,
@@ -317,7 +317,7 @@ impl Caller {
         })
     }
 
-    /// Asks; the answer is in the buffer.
+    /// Searches; the answer is in the buffer.
     async fn search(&mut self, query: &str, limit: usize) -> Result<()> {
         let query = encoded(query);
         let request = format!(
@@ -334,8 +334,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Whether the index has learned of so many sessions that hold it.
-    async fn knows(&mut self, needle: &str, homes: usize) -> Result<bool> {
+    /// Whether the index finds `needle` in as many sessions as `homes`.
+    async fn finds_all(&mut self, needle: &str, homes: usize) -> Result<bool> {
         self.search(needle, 1).await?;
         let text = String::from_utf8_lossy(&self.buffer);
         let (_, body) = text.split_once("\r\n\r\n").context("no body")?;
@@ -344,7 +344,7 @@ impl Caller {
     }
 }
 
-/// A text as it stands in a query.
+/// Percent-encodes a text for a query string.
 fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -1,30 +1,30 @@
-//! What is asked when time is measured: words of every frequency, phrases, pieces of identifiers, regular expressions,
-//! all taken from the history itself, always the same ones.
+//! The queries of the speed measurements: words of every frequency, phrases, pieces of identifiers, regular
+//! expressions. All come from the history itself and are the same in every run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use filrouge_search::Spoken;
+use filrouge_search::SearchDocument;
 use filrouge_sources::Library;
 
 use super::corpora::History;
 use crate::Setup;
 use crate::workload::Rng;
 
-/// Queries of one sort.
+/// Queries of one kind.
 pub(super) struct Class {
     pub(super) name: &'static str,
-    /// Whether an index can narrow it: it has three characters that must stand somewhere.
+    /// Whether an index can narrow it: it contains three consecutive literal characters.
     pub(super) narrow: bool,
     pub(super) queries: Vec<String>,
 }
 
-/// A rare word stands in at most so many messages, beside the planted ones.
+/// A rare word occurs in at most this many messages; planted words are rare too.
 const RARE: u32 = 5;
-/// One that is neither rare nor common.
+/// A word that is neither rare nor common occurs in this many messages.
 const MIDDLING: std::ops::RangeInclusive<u32> = 50..=500;
 
-/// Each holds three or more characters that must stand there.
+/// Regular expressions that each contain three or more consecutive literal characters.
 const WITH_LITERAL: &[&str] = &[
     r"/zephyrine-\d+/",
     r"/quillon-[0-9]{4}/",
@@ -38,7 +38,7 @@ const WITH_LITERAL: &[&str] = &[
     r"/(anchor|compass|meadow)_\w+_pebble/",
 ];
 
-/// Of these nothing is known beforehand: everything is looked through.
+/// Queries that an index cannot narrow, so everything is scanned.
 const WITHOUT_LITERAL: &[&str] = &[
     r"/\b[a-z]{2}\d\b/",
     r"/[A-Z]{3,}/",
@@ -47,12 +47,12 @@ const WITHOUT_LITERAL: &[&str] = &[
     r"/^\d+: \}$/",
 ];
 
-/// In how many messages each word stands.
+/// The number of messages that contain each word.
 fn counted(library: &Library) -> Result<BTreeMap<String, u32>> {
     let mut counts = BTreeMap::new();
     for entry in &library.catalog().entries {
         for message in &library.conversation(entry)?.messages {
-            let spoken = Spoken::of(message);
+            let spoken = SearchDocument::of(message);
             let texts = spoken.pieces.iter().map(|piece| &*piece.text);
             let words = texts.flat_map(|text| text.split(|c: char| !c.is_ascii_alphabetic()));
             let words: BTreeSet<&str> = words.filter(|word| word.len() >= 4).collect();
@@ -67,8 +67,8 @@ fn counted(library: &Library) -> Result<BTreeMap<String, u32>> {
     Ok(counts)
 }
 
-/// Two words that stand side by side, and pieces of identifiers, of messages here and there.
-fn neighbours(library: &Library, rng: &mut Rng) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
+/// Pairs of adjacent words, and pieces of identifiers, from random messages.
+fn neighbors(library: &Library, rng: &mut Rng) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
     let catalog = library.catalog();
     let (mut phrases, mut pieces) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..200 {
@@ -78,7 +78,7 @@ fn neighbours(library: &Library, rng: &mut Rng) -> Result<(BTreeSet<String>, BTr
         let Some(message) = read.messages.get(rng.below(read.messages.len().max(1))) else {
             continue;
         };
-        for piece in Spoken::of(message).pieces {
+        for piece in SearchDocument::of(message).pieces {
             let words: Vec<&str> = piece.text.split(' ').collect();
             let Some([one, other]) = words.get(words.len() / 2..words.len() / 2 + 2) else {
                 continue;
@@ -99,14 +99,14 @@ fn neighbours(library: &Library, rng: &mut Rng) -> Result<(BTreeSet<String>, BTr
     Ok((phrases, pieces))
 }
 
-/// `count` of them, here and there.
+/// Selects `count` of the texts, evenly spaced.
 fn some(all: impl IntoIterator<Item = String>, count: usize) -> Vec<String> {
     let all: Vec<String> = all.into_iter().collect();
     let step = (all.len() / count.max(1)).max(1);
     all.into_iter().step_by(step).take(count).collect()
 }
 
-/// All sorts.
+/// The queries of all kinds.
 pub(super) fn mix(setup: &Setup, history: &History, library: &Library) -> Result<Vec<Class>> {
     let counts = counted(library)?;
     let those = |is: &dyn Fn(u32) -> bool, count: usize| {
@@ -121,7 +121,7 @@ pub(super) fn mix(setup: &Setup, history: &History, library: &Library) -> Result
     let mut common: Vec<(&String, &u32)> = counts.iter().collect();
     common.sort_by_key(|(word, count)| (std::cmp::Reverse(**count), *word));
     let common = common.into_iter().take(10).map(|(word, _)| word.clone());
-    let (phrases, pieces) = neighbours(library, &mut Rng::new(11))?;
+    let (phrases, pieces) = neighbors(library, &mut Rng::new(11))?;
     let class = |name, narrow, queries| Class {
         name,
         narrow,

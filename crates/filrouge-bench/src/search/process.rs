@@ -1,4 +1,4 @@
-//! `filrouge search` from its start to its end, with an index and without.
+//! `filrouge search` as a separate process, with and without an index.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::http::binary;
 use crate::report::{Line, Section, Target};
 use crate::stats::{median, micros};
 
-/// January 2026, since 1970.
+/// January 2026, as a Unix time.
 const LONG_AGO: Duration = Duration::from_secs(1_767_225_600);
 
 struct Program<'a> {
@@ -33,24 +33,24 @@ impl Program<'_> {
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_CACHE_HOME")
             .output()?;
-        let told = String::from_utf8_lossy(&out.stderr);
-        ensure!(out.status.success(), "filrouge {arguments:?}: {told}");
+        let reported = String::from_utf8_lossy(&out.stderr);
+        ensure!(out.status.success(), "filrouge {arguments:?}: {reported}");
         Ok(String::from_utf8(out.stdout)?)
     }
 
-    /// The median of so many starts, ms.
+    /// The median of `times` runs, ms.
     fn searches(&self, times: usize) -> Result<f64> {
         let mut took = Vec::new();
         for _ in 0..times {
             for (needle, homes) in &self.history.truth.needles {
-                // Beyond a page the program shows part of them.
+                // The program shows only part of the results when they exceed a page.
                 if homes.len() > 20 {
                     continue;
                 }
                 let call = Instant::now();
-                let told = self.run(&["search", needle, "--json"])?;
+                let reported = self.run(&["search", needle, "--json"])?;
                 took.push(micros(call) / 1000.0);
-                let all = homes.iter().all(|home| told.contains(home.as_str()));
+                let all = homes.iter().all(|home| reported.contains(home.as_str()));
                 ensure!(all, "{needle:?} was not found");
             }
         }
@@ -58,10 +58,10 @@ impl Program<'_> {
     }
 }
 
-/// Without an index first, then with one that the program has built.
+/// Measures first without an index, then with one that the program has built.
 pub(super) fn measure(setup: &Setup, history: &History, section: &mut Section) -> Result<()> {
     let home = setup.dir()?;
-    // Cargo builds it when it must: not while it is timed.
+    // Builds the program now if necessary, so that the build is not timed.
     let program = binary(setup)?;
     let own = Setup {
         binary: Some(program),
@@ -88,21 +88,21 @@ pub(super) fn measure(setup: &Setup, history: &History, section: &mut Section) -
     };
     line("the whole process", program.searches(times)?);
     if history.form == "json" {
-        // A tree is written in seconds here: to the program, agents are at work in all of it.
-        leave_alone(&history.root)?;
+        // The tree was written seconds ago, so the program assumes that agents are active in all of it.
+        backdate(&history.root)?;
         program.run(&["index", "update"])?;
         line("the same, no agent at work", program.searches(times)?);
     }
     Ok(())
 }
 
-/// As if all files had been written long ago.
-fn leave_alone(dir: &Path) -> Result<()> {
+/// Sets the modification time of all files to a distant past.
+fn backdate(dir: &Path) -> Result<()> {
     let then = UNIX_EPOCH + LONG_AGO;
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         if path.is_dir() {
-            leave_alone(&path)?;
+            backdate(&path)?;
         }
         File::open(&path)?.set_modified(then)?;
     }

@@ -1,4 +1,4 @@
-//! Whether the session one meant comes first: the judged set, by words, by meaning, and by both.
+//! Whether the intended session ranks first: the judged set, by words, by meaning, and by both.
 
 use std::path::Path;
 
@@ -6,27 +6,27 @@ use anyhow::{Context, Result};
 use comfy_table::{Table, presets};
 use filrouge_search::{Ask, Mode, Searcher};
 
-use super::judged::{Corpus, Kind, Query, queries};
+use super::judged::{JudgedCorpus, Kind, Query, queries};
 use super::score::{Score, mean, score};
-use super::way::Indexed;
-use super::{corpora, way};
+use super::searchers::SourceIndexes;
+use super::{corpora, searchers};
 use crate::Setup;
 use crate::report::{Line, Section, Target};
 
-/// How many sessions of an answer are looked at.
+/// The number of sessions in a result that are examined.
 const SHOWN: usize = 50;
 
-/// How many queries that lose are named.
+/// The number of queries that are named because their score drops most.
 const WORST: usize = 12;
 
-/// The ways, in the order of the table.
+/// The search methods, in the order of the table.
 const WAYS: [(&str, Mode); 3] = [
     ("words", Mode::Words),
     ("meaning", Mode::Meaning),
     ("both", Mode::Both),
 ];
 
-/// A query, and how each way has answered it.
+/// A query, and the score of each method.
 struct Answered {
     query: Query,
     scores: [Score; WAYS.len()],
@@ -35,7 +35,7 @@ struct Answered {
 /// `search --quality`.
 pub(super) fn measure(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Result<()> {
     let answered = answered(setup, model, section)?;
-    let all = |way: usize| of(&answered, way, |_| true);
+    let all = |method: usize| of(&answered, method, |_| true);
     let (words, meaning, both) = (all(0), all(1), all(2));
     for (name, alone) in [("words", words), ("meaning", meaning)] {
         let what = format!("quality: nDCG@10 of both / of {name} alone");
@@ -56,17 +56,17 @@ pub(super) fn measure(setup: &Setup, model: Option<&Path>, section: &mut Section
 
 fn answered(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Result<Vec<Answered>> {
     let dir = setup.dir()?;
-    let (embedder, told) = way::embedder(model)?;
-    section.notes.push(format!("quality: {told}"));
+    let (embedder, reported) = searchers::embedder(model)?;
+    section.notes.push(format!("quality: {reported}"));
     let queries = queries()?;
     let mut answered = Vec::new();
-    for corpus in Corpus::ALL {
+    for corpus in JudgedCorpus::ALL {
         let sources = corpora::sources(corpus, dir.path())?;
         let library = corpora::library(sources.clone());
         let folder = dir.path().join(format!("{}-index", corpus.name()));
-        let indexes = Indexed::open(&sources, &folder)?;
+        let indexes = SourceIndexes::open(&sources, &folder)?;
         indexes.fill()?;
-        way::embed(&indexes.each, &embedder)?;
+        searchers::embed(&indexes.each, &embedder)?;
         let searcher = indexes
             .searcher(&library)
             .with_embedder(Some(embedder.clone()));
@@ -87,9 +87,9 @@ fn answered(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Resul
 fn asked(searcher: &Searcher, query: &Query, mode: Mode) -> Result<Score> {
     let ask = Ask {
         mode,
-        ..way::asks(&query.ask, SHOWN)
+        ..searchers::asks(&query.ask, SHOWN)
     };
-    let found = way::search(searcher, &ask).with_context(|| query.ask.clone())?;
+    let found = searchers::search(searcher, &ask).with_context(|| query.ask.clone())?;
     let order: Vec<String> = found
         .sessions
         .into_iter()
@@ -98,12 +98,12 @@ fn asked(searcher: &Searcher, query: &Query, mode: Mode) -> Result<Score> {
     Ok(score(&order, &query.relevant))
 }
 
-fn of(answered: &[Answered], way: usize, is: impl Fn(&Query) -> bool) -> Score {
+fn of(answered: &[Answered], method: usize, is: impl Fn(&Query) -> bool) -> Score {
     let own = answered.iter().filter(|one| is(&one.query));
-    mean(own.filter_map(|one| one.scores.get(way).copied()))
+    mean(own.filter_map(|one| one.scores.get(method).copied()))
 }
 
-/// The queries that lose most by being asked both ways, not by words alone.
+/// The queries whose score drops most when they are searched by words and meaning instead of by words alone.
 fn worst(answered: &[Answered]) -> Vec<String> {
     let loss = |one: &Answered| {
         let [words, _, both] = one.scores;
@@ -111,7 +111,7 @@ fn worst(answered: &[Answered]) -> Vec<String> {
     };
     let mut all: Vec<_> = answered.iter().filter(|one| loss(one) > 0.01).collect();
     all.sort_by(|a, b| loss(b).total_cmp(&loss(a)));
-    let told = |one: &&Answered| {
+    let reported = |one: &&Answered| {
         let [words, _, both] = one.scores;
         let Query { ask, kind, why, .. } = &one.query;
         format!(
@@ -119,10 +119,10 @@ fn worst(answered: &[Answered]) -> Vec<String> {
             words.ndcg, both.ndcg
         )
     };
-    all.iter().take(WORST).map(told).collect()
+    all.iter().take(WORST).map(reported).collect()
 }
 
-/// nDCG@10, recall@10 and MRR of every way, by kind, by language and in all.
+/// nDCG@10, recall@10 and MRR of every method, by kind, by language and in total.
 fn table(answered: &[Answered]) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -135,7 +135,7 @@ fn table(answered: &[Answered]) -> String {
         if n == 0 {
             return;
         }
-        let scores = [0, 1, 2].map(|way| of(answered, way, is));
+        let scores = [0, 1, 2].map(|method| of(answered, method, is));
         let mut cells = vec![name, n.to_string()];
         cells.extend(
             scores.map(|s| format!("{:.3} · {:.3} · {:.3}", s.ndcg, s.recall, s.reciprocal)),
@@ -155,7 +155,7 @@ fn table(answered: &[Answered]) -> String {
     ] {
         row(name.to_owned(), &|query| query.language == language);
     }
-    for corpus in Corpus::ALL {
+    for corpus in JudgedCorpus::ALL {
         row(format!("of {}", corpus.name()), &|query| {
             query.corpus == corpus
         });

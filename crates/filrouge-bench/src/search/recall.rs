@@ -1,5 +1,5 @@
-//! Whether everything is found: planted needles, the judged literals, and random pieces of every kind of text, asked with
-//! an index, with half of one, and without, paged to the end, beside what must be found.
+//! Recall: planted needles, the judged literals, and random pieces of every kind of text, searched with an index, with
+//! half of an index, and without, through all pages, and compared with the expected results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use regex::{Regex, RegexBuilder};
 
 use super::brute::{Everything, Look};
 use super::corpora::{self, History};
-use super::judged::{Corpus, Kind, queries};
-use super::way::{self, Indexed};
+use super::judged::{JudgedCorpus, Kind, queries};
+use super::searchers::{self, SourceIndexes};
 use crate::Setup;
 use crate::report::{Line, Section, Target};
 use crate::workload::Rng;
 
-/// Sessions on a page: small enough that common words take several.
+/// Sessions per page: few enough that common words take several pages.
 const PAGE: usize = 50;
-/// Of each kind of text so many random pieces.
+/// The number of random pieces of each kind of text.
 const PIECES: (usize, usize) = (24, 2);
 
-/// A question and what it must find.
+/// A query, and the condition that its results must meet.
 struct Needle {
     query: String,
     look: Look,
@@ -62,7 +62,7 @@ fn built(pattern: &str, any_case: bool) -> Result<Regex> {
         .build()?)
 }
 
-/// A generated history, the made conversations and the genuine ones as one library.
+/// A generated history, the invented conversations and the genuine ones in one library.
 fn sources(setup: &Setup, dir: &std::path::Path) -> Result<(Vec<Arc<dyn Source>>, History)> {
     let size = [
         setup.size(400, 40),
@@ -71,7 +71,7 @@ fn sources(setup: &Setup, dir: &std::path::Path) -> Result<(Vec<Arc<dyn Source>>
     ];
     let history = History::write(dir, "json", size)?;
     let mut sources = history.sources()?;
-    for corpus in [Corpus::Made, Corpus::Genuine] {
+    for corpus in [JudgedCorpus::Made, JudgedCorpus::Genuine] {
         sources.extend(corpora::sources(corpus, dir)?);
     }
     Ok((sources, history))
@@ -100,12 +100,12 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
         );
     }
     drop(everything);
-    let half = Indexed::open(&sources, &dir.path().join("half"))?;
+    let half = SourceIndexes::open(&sources, &dir.path().join("half"))?;
     fill_half(&half.each)?;
-    let whole = Indexed::open(&sources, &dir.path().join("whole"))?;
+    let whole = SourceIndexes::open(&sources, &dir.path().join("whole"))?;
     whole.fill()?;
     let asked: Vec<(&Needle, &BTreeMap<String, usize>)> = needles.iter().zip(&expected).collect();
-    // What no index answers is looked through on every page: the full set would take most of an hour.
+    // Queries that no index answers scan everything for every page: the full set would take most of an hour.
     for (how, searcher, every) in [
         ("with an index", whole.searcher(&library), 1),
         (
@@ -113,7 +113,7 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
             half.searcher(&library),
             setup.size(4, 1),
         ),
-        ("without", way::scanning(&library), setup.size(16, 1)),
+        ("without", searchers::scanning(&library), setup.size(16, 1)),
     ] {
         compare(
             how,
@@ -131,7 +131,7 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
     Ok(())
 }
 
-/// Stops when half of the sessions are in; what comes in one piece may be whole.
+/// Stops when half of the sessions are indexed; a source that is indexed in one step may be fully indexed.
 fn fill_half(indexes: &[Arc<SourceIndex>]) -> Result<()> {
     let mut left = 0;
     for index in indexes {
@@ -142,9 +142,9 @@ fn fill_half(indexes: &[Arc<SourceIndex>]) -> Result<()> {
             &mut |progress| done.store(progress.sessions, Ordering::Relaxed),
             &|| done.load(Ordering::Relaxed) >= half,
         )?;
-        left += index.known(std::time::Duration::ZERO).stale.len();
+        left += index.snapshot(std::time::Duration::ZERO).stale.len();
     }
-    ensure!(left > 0, "all of it was built");
+    ensure!(left > 0, "the index is complete");
     Ok(())
 }
 
@@ -169,7 +169,7 @@ fn compare<'a>(
             complete += 1;
         } else if wrong.len() < 5 {
             wrong.push(format!(
-                "{} {how}: {} sessions, {} hold it",
+                "{} {how}: {} sessions instead of {}",
                 needle.query,
                 all.sessions.len(),
                 homes.len()
@@ -186,22 +186,22 @@ fn compare<'a>(
     Ok(())
 }
 
-/// All pages of an answer.
+/// All pages of a result.
 struct Paged {
-    /// With the number of matches, and whether it was counted.
+    /// With the number of matches, and whether it is exact.
     sessions: BTreeMap<String, (usize, bool)>,
     exact: bool,
 }
 
 fn paged(searcher: &Searcher, query: &str) -> Result<Paged> {
-    let mut ask = way::asks(query, PAGE);
+    let mut ask = searchers::asks(query, PAGE);
     ask.excerpts = 1;
     let mut all = Paged {
         sessions: BTreeMap::new(),
         exact: true,
     };
     loop {
-        let page = way::search(searcher, &ask)?;
+        let page = searchers::search(searcher, &ask)?;
         all.exact &= page.exact;
         for hit in page.sessions {
             ensure!(
@@ -273,7 +273,7 @@ fn pieces(setup: &Setup, everything: &Everything) -> Result<Vec<Needle>> {
             };
             if let Some(piece) = piece(&mut rng, text) {
                 needles.push(Needle::phrase(&piece));
-                needles.extend(blurred(&mut rng, &piece)?);
+                needles.extend(with_wildcard(&mut rng, &piece)?);
             }
             let words: Vec<&str> = text
                 .split(|c: char| !c.is_alphanumeric())
@@ -293,7 +293,7 @@ fn pieces(setup: &Setup, everything: &Everything) -> Result<Vec<Needle>> {
     Ok(needles)
 }
 
-/// From 1 to 24 characters of a text that mean themselves between quotation marks.
+/// 1 to 24 characters of a text that have no special meaning inside quotation marks.
 fn piece(rng: &mut Rng, text: &str) -> Option<String> {
     let from = rng.below(text.chars().count());
     let len = 1 + rng.below(24);
@@ -303,8 +303,8 @@ fn piece(rng: &mut Rng, text: &str) -> Option<String> {
     (plain && !piece.is_empty()).then(|| piece.to_owned())
 }
 
-/// A piece as a pattern, one of its characters any.
-fn blurred(rng: &mut Rng, piece: &str) -> Result<Option<Needle>> {
+/// A piece as a pattern, with one of its characters replaced by a wildcard.
+fn with_wildcard(rng: &mut Rng, piece: &str) -> Result<Option<Needle>> {
     if piece.contains('/') {
         return Ok(None);
     }

@@ -1,24 +1,24 @@
-//! How good an order of sessions is, beside the grades they were given.
+//! The quality of a ranking of sessions, by the grades of the sessions.
 
 use std::collections::BTreeMap;
 
-/// How many places count.
+/// The number of top-ranked sessions that are scored.
 pub(super) const PLACES: usize = 10;
-/// From this grade on a session answers the question.
+/// The lowest grade of a session that answers the query.
 const GOOD: u8 = 2;
 
-/// What an order is worth.
+/// The score of a ranking.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Score {
-    /// Discounted gain (2^grade - 1) of the first ten places, beside that of the best order there is.
+    /// Discounted gain (2^grade - 1) of the first ten places, divided by that of the best possible ranking.
     pub(super) ndcg: f64,
-    /// Of what is graded 2 or 3, the share that is among the first ten.
+    /// The share of sessions with grade 2 or 3 that are among the first ten.
     pub(super) recall: f64,
-    /// One divided by the place of the first that is graded 2 or 3; 0 when there is none.
+    /// One divided by the place of the first session with grade 2 or 3; 0 if there is none.
     pub(super) reciprocal: f64,
 }
 
-/// Of the sessions in their order.
+/// Scores sessions in the given order.
 pub(super) fn score(order: &[String], grades: &BTreeMap<String, u8>) -> Score {
     let grade = |id: &String| grades.get(id).copied().unwrap_or(0);
     let given: Vec<u8> = order.iter().take(PLACES).map(grade).collect();
@@ -36,9 +36,9 @@ pub(super) fn score(order: &[String], grades: &BTreeMap<String, u8>) -> Score {
 }
 
 fn gain(grades: &[u8]) -> f64 {
-    let worth =
+    let discounted =
         |(at, grade): (usize, &u8)| (f64::from(*grade).exp2() - 1.0) / (at as f64 + 2.0).log2();
-    grades.iter().enumerate().map(worth).sum()
+    grades.iter().enumerate().map(discounted).sum()
 }
 
 /// The mean of several.
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_order_is_worth_one() {
+    fn the_best_order_scores_one() {
         let best = of(&["a", "b", "c", "x"]);
         assert_eq!((best.ndcg, best.recall, best.reciprocal), (1.0, 1.0, 1.0));
         assert_eq!(of(&[]), Score::default());
@@ -77,12 +77,12 @@ mod tests {
 
     #[test]
     fn gains_are_discounted_by_their_places() {
-        // 7 / log2(3) + 3 / log2(2), beside 7 / log2(2) + 3 / log2(3) + 1 / log2(4).
+        // 7 / log2(3) + 3 / log2(2), divided by 7 / log2(2) + 3 / log2(3) + 1 / log2(4).
         let turned = of(&["b", "a"]);
         let (given, best) = (3.0 + 7.0 / 3_f64.log2(), 7.0 + 3.0 / 3_f64.log2() + 0.5);
         assert!((turned.ndcg - given / best).abs() < 1e-12, "{turned:?}");
         assert_eq!((turned.recall, turned.reciprocal), (1.0, 1.0));
-        // A session of grade 1 answers nothing.
+        // A session of grade 1 does not answer the query.
         let late = of(&["c", "x", "b"]);
         assert_eq!((late.recall, late.reciprocal), (0.5, 1.0 / 3.0));
     }

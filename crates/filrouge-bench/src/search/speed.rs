@@ -1,29 +1,29 @@
-//! How long an answer takes, over an index and by looking through everything; what the index costs.
+//! The latency of searches over an index and by a full scan, and the cost of the index.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use filrouge_search::Searcher;
-use filrouge_search::feed::{SourceIndex, Step};
+use filrouge_search::feed::{SourceIndex, StepOutcome};
 use filrouge_types::{Clock, SystemClock};
 
 use super::corpora::{self, History};
 use super::mix::{Class, mix};
-use super::way::Indexed;
-use super::{change, process, way};
+use super::searchers::SourceIndexes;
+use super::{change, process, searchers};
 use crate::Setup;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, median, micros};
 
-/// Sessions, messages and parts of a history once; the larger one is five times that.
+/// Sessions, messages and parts of a history; the larger one has five times as many.
 const SIZE: [usize; 3] = [400, 8000, 40_000];
 const TINY: [usize; 3] = [40, 400, 2000];
-/// How many queries of a class are asked of a plain scan.
+/// The number of queries per class that are also run as a plain scan.
 const SCANNED: usize = 6;
-/// So many queries are named that took longest.
+/// The number of slowest queries that are named.
 const NAMED: usize = 5;
-/// How long a file's time can be the same though it was written again: nothing is kept of what is younger.
+/// For this long, a file can be rewritten without a change of its modification time, so younger files are not cached.
 const SETTLE: Duration = Duration::from_millis(2500);
 
 /// The name of a history in tables.
@@ -32,7 +32,7 @@ pub(super) fn name(history: &History) -> String {
     format!("{} of {parts:.0}k parts", history.form)
 }
 
-/// `search --speed`, of sources.
+/// `search --speed`, for sources.
 pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
     for times in [1, 5] {
         for form in ["sqlite", "json"] {
@@ -69,13 +69,13 @@ impl Bench<'_> {
         let sources = self.history.sources()?;
         let library = corpora::library(sources.clone());
         let build = Instant::now();
-        let opened = Indexed::open(&sources, &dir.join("index"))?;
+        let opened = SourceIndexes::open(&sources, &dir.join("index"))?;
         let indexes = &opened.each;
         for index in indexes {
             index.update(&mut |_| {}, &|| false)?;
         }
         let built = build.elapsed().as_secs_f64();
-        // Asked for is the tree of 85 MB.
+        // The target applies to the tree of 85 MB.
         let target = if judged {
             Target::AtMost(4.0)
         } else {
@@ -95,7 +95,7 @@ impl Bench<'_> {
         );
         self.size(indexes)?;
         let classes = mix(self.setup, self.history, &library)?;
-        let scanning = way::scanning(&library);
+        let scanning = searchers::scanning(&library);
         let indexed = opened.searcher(&library);
         self.searches(&indexed, &scanning, &classes)?;
         self.changes(indexes, &indexed)
@@ -127,7 +127,7 @@ impl Bench<'_> {
         let rounds = self.setup.size(2 + self.setup.pairs, 1);
         let (mut narrow, mut slowest) = (Vec::new(), Vec::new());
         for class in classes {
-            // Once unmeasured: what it needs is in memory then.
+            // One unmeasured round, to warm the caches.
             asked(indexed, &class.queries)?;
             let mut took = Vec::new();
             let began = Instant::now();
@@ -183,37 +183,38 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One new message in the largest session: found at once; and one that nobody asks about, brought in.
+    /// Adds messages to the largest session, and measures how long it takes to find a new one, and to index one that no query
+    /// matches.
     fn changes(&mut self, indexes: &[Arc<SourceIndex>], indexed: &Searcher) -> Result<()> {
         let session = self.history.truth.largest.id.clone();
-        let (mut found, mut brought_in) = (Vec::new(), Vec::new());
+        let (mut found, mut indexing) = (Vec::new(), Vec::new());
         let said = |word: &str| {
             change::say(self.history, &session, SystemClock.now().as_millis(), word)?;
             anyhow::Ok(word.to_owned())
         };
         for n in 0..self.setup.size(self.setup.pairs, 1) {
             let word = said(&format!("nouveaute-{n}-{}", "x".repeat(n + 3)))?;
-            // What an index is told of its source is believed for a second.
+            // An index trusts a listing of its source for a second.
             std::thread::sleep(Duration::from_millis(1100));
             let call = Instant::now();
             is_found(indexed, &word, &session)?;
             found.push(micros(call) / 1000.0);
             std::thread::sleep(SETTLE);
-            all_in(indexes)?;
+            index_all(indexes)?;
             let word = said(&format!("inattendu-{n}-{}", "y".repeat(n + 3)))?;
             std::thread::sleep(SETTLE);
             let call = Instant::now();
             for index in indexes {
-                bring_in(index)?;
+                index_one(index)?;
             }
-            brought_in.push(micros(call) / 1000.0);
-            all_in(indexes)?;
+            indexing.push(micros(call) / 1000.0);
+            index_all(indexes)?;
             is_found(indexed, &word, &session)?;
         }
         let millis = median(found);
         let what = "a search right after one new message, ms";
         self.number(what, millis, Target::Shown, format!("{millis:.1} ms"));
-        let millis = median(brought_in);
+        let millis = median(indexing);
         let what = "one new message in the largest session brought in, ms";
         self.number(
             what,
@@ -225,30 +226,30 @@ impl Bench<'_> {
     }
 }
 
-/// Brings everything in; nothing is left then.
-fn all_in(indexes: &[Arc<SourceIndex>]) -> Result<()> {
+/// Indexes everything; fails if anything remains to be indexed.
+fn index_all(indexes: &[Arc<SourceIndex>]) -> Result<()> {
     for index in indexes {
-        bring_in(index)?;
-        let known = index.known(Duration::ZERO);
+        index_one(index)?;
+        let known = index.snapshot(Duration::ZERO);
         let left = known.stale.len();
-        ensure!(left == 0, "{left} are not brought in");
+        ensure!(left == 0, "{left} are not indexed");
     }
     Ok(())
 }
 
-fn bring_in(index: &SourceIndex) -> Result<()> {
+fn index_one(index: &SourceIndex) -> Result<()> {
     for _ in 0..20 {
         match index.step(&|| false)? {
-            Step::Done(0) | Step::Idle => return Ok(()),
-            Step::Done(_) => {}
-            Step::Elsewhere => anyhow::bail!("somebody else feeds the index"),
+            StepOutcome::Done(0) | StepOutcome::Idle => return Ok(()),
+            StepOutcome::Done(_) => {}
+            StepOutcome::Elsewhere => anyhow::bail!("another process feeds the index"),
         }
     }
-    anyhow::bail!("there is no end of steps")
+    anyhow::bail!("the index never catches up")
 }
 
 fn is_found(searcher: &Searcher, word: &str, session: &str) -> Result<()> {
-    let found = way::search(searcher, &way::asks(word, 5))?;
+    let found = searchers::search(searcher, &searchers::asks(word, 5))?;
     let found: Vec<_> = found
         .sessions
         .iter()
@@ -258,13 +259,13 @@ fn is_found(searcher: &Searcher, word: &str, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// How long each takes, µs; a page of 20, as it is shown.
+/// The time of each query, µs, for a page of 20 as it is displayed.
 pub(super) fn asked(searcher: &Searcher, queries: &[String]) -> Result<Vec<f64>> {
     let mut took = Vec::with_capacity(queries.len());
     for query in queries {
-        let ask = way::asks(query, 20);
+        let ask = searchers::asks(query, 20);
         let call = Instant::now();
-        way::search(searcher, &ask)?;
+        searchers::search(searcher, &ask)?;
         took.push(micros(call));
     }
     Ok(took)

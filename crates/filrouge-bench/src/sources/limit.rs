@@ -1,4 +1,4 @@
-//! What others need for the same: sqlite3 for rows and `LIKE`, ripgrep for files.
+//! The same tasks with other tools: sqlite3 for rows and `LIKE`, ripgrep for files.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags};
 
-/// The database, read only.
+/// Opens the database read-only.
 pub(super) fn open(root: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     Ok(Connection::open_with_flags(
@@ -15,7 +15,7 @@ pub(super) fn open(root: &Path) -> Result<Connection> {
     )?)
 }
 
-/// All rows of a session as bytes, not parsed; how many bytes.
+/// Reads all rows of a session as bytes, without parsing; returns the number of bytes.
 pub(super) fn rows(db: &Connection, session: &str) -> Result<usize> {
     let mut bytes = 0;
     for sql in [
@@ -32,7 +32,7 @@ pub(super) fn rows(db: &Connection, session: &str) -> Result<usize> {
     Ok(bytes)
 }
 
-/// How many parts hold a text, by `LIKE`.
+/// The number of parts that contain a text, by `LIKE`.
 pub(super) fn like(db: &Connection, text: &str) -> Result<i64> {
     let sql = "SELECT count(*) FROM part WHERE data LIKE '%' || ?1 || '%'";
     Ok(db
@@ -40,7 +40,7 @@ pub(super) fn like(db: &Connection, text: &str) -> Result<i64> {
         .query_row([text], |row| row.get(0))?)
 }
 
-/// How many files hold a text, by ripgrep over the parts, as fast as it goes.
+/// The number of files that contain a text, by ripgrep over the parts at full speed.
 pub(super) fn ripgrep(root: &Path, text: &str, regex: bool) -> Result<usize> {
     let mut command = Command::new("rg");
     command.args(["--files-with-matches", "--ignore-case", "--no-ignore"]);
@@ -53,7 +53,7 @@ pub(super) fn ripgrep(root: &Path, text: &str, regex: bool) -> Result<usize> {
         .stderr(Stdio::inherit())
         .output()
         .context("rg: install the package ripgrep")?;
-    // 1 says that nothing was found.
+    // Status 1 means that nothing was found.
     ensure!(matches!(out.status.code(), Some(0 | 1)), "{}", out.status);
     Ok(out.stdout.iter().filter(|b| **b == b'\n').count())
 }

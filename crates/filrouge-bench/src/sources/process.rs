@@ -1,4 +1,4 @@
-//! The built program: from a cold start to its first answer, and how much memory it takes.
+//! The built program: the time from a cold start to its first answer, and its memory.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -7,13 +7,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::Made;
+use super::GeneratedHistory;
 use crate::Setup;
 use crate::http::binary;
 use crate::report::{Line, Section, Target};
 use crate::stats::{median, micros};
 
-/// `filrouge mcp` over a history, spoken to over its pipes.
+/// `filrouge mcp` over a history, driven through its pipes.
 struct Mcp {
     child: Child,
     said: BufReader<std::process::ChildStdout>,
@@ -21,11 +21,11 @@ struct Mcp {
 }
 
 impl Mcp {
-    fn start(setup: &Setup, made: &Made) -> Result<Self> {
-        let source = format!("opencode:{}", made.root.display());
+    fn start(setup: &Setup, history: &GeneratedHistory) -> Result<Self> {
+        let source = format!("opencode:{}", history.root.display());
         let mut child = Command::new(binary(setup)?)
             .args(["mcp", "--source", &source])
-            .env("HOME", &made.root)
+            .env("HOME", &history.root)
             .env_remove("XDG_DATA_HOME")
             .env_remove("XDG_CONFIG_HOME")
             .stdin(Stdio::piped())
@@ -60,7 +60,7 @@ impl Mcp {
         let mut line = String::new();
         loop {
             line.clear();
-            ensure!(self.said.read_line(&mut line)? > 0, "the server has gone");
+            ensure!(self.said.read_line(&mut line)? > 0, "the server has ended");
             let answer: serde_json::Value = serde_json::from_str(&line)?;
             if answer["id"] == id {
                 ensure!(answer["error"].is_null(), "{answer}");
@@ -76,7 +76,7 @@ impl Mcp {
         Ok(answer["structuredContent"].clone())
     }
 
-    /// The most memory it has had, MiB.
+    /// Its peak memory, MiB.
     fn peak(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
@@ -87,24 +87,28 @@ impl Mcp {
 
 impl Drop for Mcp {
     fn drop(&mut self) {
-        // It may have gone by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 /// From the start of the process to its first list.
-pub(super) fn measure(setup: &Setup, made: &Made, section: &mut Section) -> Result<()> {
+pub(super) fn measure(
+    setup: &Setup,
+    history: &GeneratedHistory,
+    section: &mut Section,
+) -> Result<()> {
     let mut took = Vec::new();
     for _ in 0..setup.size(3 * setup.pairs, 1) {
         let call = Instant::now();
-        let mut mcp = Mcp::start(setup, made)?;
+        let mut mcp = Mcp::start(setup, history)?;
         let listed = mcp.call("list_sessions", &json!({}))?;
         took.push(micros(call) / 1000.0);
-        ensure!(listed["total"] == made.truth.sessions, "{listed}");
+        ensure!(listed["total"] == history.truth.sessions, "{listed}");
     }
     let millis = median(took);
-    let what = format!("{}: process to its first list, ms", made.form);
+    let what = format!("{}: process to its first list, ms", history.form);
     let shown = format!("{millis:.1} ms");
     let target = Target::AtMost(20.0);
     section
@@ -113,23 +117,26 @@ pub(super) fn measure(setup: &Setup, made: &Made, section: &mut Section) -> Resu
     Ok(())
 }
 
-/// After every kind of question, on a history and on one five times as large.
+/// Memory after every kind of query, on a history and on one five times as large.
 pub(super) fn memory(
     setup: &Setup,
-    made: &Made,
-    larger: &Made,
+    history: &GeneratedHistory,
+    larger: &GeneratedHistory,
     section: &mut Section,
 ) -> Result<()> {
-    let peaks = [everything(setup, made)?, everything(setup, larger)?];
+    let peaks = [everything(setup, history)?, everything(setup, larger)?];
     let shown = format!("{:.0} MiB", peaks[1]);
-    let what = format!("{}: most memory on five times the history, MiB", made.form);
+    let what = format!(
+        "{}: most memory on five times the history, MiB",
+        history.form
+    );
     section.lines.push(Line::number(
         &what,
         peaks[1],
         Target::AtMost(150.0),
         shown.clone(),
     ));
-    let what = format!("{}: that beside the history itself", made.form);
+    let what = format!("{}: memory relative to the history itself", history.form);
     let limit = format!("{:.0} MiB", peaks[0]);
     let (larger, smaller) = (&peaks[1..], &peaks[..1]);
     section.lines.push(Line::pairs(
@@ -142,11 +149,14 @@ pub(super) fn memory(
     Ok(())
 }
 
-fn everything(setup: &Setup, made: &Made) -> Result<f64> {
-    let mut mcp = Mcp::start(setup, made)?;
+fn everything(setup: &Setup, history: &GeneratedHistory) -> Result<f64> {
+    let mut mcp = Mcp::start(setup, history)?;
     let all = mcp.call("list_sessions", &json!({"limit": 500}))?;
     let ids: Vec<_> = all["sessions"].as_array().context("sessions")?.clone();
-    mcp.call("search_sessions", &json!({"query": made.truth.common_word}))?;
+    mcp.call(
+        "search_sessions",
+        &json!({"query": history.truth.common_word}),
+    )?;
     for session in ids.iter().take(setup.size(200, 5)) {
         let id = &session["id"];
         mcp.call("get_session_history", &json!({"sessionID": id}))?;

@@ -1,4 +1,4 @@
-//! The library's questions, warm, in this process.
+//! The library's queries, with warm caches, in this process.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use filrouge_search::{Ask, Results, Searcher};
 use filrouge_sources::Library;
 use filrouge_sources::library::{history, list, stats};
 
-use super::{Made, limit};
+use super::{GeneratedHistory, limit};
 use crate::Setup;
 use crate::report::{Line, Section, Target};
 use crate::stats::{median, micros};
 
-/// The median of a question asked `times`, in milliseconds.
+/// The median time of a query that runs `times` times, in milliseconds.
 fn asked(times: usize, mut ask: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut took = Vec::new();
     for _ in 0..times.max(1) {
@@ -24,15 +24,19 @@ fn asked(times: usize, mut ask: impl FnMut() -> Result<()>) -> Result<f64> {
 }
 
 struct Bench<'a> {
-    made: &'a Made,
+    history: &'a GeneratedHistory,
     times: usize,
     section: &'a mut Section,
 }
 
-pub(super) fn measure(setup: &Setup, made: &Made, section: &mut Section) -> Result<()> {
-    let library = made.library()?;
+pub(super) fn measure(
+    setup: &Setup,
+    history: &GeneratedHistory,
+    section: &mut Section,
+) -> Result<()> {
+    let library = history.library()?;
     let mut bench = Bench {
-        made,
+        history,
         times: setup.size(5 * setup.pairs, 1),
         section,
     };
@@ -44,15 +48,15 @@ pub(super) fn measure(setup: &Setup, made: &Made, section: &mut Section) -> Resu
 
 impl Bench<'_> {
     fn number(&mut self, what: &str, millis: f64, target: Target) {
-        let what = format!("{}: {what}, ms", self.made.form);
+        let what = format!("{}: {what}, ms", self.history.form);
         let shown = format!("{millis:.2} ms");
         self.section
             .lines
             .push(Line::number(&what, millis, target, shown));
     }
 
-    fn beside(&mut self, what: &str, product: f64, other: f64, name: &str, target: Target) {
-        let what = format!("{}: {what}", self.made.form);
+    fn compare_with(&mut self, what: &str, product: f64, other: f64, name: &str, target: Target) {
+        let what = format!("{}: {what}", self.history.form);
         let shown = (format!("{product:.1} ms"), format!("{other:.1} ms: {name}"));
         self.section
             .lines
@@ -60,7 +64,7 @@ impl Bench<'_> {
     }
 
     fn lists(&mut self, library: &Library) -> Result<()> {
-        let all = self.made.truth.sessions;
+        let all = self.history.truth.sessions;
         let cold = Instant::now();
         let first = list::list(library, &list::Ask::default())?;
         self.number("list 50, first", micros(cold) / 1000.0, Target::Shown);
@@ -73,22 +77,22 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The largest session: a page of it, and all of it, each read anew.
+    /// The largest session: one page of it, and all of it, each read repeatedly.
     fn histories(&mut self, library: &Library) -> Result<()> {
-        let largest = &self.made.truth.largest;
+        let largest = &self.history.truth.largest;
         let page = history::Ask::of(&*largest.id);
         let whole = history::Ask {
             max_chars: usize::MAX,
             ..page.clone()
         };
-        // A library of its own for each, so that no conversation is in memory.
+        // A new library each time, so that no conversation is cached.
         let first = asked(self.times, || {
-            let library = self.made.library()?;
+            let library = self.history.library()?;
             history::history(&library, &page)?;
             Ok(())
         })?;
         let all = asked(self.times, || {
-            let library = self.made.library()?;
+            let library = self.history.library()?;
             let read = history::history(&library, &whole)?;
             ensure!(read.messages.len() == largest.messages, "not all of it");
             Ok(())
@@ -100,14 +104,14 @@ impl Bench<'_> {
         self.number("largest session, a page, cold", first, Target::AtMost(10.0));
         self.number("largest session, all, cold", all, Target::AtMost(25.0));
         self.number("largest session, a page, warm", warm, Target::Shown);
-        if self.made.form == "sqlite" {
-            let db = limit::open(&self.made.root)?;
-            let id = &self.made.truth.largest.id;
+        if self.history.form == "sqlite" {
+            let db = limit::open(&self.history.root)?;
+            let id = &self.history.truth.largest.id;
             let rows = asked(self.times, || {
                 ensure!(limit::rows(&db, id)? > 0, "no rows");
                 Ok(())
             })?;
-            self.beside(
+            self.compare_with(
                 "largest session, all",
                 all,
                 rows,
@@ -123,7 +127,7 @@ impl Bench<'_> {
         let cold = Instant::now();
         let all = stats::overview(library, &ask)?.all;
         self.number("statistics, first", micros(cold) / 1000.0, Target::Shown);
-        let truth = &self.made.truth;
+        let truth = &self.history.truth;
         let counted = (all.message_count, all.part_count);
         ensure!(counted == (truth.messages, truth.parts), "{counted:?}");
         let warm = asked(self.times, || {
@@ -135,7 +139,7 @@ impl Bench<'_> {
     }
 
     fn searches(&mut self, library: &Library) -> Result<()> {
-        let truth = &self.made.truth;
+        let truth = &self.history.truth;
         for (needle, homes) in &truth.needles {
             let found = searched(library, &asks(needle, 500))?;
             let mut ids: Vec<_> = found.sessions.iter().map(|h| &h.session.id).collect();
@@ -166,14 +170,14 @@ impl Bench<'_> {
             searched(library, &ask)?;
             Ok(())
         })?;
-        let root = &self.made.root;
+        let root = &self.history.root;
         let what = format!("search of {what}");
-        if self.made.form == "json" {
+        if self.history.form == "json" {
             let other = asked(self.times, || {
                 limit::ripgrep(root, plain, regex)?;
                 Ok(())
             })?;
-            self.beside(&what, product, other, "ripgrep", Target::AtMost(1.0));
+            self.compare_with(&what, product, other, "ripgrep", Target::AtMost(1.0));
         } else if regex {
             self.number(&what, product, Target::Shown);
         } else {
@@ -182,7 +186,7 @@ impl Bench<'_> {
                 limit::like(&db, plain)?;
                 Ok(())
             })?;
-            self.beside(&what, product, other, "LIKE", Target::AtMost(1.5));
+            self.compare_with(&what, product, other, "LIKE", Target::AtMost(1.5));
         }
         Ok(())
     }

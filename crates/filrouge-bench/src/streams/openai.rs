@@ -1,17 +1,17 @@
 //! Chat Completions and Responses.
 
-use super::Told;
+use super::Script;
 
-pub(super) fn chat(mut told: Told) -> Vec<String> {
+pub(super) fn chat(mut script: Script) -> Vec<String> {
     let mut deltas = vec![(
         r#"{"role":"assistant","content":"","refusal":null}"#.to_owned(),
         "null",
     )];
     let text =
         |name: &'static str| move |text: &String| (format!(r#"{{"{name}":"{text}"}}"#), "null");
-    deltas.extend(told.reasoning.iter().map(text("reasoning_content")));
-    deltas.extend(told.answer.iter().map(text("content")));
-    for (index, pieces) in told.calls.iter().enumerate() {
+    deltas.extend(script.reasoning.iter().map(text("reasoning_content")));
+    deltas.extend(script.answer.iter().map(text("content")));
+    for (index, pieces) in script.calls.iter().enumerate() {
         deltas.push((format!(
             r#"{{"tool_calls":[{{"index":{index},"id":"call_hGv1Gqz8Xk4pTl0sWc{index}","type":"function","function":{{"name":"search","arguments":""}}}}]}}"#
         ), "null"));
@@ -27,7 +27,7 @@ pub(super) fn chat(mut told: Told) -> Vec<String> {
     let mut events: Vec<String> = deltas
         .into_iter()
         .map(|(delta, finish)| {
-            let padding = told.padding();
+            let padding = script.padding();
             format!(
                 r#"{head}{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}],"usage":null,"obfuscation":"{padding}"}}"#
             )
@@ -41,12 +41,12 @@ pub(super) fn chat(mut told: Told) -> Vec<String> {
 
 /// A growing list of events.
 struct Responses {
-    told: Told,
+    script: Script,
     events: Vec<String>,
     output: Vec<String>,
 }
 
-/// An output item: its id, how it stands at its beginning and its end, and what its text is called in events.
+/// An output item: its id, its JSON at the beginning and at the end, and the name of its text in events.
 struct Item {
     id: String,
     begun: String,
@@ -85,7 +85,7 @@ impl Responses {
         self.event("output_item.added", &begins);
         let place = format!(r#""item_id":"{id}","output_index":{at}{place}"#);
         for piece in pieces {
-            let padding = self.told.padding();
+            let padding = self.script.padding();
             let rest = format!(r#"{place},"delta":"{piece}","obfuscation":"{padding}""#);
             self.event(&format!("{kind}.delta"), &rest);
         }
@@ -97,12 +97,12 @@ impl Responses {
     }
 }
 
-pub(super) fn responses(mut told: Told) -> Vec<String> {
-    let reasoning = std::mem::take(&mut told.reasoning);
-    let answer = std::mem::take(&mut told.answer);
-    let calls = std::mem::take(&mut told.calls);
+pub(super) fn responses(mut script: Script) -> Vec<String> {
+    let reasoning = std::mem::take(&mut script.reasoning);
+    let answer = std::mem::take(&mut script.answer);
+    let calls = std::mem::take(&mut script.calls);
     let mut to = Responses {
-        told,
+        script,
         events: Vec::new(),
         output: Vec::new(),
     };

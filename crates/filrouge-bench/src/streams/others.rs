@@ -1,15 +1,15 @@
 //! Anthropic's Messages, Gemini's contents, and AG-UI's events.
 
-use super::Told;
+use super::Script;
 
-/// Blanks before the last brace, as Anthropic pads its events.
-fn padded(told: &mut Told, mut event: String) -> String {
-    let blanks = told.padding().len() - 1;
+/// Adds blanks before the last brace, as Anthropic pads its events.
+fn padded(script: &mut Script, mut event: String) -> String {
+    let blanks = script.padding().len() - 1;
     event.insert_str(event.len() - 1, &" ".repeat(blanks));
     event
 }
 
-pub(super) fn anthropic(mut told: Told) -> Vec<String> {
+pub(super) fn anthropic(mut script: Script) -> Vec<String> {
     let mut events = vec![
         r#"{"type":"message_start","message":{"model":"claude-sonnet-4-5-20250929","id":"msg_014p7gG3wDgGV9EUtLvnow3U","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":472,"cache_creation_input_tokens":0,"cache_read_input_tokens":100,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":2,"service_tier":"standard"}}}"#.to_owned(),
     ];
@@ -17,15 +17,15 @@ pub(super) fn anthropic(mut told: Told) -> Vec<String> {
         (
             r#"{"type":"thinking","thinking":"","signature":""}"#.to_owned(),
             ("thinking_delta", "thinking"),
-            std::mem::take(&mut told.reasoning),
+            std::mem::take(&mut script.reasoning),
         ),
         (
             r#"{"type":"text","text":""}"#.to_owned(),
             ("text_delta", "text"),
-            std::mem::take(&mut told.answer),
+            std::mem::take(&mut script.answer),
         ),
     ];
-    for (number, pieces) in std::mem::take(&mut told.calls).into_iter().enumerate() {
+    for (number, pieces) in std::mem::take(&mut script.calls).into_iter().enumerate() {
         let begun = format!(
             r#"{{"type":"tool_use","id":"toolu_01T1x1fJ34qAmk2tNTrN7Up{number}","name":"search","input":{{}}}}"#
         );
@@ -34,7 +34,7 @@ pub(super) fn anthropic(mut told: Told) -> Vec<String> {
     for (index, (begun, (kind, member), pieces)) in blocks.into_iter().enumerate() {
         let event =
             format!(r#"{{"type":"content_block_start","index":{index},"content_block":{begun}}}"#);
-        events.push(padded(&mut told, event));
+        events.push(padded(&mut script, event));
         if index == 0 {
             events.push(r#"{"type":"ping"}"#.to_owned());
         }
@@ -42,7 +42,7 @@ pub(super) fn anthropic(mut told: Told) -> Vec<String> {
             let event = format!(
                 r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"{kind}","{member}":"{piece}"}}}}"#
             );
-            events.push(padded(&mut told, event));
+            events.push(padded(&mut script, event));
         }
         if index == 0 {
             let signature = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds".repeat(8);
@@ -51,7 +51,7 @@ pub(super) fn anthropic(mut told: Told) -> Vec<String> {
             ));
         }
         let event = format!(r#"{{"type":"content_block_stop","index":{index}}}"#);
-        events.push(padded(&mut told, event));
+        events.push(padded(&mut script, event));
     }
     let event = r#"{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":472,"cache_creation_input_tokens":0,"cache_read_input_tokens":100,"output_tokens":7310}}"#;
     events.push(event.to_owned());
@@ -59,19 +59,21 @@ pub(super) fn anthropic(mut told: Told) -> Vec<String> {
     events
 }
 
-pub(super) fn gemini(told: &Told) -> Vec<String> {
+pub(super) fn gemini(script: &Script) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(
-        told.reasoning
+        script
+            .reasoning
             .iter()
             .map(|text| format!(r#"{{"text": "{text}","thought": true}}"#)),
     );
     parts.extend(
-        told.answer
+        script
+            .answer
             .iter()
             .map(|text| format!(r#"{{"text": "{text}"}}"#)),
     );
-    for pieces in &told.calls {
+    for pieces in &script.calls {
         let args = pieces
             .concat()
             .replace(r#"\"so\""#, "so")
@@ -95,7 +97,7 @@ pub(super) fn gemini(told: &Told) -> Vec<String> {
     parts.into_iter().enumerate().map(event).collect()
 }
 
-pub(super) fn ag_ui(told: &Told) -> Vec<String> {
+pub(super) fn ag_ui(script: &Script) -> Vec<String> {
     let mut events = Vec::new();
     let mut event = |kind: &str, rest: &str| {
         let time = 1_741_570_283_000_u64 + events.len() as u64;
@@ -104,8 +106,8 @@ pub(super) fn ag_ui(told: &Told) -> Vec<String> {
     let run = r#""threadId":"0f5c3a52-93bd-4e0f-a2ad-b71e6c3d0d0e","runId":"a3f8d1c4-6f0e-4b4e-8a55-0c4f6c1f7b11""#;
     event("RUN_STARTED", run);
     for (kind, role, pieces) in [
-        ("REASONING_MESSAGE", "reasoning", &told.reasoning),
-        ("TEXT_MESSAGE", "assistant", &told.answer),
+        ("REASONING_MESSAGE", "reasoning", &script.reasoning),
+        ("TEXT_MESSAGE", "assistant", &script.answer),
     ] {
         let id = format!(r#""messageId":"5b1f6e0c-2d7a-4c0b-9f0a-{role}""#);
         event(
@@ -120,7 +122,7 @@ pub(super) fn ag_ui(told: &Told) -> Vec<String> {
         }
         event(&format!("{kind}_END"), &id);
     }
-    for (number, pieces) in told.calls.iter().enumerate() {
+    for (number, pieces) in script.calls.iter().enumerate() {
         let id = format!(r#""toolCallId":"call_hGv1Gqz8Xk4pTl0sWc{number}""#);
         let parent = r#""parentMessageId":"5b1f6e0c-2d7a-4c0b-9f0a-assistant""#;
         event(

@@ -1,4 +1,4 @@
-//! One item as an article.
+//! Renders one item as an article.
 
 use filrouge_types::{Channel, Item, Role, Timestamp, Turn};
 use maud::{Markup, html};
@@ -6,14 +6,14 @@ use maud::{Markup, html};
 use super::page::{clock, time};
 use super::part::{folded_call, part};
 use super::shown::Shown;
-use crate::data::{told, told_json};
+use crate::data::{json_without_data, without_data};
 use crate::part::{Kind, Part};
 use crate::redaction::Redactions;
 use crate::script::Script;
 use crate::text::one_line;
 use crate::words;
 
-/// Longest excerpt beside the name of something folded, in characters.
+/// The maximum length of an excerpt in the summary line of a folded block, in characters.
 pub(super) const EXCERPT: usize = 100;
 
 pub(super) fn entry(
@@ -31,8 +31,8 @@ pub(super) fn entry(
     );
     let variant = words::variant(item, script.bilingual, turn);
     let body = body(script, at, item, redactions);
-    let books = script.bookkeeping(at);
-    // Calls name themselves; a line above each would double the length of a busy turn.
+    let bookkeeping_types = script.bookkeeping(at);
+    // Calls have their own summary line; a heading above each would double the length of a busy turn.
     let only_calls = !item.redacted && script.parts_of(at).all(|(p, _)| is_call(p));
     let class = format!(
         "item {} by-{}",
@@ -44,10 +44,10 @@ pub(super) fn entry(
             @if item.body.channel == Channel::ToolCall && only_calls {
                 (body)
             } @else if folds(script, at, item) {
-                details.bookkeeping[books.is_some()] {
+                details.bookkeeping[bookkeeping_types.is_some()] {
                     summary {
                         (heading(item, variant, script.began))
-                        @match &books {
+                        @match &bookkeeping_types {
                             Some(types) => { bdi { (Shown(&one_line(&types.join(", "), EXCERPT))) } }
                             None => { span.excerpt dir="auto" { (Shown(&excerpt(script, at))) } }
                         }
@@ -63,7 +63,7 @@ pub(super) fn entry(
     }
 }
 
-/// The item's number, a link to itself.
+/// The item's number, as a link to the item.
 pub(super) fn seq_link(item: &Item) -> Markup {
     html! { a.seq href={ "#seq-" (item.seq) } aria-label={ "Link to item " (item.seq) } { (item.seq) } }
 }
@@ -77,7 +77,7 @@ fn heading(item: &Item, variant: Option<&str>, began: Option<Timestamp>) -> Mark
     }
 }
 
-/// When, by whom and at what cost.
+/// The line with the time, agent, model and usage.
 pub(super) fn facts(item: &Item, began: Option<Timestamp>) -> Markup {
     let named = [("agent", &item.body.agent), ("model", &item.body.model)];
     html! {
@@ -104,7 +104,7 @@ fn body(script: &Script<'_>, at: usize, item: &Item, redactions: &Redactions) ->
 }
 
 fn redacted(item: &Item, redactions: &Redactions) -> Markup {
-    let redaction = redactions.naming(item.seq);
+    let redaction = redactions.covering(item.seq);
     html! {
         p.redacted {
             strong { "Redacted" }
@@ -121,7 +121,7 @@ fn is_call(part: &Part<'_>) -> bool {
     matches!(part.kind, Kind::Call { .. })
 }
 
-/// Whether an item is folded until it is asked for.
+/// Whether an item is folded until the reader opens it.
 fn folds(script: &Script<'_>, at: usize, item: &Item) -> bool {
     let unknown = |(p, _): (&Part<'_>, _)| matches!(p.kind, Kind::Other(_));
     match item.body.channel {
@@ -133,17 +133,17 @@ fn folds(script: &Script<'_>, at: usize, item: &Item) -> bool {
     }
 }
 
-/// The first words of what is folded.
+/// The beginning of a folded item.
 fn excerpt(script: &Script<'_>, at: usize) -> String {
     let words = script.parts_of(at).find_map(|(p, _)| match &p.kind {
         Kind::Text(text) | Kind::Reasoning(text) | Kind::Code { text, .. } => {
-            Some(one_line(&told(text), EXCERPT))
+            Some(one_line(&without_data(text), EXCERPT))
         }
         Kind::Answer {
             content: Some(content),
             ..
-        } => Some(one_line(&told_json(content), EXCERPT)),
-        Kind::Other(json) => Some(one_line(&told_json(json), EXCERPT)),
+        } => Some(one_line(&json_without_data(content), EXCERPT)),
+        Kind::Other(json) => Some(one_line(&json_without_data(json), EXCERPT)),
         _ => None,
     });
     words.unwrap_or_default()
@@ -166,7 +166,7 @@ const fn class(channel: &Channel) -> &'static str {
     }
 }
 
-/// Whether words of this role are shown as they are, for tools seldom write Markdown.
+/// Whether texts of this role are shown verbatim: tools seldom write Markdown.
 pub(super) const fn is_verbatim(role: Role) -> bool {
     matches!(role, Role::Tool)
 }

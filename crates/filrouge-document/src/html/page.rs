@@ -1,4 +1,4 @@
-//! What stands around the items: head, facts, contents, headings of turns.
+//! Renders the page around the items: head, facts, contents, headings of turns.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use crate::words;
 /// The one style sheet.
 const STYLE: &str = include_str!("style.css");
 
-/// The SHA-256 of [`STYLE`] in Base64, the only style the policy allows.
+/// The SHA-256 of [`STYLE`] in Base64; the policy allows only this style.
 const STYLE_HASH: &str = "jnTATzMp1tpAQkWlGtgJJwCmaKMFs5AaMETfCsi0EQc=";
 
-/// Longest question in the list of contents, in characters.
+/// The maximum length of a question in the list of contents, in characters.
 const MAX_CONTENTS: usize = 90;
 
 pub(super) fn head(session: &Session) -> Markup {
@@ -48,7 +48,7 @@ pub(super) fn masthead(session: &Session) -> Markup {
     }
 }
 
-/// Writes the list of turns, folded, each with the first words of its question.
+/// Writes the folded list of turns, each with the beginning of its question.
 pub(super) fn contents_list(turns: &[(Turn, Vec<Item>)], out: &mut dyn fmt::Write) -> fmt::Result {
     out.write_str("<nav aria-label=\"Turns\"><details><summary>Contents</summary>\n<ul>\n")?;
     for (turn, _) in turns {
@@ -106,18 +106,18 @@ pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
 pub(super) fn time(at: Timestamp) -> impl Render {
     let exact = at.to_string();
     html! {
-        // A time beyond the calendar has no exact form that HTML knows.
+        // A time outside the calendar has no form that HTML accepts.
         @if exact.ends_with('Z') { time datetime=(exact) { (words::moment(at)) } } @else { (exact) }
     }
 }
 
-/// A time within a turn: the day is told only where it is not that on which the turn began.
+/// A time within a turn; the day is shown only if it differs from the day on which the turn began.
 pub(super) fn clock(at: Timestamp, began: Option<Timestamp>) -> Markup {
-    let (exact, told) = (at.to_string(), words::moment(at));
+    let (exact, readable) = (at.to_string(), words::moment(at));
     let day = began.map(words::moment);
-    let same_day = day.is_some_and(|d| d.get(..11) == told.get(..11)) && exact.ends_with('Z');
-    match told.get(11..19) {
-        Some(clock) if same_day => html! { time datetime=(exact) title=(told) { (clock) } },
+    let same_day = day.is_some_and(|d| d.get(..11) == readable.get(..11)) && exact.ends_with('Z');
+    match readable.get(11..19) {
+        Some(clock) if same_day => html! { time datetime=(exact) title=(readable) { (clock) } },
         _ => html! { (time(at)) },
     }
 }

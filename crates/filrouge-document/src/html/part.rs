@@ -1,4 +1,4 @@
-//! The parts of an item.
+//! Renders the parts of an item.
 
 use filrouge_types::{Item, Timestamp};
 use maud::{Markup, PreEscaped, html};
@@ -6,10 +6,10 @@ use maud::{Markup, PreEscaped, html};
 use super::item::{EXCERPT, facts, is_verbatim, seq_link};
 use super::page::time;
 use super::shown::{Rich, Shown, listing, picture_element};
-use crate::data::{told_json, told_value};
+use crate::data::{json_without_data, value_without_data};
 use crate::json::{arguments, pretty, string};
 use crate::part::{Kind, Part, nested};
-use crate::script::Placed;
+use crate::script::AttachedResult;
 use crate::text::one_line;
 use crate::{url, words};
 
@@ -20,7 +20,7 @@ pub(super) fn part(part: &Part<'_>, item: &Item) -> Markup {
     }
 }
 
-/// The fields that this version does not know.
+/// The fields that this version does not interpret.
 fn further(part: &Part<'_>) -> Markup {
     html! {
         @if let Some(rest) = &part.rest {
@@ -58,7 +58,7 @@ fn kind(part: &Part<'_>, item: &Item) -> Markup {
     }
 }
 
-/// Who took the content of which items, when and why.
+/// The sentence about a redaction: its author, items, time and reason.
 fn redaction(kind: &Kind<'_>, item: &Item) -> Markup {
     let Kind::Redaction {
         seqs,
@@ -83,7 +83,7 @@ fn redaction(kind: &Kind<'_>, item: &Item) -> Markup {
     }
 }
 
-/// A link, or only the words for it when the address is none to follow.
+/// A link, or only its label and address when the address may not be followed.
 fn link(label: &str, address: &str) -> Markup {
     match url::followable(address) {
         Some(target) => html! {
@@ -126,7 +126,7 @@ pub(super) fn folded_call(
     part: &Part<'_>,
     item: &Item,
     began: Option<Timestamp>,
-    result: Option<Placed<'_, '_>>,
+    result: Option<AttachedResult<'_, '_>>,
 ) -> Markup {
     let Kind::Call { name, args, .. } = &part.kind else {
         return html! {};
@@ -142,25 +142,25 @@ pub(super) fn folded_call(
                 @if failed { span.pill.bad { "failed" } " " }
                 @if result.is_none() { span.pill { "no result" } " " }
                 @if let Some(ms) = latency { span.meta { (Shown(ms)) " ms" } " " }
-                span.excerpt dir="ltr" { (Shown(&one_line(&told_json(args.unwrap_or_default()), EXCERPT))) }
+                span.excerpt dir="ltr" { (Shown(&one_line(&json_without_data(args.unwrap_or_default()), EXCERPT))) }
             }
             (call(part, facts(item, began)))
             (further(part))
-            @if let Some(placed) = result { (beneath(placed, began)) }
+            @if let Some(attached) = result { (result_below(attached, began)) }
         }
     }
 }
 
-/// A result as it stands beneath its call; it is the target of its item's number when nothing else is.
-fn beneath(placed: Placed<'_, '_>, began: Option<Timestamp>) -> Markup {
-    let id = placed
-        .stands_for_item
-        .then(|| format!("seq-{}", placed.item.seq));
+/// A result below its call. It is the link target of its item's number, unless another element is.
+fn result_below(attached: AttachedResult<'_, '_>, began: Option<Timestamp>) -> Markup {
+    let id = attached
+        .shows_complete_item
+        .then(|| format!("seq-{}", attached.item.seq));
     html! {
         div.result id=[id] {
-            (seq_link(placed.item))
-            (answer(placed.part, placed.item, facts(placed.item, began)))
-            (further(placed.part))
+            (seq_link(attached.item))
+            (answer(attached.part, attached.item, facts(attached.item, began)))
+            (further(attached.part))
         }
     }
 }
@@ -204,7 +204,7 @@ fn answer_content(content: &str, item: &Item) -> Markup {
         return html! { @for inner in &parts { (part(inner, item)) } };
     }
     match string(content) {
-        Some(text) => listing("", &told_value(&text)),
+        Some(text) => listing("", &value_without_data(&text)),
         None => listing("", &pretty(content)),
     }
 }

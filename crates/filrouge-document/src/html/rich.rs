@@ -1,20 +1,20 @@
-//! A stranger's Markdown as HTML elements that do nothing.
+//! Renders untrusted Markdown as inert HTML elements.
 
 use maud::Render;
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::shown::picture_element;
-use crate::data::{told, told_beside_pictures};
+use crate::data::{without_data, without_data_except_pictures};
 use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, without_controls};
 use crate::url;
 
-/// The level of the first heading in a text: the document's own go down to 2.
+/// The level of the first heading in a text: the document's own headings use the levels 1 and 2.
 const FIRST_LEVEL: u8 = 3;
 
-/// Appends the text, rendered.
+/// Appends the rendered text.
 pub(super) fn rich(text: &str, out: &mut String) {
-    let beside = told_beside_pictures(text);
-    let text = without_controls(&beside);
+    let reduced = without_data_except_pictures(text);
+    let text = without_controls(&reduced);
     let start = out.len();
     if text.len() <= MAX_RICH && !nests_too_deep(&text) {
         out.push_str("<div class=\"text\" dir=\"auto\">");
@@ -28,7 +28,7 @@ pub(super) fn rich(text: &str, out: &mut String) {
         out.truncate(start);
     }
     out.push_str("<pre class=\"plain\" dir=\"auto\">");
-    told(&text).render_to(out);
+    without_data(&text).render_to(out);
     out.push_str("</pre>");
 }
 
@@ -41,9 +41,9 @@ struct Image {
 struct Renderer<'o> {
     out: &'o mut String,
     depth: usize,
-    /// Whether the link that is open has an element; links do not lie in one another.
+    /// Whether the open link has an element; links do not nest.
     link: Option<bool>,
-    /// Images that are open, the outermost first.
+    /// The open images, the outermost first.
     images: Vec<Image>,
     heading: u8,
     aligns: Vec<Alignment>,
@@ -88,11 +88,11 @@ impl<'o> Renderer<'o> {
             }
             _ if !self.images.is_empty() => {}
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                told(&text).render_to(self.out);
+                without_data(&text).render_to(self.out);
             }
             Event::Code(text) => {
                 self.out.push_str("<code>");
-                told(&text).render_to(self.out);
+                without_data(&text).render_to(self.out);
                 self.out.push_str("</code>");
             }
             Event::SoftBreak => self.out.push('\n'),
@@ -105,7 +105,7 @@ impl<'o> Renderer<'o> {
                     "<span class=\"task\">☐</span> "
                 });
             }
-            // Only with extensions that are off.
+            // These events occur only with extensions that are off.
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 text.render_to(self.out);
             }
@@ -190,7 +190,7 @@ impl<'o> Renderer<'o> {
         self.out.push_str("<pre dir=\"ltr\"><code");
         if !word.is_empty() {
             self.out.push_str(" data-language=\"");
-            told(word).render_to(self.out);
+            without_data(word).render_to(self.out);
             self.out.push('"');
         }
         self.out.push('>');
@@ -206,7 +206,7 @@ impl<'o> Renderer<'o> {
         self.cell += 1;
     }
 
-    /// Shows an image that is safe to show; another one is a link or only its words.
+    /// Shows an image if that is safe; otherwise a link to it, or only its label.
     fn close_image(&mut self) {
         let Some(image) = self.images.pop() else {
             return;
@@ -223,12 +223,12 @@ impl<'o> Renderer<'o> {
         } else {
             image.alt
         };
-        // Inside a link the link's own target stays.
+        // An image inside a link becomes only its label, because links do not nest.
         if self.link.is_some() {
-            return told(&label).render_to(self.out);
+            return without_data(&label).render_to(self.out);
         }
         self.open_link(&image.url);
-        told(&label).render_to(self.out);
+        without_data(&label).render_to(self.out);
         self.end(TagEnd::Link);
     }
 }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_images() {
+    fn links_and_images_are_rendered_safely() {
         assert_eq!(
             render("[a](https://b?\"x) [c](javascript:d)"),
             "<p><a href=\"https://b?&quot;x\" rel=\"noopener noreferrer nofollow\">a</a> c</p>"
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_go_down_step_by_step() {
+    fn headings_skip_no_level() {
         assert_eq!(
             render("### a\n# b\n## c\n###### d"),
             "<h3>a</h3><h3>b</h3><h4>c</h4><h5>d</h5>"
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_too_deep_is_preformatted() {
+    fn text_that_nests_too_deep_is_preformatted() {
         assert!(
             render(&">".repeat(10_000)).starts_with("<pre class=\"plain\" dir=\"auto\">&gt;&gt;")
         );

@@ -1,11 +1,11 @@
-//! Strings as content of HTML elements and attributes.
+//! Renders untrusted strings as content of HTML elements and attributes.
 
 use maud::{Markup, PreEscaped, Render};
 
 use super::rich::rich;
 use crate::text::{balanced, visible};
 
-/// A stranger's words within a line: control characters made visible, changes of direction closed.
+/// An untrusted string inside a line: control characters become visible, changes of direction are closed.
 pub(super) struct Shown<'a>(pub(super) &'a str);
 
 impl Render for Shown<'_> {
@@ -14,7 +14,7 @@ impl Render for Shown<'_> {
     }
 }
 
-/// A stranger's Markdown.
+/// Untrusted Markdown.
 pub(super) struct Rich<'a>(pub(super) &'a str);
 
 impl Render for Rich<'_> {
@@ -23,7 +23,7 @@ impl Render for Rich<'_> {
     }
 }
 
-/// A code block; the language is told above it.
+/// A code block; the language is shown above it.
 pub(super) fn listing(language: &str, text: &str) -> Markup {
     let mut out = String::with_capacity(text.len() + text.len() / 16 + 64);
     out.push_str("<pre dir=\"ltr\"><code");

@@ -1,14 +1,14 @@
-//! Names and values within a line of the document's own words.
+//! Renders names and values inside a line of the document's own text.
 
 use std::borrow::Cow;
 
 use crate::text::{balanced, one_line, visible};
 use crate::url;
 
-/// Longest value that stands in a line, in characters.
+/// The maximum length of a value inside a line, in characters.
 const MAX: usize = 4_096;
 
-/// A value as plain words: on one line, nothing in it read as markup.
+/// A value as plain text on one line, with its markup escaped.
 pub(super) fn plain(text: &str) -> String {
     let line = one_line(&visible(text), MAX);
     let line = balanced(&line);
@@ -39,7 +39,7 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// A value as code: on one line.
+/// A value as code on one line.
 pub(super) fn code(text: &str) -> String {
     let line = one_line(&visible(text), MAX);
     let line = balanced(&line);
@@ -55,7 +55,7 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence}{pad}{line}{pad}{fence}")
 }
 
-/// A link, or only the words for it when the address is none to follow.
+/// A link, or only its label and address when the address may not be followed.
 pub(super) fn link(label: &str, address: &str) -> String {
     let Some(target) = url::followable(address) else {
         let name = url::name(address);
@@ -79,12 +79,12 @@ pub(super) fn link(label: &str, address: &str) -> String {
     format!("[{}](<{safe}>)", plain(label))
 }
 
-/// A code block with a fence longer than any in the text.
+/// A code block whose fence is longer than any fence in the text.
 pub(super) fn fence(language: &str, text: &str) -> String {
     let text: Cow<'_, str> = visible(text);
     let fence = "`".repeat((longest_run(&text, b'`') + 1).max(3));
-    let known = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | '#');
-    let language: String = language.chars().take(40).filter(known).collect();
+    let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | '#');
+    let language: String = language.chars().take(40).filter(allowed).collect();
     let end = if text.is_empty() || text.ends_with('\n') {
         ""
     } else {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_of_safe_schemes() {
+    fn only_safe_schemes_become_links() {
         assert_eq!(
             link("a]b", "https://h/<x> y"),
             "[a\\]b](<https://h/%3Cx%3E%20y>)"

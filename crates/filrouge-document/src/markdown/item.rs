@@ -1,4 +1,4 @@
-//! One item as blocks under its own heading.
+//! Renders one item as blocks under its own heading.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use filrouge_types::{Item, Role, Turn};
 
 use super::inline::{code, fence, link, plain};
 use super::quote;
-use crate::data::told_value;
+use crate::data::value_without_data;
 use crate::json::{arguments, pretty, string};
 use crate::part::{Kind, Part, nested};
 use crate::redaction::Redactions;
-use crate::script::{Placed, Script};
+use crate::script::{AttachedResult, Script};
 use crate::{url, words};
 
 pub(super) fn write_entry(
@@ -37,14 +37,14 @@ pub(super) fn write_entry(
     }
     for (part, result) in script.parts_of(at) {
         write_part(part, item, out)?;
-        if let Some(placed) = result {
-            write_placed(placed, out)?;
+        if let Some(attached) = result {
+            write_attached(attached, out)?;
         }
     }
     Ok(())
 }
 
-/// When, by whom and at what cost.
+/// The line with the time, agent, model and usage.
 fn facts(item: &Item) -> String {
     let mut line = words::moment(item.when());
     let named = [("agent", &item.body.agent), ("model", &item.body.model)];
@@ -60,7 +60,7 @@ fn facts(item: &Item) -> String {
 }
 
 fn write_redacted(item: &Item, redactions: &Redactions, out: &mut dyn fmt::Write) -> fmt::Result {
-    let Some(redaction) = redactions.naming(item.seq) else {
+    let Some(redaction) = redactions.covering(item.seq) else {
         return writeln!(out, "\n**Redacted.**");
     };
     write!(
@@ -75,17 +75,17 @@ fn write_redacted(item: &Item, redactions: &Redactions, out: &mut dyn fmt::Write
     }
 }
 
-/// A result beneath its call.
-fn write_placed(placed: Placed<'_, '_>, out: &mut dyn fmt::Write) -> fmt::Result {
-    let item = placed.item;
+/// Writes a result below its call.
+fn write_attached(attached: AttachedResult<'_, '_>, out: &mut dyn fmt::Write) -> fmt::Result {
+    let item = attached.item;
     writeln!(out, "\nItem {} · {}", item.seq, facts(item))?;
-    write_part(placed.part, item, out)
+    write_part(attached.part, item, out)
 }
 
 fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
     out.write_char('\n')?;
     match &part.kind {
-        // What a tool wrote is seldom Markdown.
+        // Tools seldom write Markdown.
         Kind::Text(text) if item.body.role == Role::Tool => out.write_str(&fence("", text))?,
         Kind::Text(text) | Kind::Reasoning(text) => out.write_str(&quote::block(text))?,
         Kind::Code { language, text } => {
@@ -165,7 +165,7 @@ fn write_answer(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::
     }
     out.write_char('\n')?;
     match string(content) {
-        Some(text) => out.write_str(&fence("", &told_value(&text))),
+        Some(text) => out.write_str(&fence("", &value_without_data(&text))),
         None => out.write_str(&fence("json", &pretty(content))),
     }
 }
@@ -198,7 +198,7 @@ fn write_error(part: &Part<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
     }
 }
 
-/// Who took the content of which items, when and why.
+/// Writes the sentence about a redaction: its author, items, time and reason.
 fn write_redaction(kind: &Kind<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
     let Kind::Redaction {
         seqs,

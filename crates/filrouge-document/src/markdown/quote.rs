@@ -1,9 +1,8 @@
-//! A stranger's Markdown as a block quote that cannot leave its place.
+//! Renders untrusted Markdown as a block quote that it cannot close.
 //!
-//! The text is parsed as it will stand; what would be HTML, a definition for the
-//! whole document or a link that runs code gets a backslash, and the result is
-//! parsed again until nothing is left to do. A text that does not settle is shown
-//! in a code block.
+//! The text is parsed in its quoted form. HTML, link definitions (which affect the entire document) and links that run
+//! code get a backslash, and the result is parsed again until no change is needed. A text that nests
+//! too deep, or needs changes after `ROUNDS` rounds, is shown in a code block.
 
 use std::ops::Range;
 
@@ -13,10 +12,10 @@ use super::inline::fence;
 use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, visible};
 use crate::url;
 
-/// How often a text is parsed before it is given up; each round can uncover what HTML had hidden.
+/// The maximum number of parses before a text is shown as code; each can uncover markup that HTML had hidden.
 const ROUNDS: usize = 8;
 
-/// The block of a text.
+/// The block quote of a text, or its code block.
 pub(super) fn block(text: &str) -> String {
     let text = visible(text);
     if text.len() > MAX_RICH || nests_too_deep(&text) {
@@ -51,8 +50,8 @@ fn quoted(text: &str) -> Option<String> {
     None
 }
 
-/// The text as the lines of a block quote. Tabs at a line's start become spaces: behind the quote's sign
-/// they would reach less far.
+/// The text as lines of a block quote. Tabs at the start of a line become spaces, because a tab after the quote marker
+/// would be narrower.
 fn prefixed(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16 + 8);
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -85,7 +84,7 @@ fn with_escapes(original: &str, escapes: &[usize]) -> String {
     out
 }
 
-/// How many inserted backslashes stand before `at` of the text that has them.
+/// The number of inserted backslashes before the position `at` of the escaped text.
 fn inserted_before(escapes: &[usize], at: usize) -> usize {
     let (mut low, mut high) = (0, escapes.len());
     while low < high {
@@ -99,17 +98,17 @@ fn inserted_before(escapes: &[usize], at: usize) -> usize {
     low
 }
 
-/// What a round found.
+/// The changes that one parse requires.
 #[derive(Debug, Default)]
 struct Change {
     /// Positions in the candidate that need a backslash.
     add: Vec<usize>,
-    /// Indices of backslashes that turned out to stand in code.
+    /// Indices of backslashes that turned out to be in code.
     remove: std::collections::HashSet<usize>,
 }
 
 impl Change {
-    /// Escapes the sign at `at`, unless a backslash does so already.
+    /// Escapes the character at `at`, unless a backslash already does.
     fn escape(&mut self, text: &str, at: usize) {
         let slashes = text.as_bytes()[..at]
             .iter()
@@ -121,7 +120,7 @@ impl Change {
         }
     }
 
-    /// Escapes what could begin a tag, a comment or a footnote in `range`.
+    /// Escapes characters that could begin a tag, a comment or a footnote in `range`.
     fn escape_openings(&mut self, text: &str, range: Range<usize>) {
         let bytes = text.as_bytes();
         for at in range {
@@ -137,7 +136,7 @@ impl Change {
         }
     }
 
-    /// Takes back what was inserted in `code`.
+    /// Removes the backslashes that were inserted in `code`.
     fn unescape(&mut self, escapes: &[usize], code: Range<usize>) {
         let first = inserted_before(escapes, code.start);
         self.remove
@@ -145,17 +144,17 @@ impl Change {
     }
 }
 
-/// Parses `candidate`; `None` when it nests too deep.
+/// Parses `candidate` and returns the required changes; `None` when it nests too deep.
 fn change(candidate: &str, escapes: &[usize]) -> Option<Change> {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
         | Options::ENABLE_FOOTNOTES;
     let parser = Parser::new_ext(candidate, options);
-    let mut found = Change::default();
+    let mut changes = Change::default();
     for (_, definition) in parser.reference_definitions().iter() {
         if let Some(at) = candidate[definition.span.clone()].find('[') {
-            found.escape(candidate, definition.span.start + at);
+            changes.escape(candidate, definition.span.start + at);
         }
     }
     let (mut depth, mut in_code) = (0_usize, false);
@@ -169,23 +168,29 @@ fn change(candidate: &str, escapes: &[usize]) -> Option<Change> {
                 match tag {
                     Tag::CodeBlock(_) => {
                         in_code = true;
-                        found.unescape(escapes, range);
+                        changes.unescape(escapes, range);
                     }
                     Tag::Link {
                         link_type,
                         dest_url,
                         ..
                     } => {
-                        address(&mut found, candidate, range.start, link_type, &dest_url);
+                        escape_link(&mut changes, candidate, range.start, link_type, &dest_url);
                     }
                     Tag::Image {
                         link_type,
                         dest_url,
                         ..
                     } => {
-                        address(&mut found, candidate, range.start + 1, link_type, &dest_url);
+                        escape_link(
+                            &mut changes,
+                            candidate,
+                            range.start + 1,
+                            link_type,
+                            &dest_url,
+                        );
                     }
-                    Tag::FootnoteDefinition(_) => found.escape(candidate, range.start),
+                    Tag::FootnoteDefinition(_) => changes.escape(candidate, range.start),
                     _ => {}
                 }
             }
@@ -193,21 +198,21 @@ fn change(candidate: &str, escapes: &[usize]) -> Option<Change> {
                 depth -= 1;
                 in_code &= !matches!(tag, pulldown_cmark::TagEnd::CodeBlock);
             }
-            Event::Code(_) => found.unescape(escapes, range),
+            Event::Code(_) => changes.unescape(escapes, range),
             Event::Text(_) | Event::Html(_) | Event::InlineHtml(_) if !in_code => {
-                found.escape_openings(candidate, range);
+                changes.escape_openings(candidate, range);
             }
-            Event::FootnoteReference(_) => found.escape(candidate, range.start),
+            Event::FootnoteReference(_) => changes.escape(candidate, range.start),
             _ => {}
         }
     }
-    Some(found)
+    Some(changes)
 }
 
-/// Escapes the sign at `at` that opens a link, unless the link may stay.
-fn address(found: &mut Change, text: &str, at: usize, link: LinkType, target: &CowStr<'_>) {
+/// Escapes the character at `at` that opens a link, unless the link is harmless.
+fn escape_link(changes: &mut Change, text: &str, at: usize, link: LinkType, target: &CowStr<'_>) {
     if link != LinkType::Email && !url::harmless(target) {
-        found.escape(text, at);
+        changes.escape(text, at);
     }
 }
 
@@ -216,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_texts_are_quoted_as_they_are() {
+    fn plain_texts_are_quoted_unchanged() {
         assert_eq!(block("# a\n\n```\nb"), "> # a\n>\n> ```\n> b\n");
         assert_eq!(block(""), ">\n");
         assert_eq!(block("\tcode\n"), ">     code\n");
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_or_does_not_settle_is_code() {
+    fn text_that_nests_too_deep_or_needs_too_many_rounds_is_code() {
         assert!(block(&">".repeat(10_000)).starts_with("```\n>>>"));
         let many: String = (0..50).map(|i| format!("[a]: /{i}\n\n")).collect();
         assert!(block(&many).starts_with("```\n[a]: /0"));

@@ -1,4 +1,4 @@
-//! Data of attachments, bookkeeping, redactions and times.
+//! Tests of attachments, bookkeeping, redactions and times.
 
 use filrouge_types::{Channel, Role, TurnStatus};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::elements::check_elements;
 use crate::sample::{Conversation, PICTURE, at};
 
-/// `length` characters of base64 that stand everywhere a part can hold them.
+/// A conversation with `length` characters of base64 at every place where a part can contain data.
 pub(crate) fn attached(length: usize) -> Conversation {
     let data: String = "JVBERi0xLjQK".chars().cycle().take(length).collect();
     let address = format!("data:application/pdf;base64,{data}");
@@ -135,7 +135,7 @@ fn only_notes_without_words_are_bookkeeping() {
 }
 
 #[test]
-fn redactions_are_told_in_a_sentence() {
+fn redactions_are_reported_in_a_sentence() {
     let mut c = Conversation::new("t");
     c.say(
         Role::System,
@@ -157,7 +157,7 @@ fn redactions_are_told_in_a_sentence() {
 }
 
 #[test]
-fn imported_turns_tell_their_own_time() {
+fn imported_turns_report_their_own_time() {
     let mut c = Conversation::new("t");
     let turn = c.turn(TurnStatus::Finalized);
     turn.finalized_at = Some(turn.created_at);

@@ -1,4 +1,4 @@
-//! The HTML document in a real browser.
+//! Tests of the HTML document in a real browser.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::process::Command;
 use filrouge_types::{Channel, Role, TurnStatus};
 use serde_json::json;
 
-use crate::chromium::{Ear, browse, program};
+use crate::chromium::{RequestListener, browse, program};
 use crate::elements::check_elements;
 use crate::hostile::TEXTS;
 use crate::properties::conversation;
 use crate::sample::{Conversation, small};
 
-/// Where the browser itself calls home whatever page is open; no page of these tests names them.
+/// Hosts that the browser itself contacts, whatever page is open; no page of these tests names them.
 const OWN_HOSTS: [&str; 3] = ["*.google.com", "*.googleapis.com", "*.gstatic.com"];
 
 const DUMP: [&str; 2] = ["--dump-dom", "--virtual-time-budget=3000"];
@@ -23,7 +23,7 @@ fn saved(folder: &tempfile::TempDir, html: &str) -> PathBuf {
     path
 }
 
-/// Every hostile text, aimed at `base`, everywhere a text can stand.
+/// A page with every hostile text, aimed at `base`, at every place where a text can occur.
 fn hostile_page(base: &str) -> String {
     let mut texts: Vec<String> = TEXTS.iter().map(|t| t.replace("{BASE}", base)).collect();
     texts.push("W".repeat(20_000));
@@ -31,7 +31,7 @@ fn hostile_page(base: &str) -> String {
     conversation(&texts).html()
 }
 
-/// A page without any protection that does what the hostile texts would like to.
+/// An unprotected page that does what the hostile texts attempt.
 fn open_page(base: &str) -> String {
     format!(
         "<!DOCTYPE html><title>calm</title><img src='{base}/img'><iframe src='https://other.example/frame'></iframe>\
@@ -40,9 +40,9 @@ fn open_page(base: &str) -> String {
 }
 
 #[test]
-fn nothing_comes_alive() {
-    let (folder, ear) = (tempfile::tempdir().unwrap(), Ear::new());
-    let dom = browse(&saved(&folder, &hostile_page(&ear.base())), &DUMP);
+fn hostile_texts_have_no_effect() {
+    let (folder, listener) = (tempfile::tempdir().unwrap(), RequestListener::new());
+    let dom = browse(&saved(&folder, &hostile_page(&listener.base())), &DUMP);
     check_elements(&dom);
     let title = dom
         .split("<title>")
@@ -54,22 +54,22 @@ fn nothing_comes_alive() {
         dom.contains("WWWW") && dom.contains("Turn 37"),
         "the page was cut"
     );
-    assert_eq!(ear.heard(), Vec::<String>::new());
+    assert_eq!(listener.requests(), Vec::<String>::new());
 }
 
 #[test]
-fn nothing_is_asked_for_through_a_proxy_or_under_any_name() {
+fn no_request_is_sent_to_a_proxy_or_to_any_host_name() {
     let folder = tempfile::tempdir().unwrap();
     for by_proxy in [true, false] {
-        let ear = Ear::new();
-        let proxy = format!("--proxy-server={}", ear.base());
+        let listener = RequestListener::new();
+        let proxy = format!("--proxy-server={}", listener.base());
         let bypass = format!("--proxy-bypass-list=<-loopback>;{}", OWN_HOSTS.join(";"));
         let own: String = OWN_HOSTS
             .iter()
             .map(|h| format!("MAP {h} ~NOTFOUND,"))
             .collect();
         let quiet = format!("--host-resolver-rules={own}");
-        let names = format!("{quiet}MAP * 127.0.0.1:{}", ear.port);
+        let names = format!("{quiet}MAP * 127.0.0.1:{}", listener.port);
         let rule: &[&str] = if by_proxy {
             &[&proxy, &bypass, &quiet]
         } else {
@@ -77,32 +77,36 @@ fn nothing_is_asked_for_through_a_proxy_or_under_any_name() {
         };
         let page = saved(&folder, &hostile_page("http://evil.example"));
         browse(&page, &[rule, &DUMP].concat());
-        assert_eq!(ear.heard(), Vec::<String>::new(), "by_proxy = {by_proxy}");
-        // The same ear does hear a page that asks.
+        assert_eq!(
+            listener.requests(),
+            Vec::<String>::new(),
+            "by_proxy = {by_proxy}"
+        );
+        // As a control, the same listener records requests of an unprotected page.
         browse(
             &saved(&folder, &open_page("http://evil.example")),
             &[rule, &DUMP].concat(),
         );
-        assert!(!ear.heard().is_empty(), "by_proxy = {by_proxy}");
+        assert!(!listener.requests().is_empty(), "by_proxy = {by_proxy}");
     }
 }
 
 #[test]
-fn the_checks_see_a_page_that_is_alive() {
-    let (folder, ear) = (tempfile::tempdir().unwrap(), Ear::new());
-    let dom = browse(&saved(&folder, &open_page(&ear.base())), &DUMP);
+fn the_checks_detect_an_unprotected_page() {
+    let (folder, listener) = (tempfile::tempdir().unwrap(), RequestListener::new());
+    let dom = browse(&saved(&folder, &open_page(&listener.base())), &DUMP);
     assert!(dom.contains("<title>OWNED</title>"), "{dom}");
     assert!(std::panic::catch_unwind(|| check_elements(&dom)).is_err());
     assert!(
-        ear.heard().iter().any(|h| h.starts_with("GET /")),
+        listener.requests().iter().any(|h| h.starts_with("GET /")),
         "{:?}",
-        ear.heard()
+        listener.requests()
     );
 }
 
 #[test]
-fn the_policy_lets_the_style_in() {
-    // A style sheet that the policy refuses leaves every measure at the browser's own.
+fn the_policy_allows_the_style_sheet() {
+    // A page without its style sheet has the browser's default layout.
     let folder = tempfile::tempdir().unwrap();
     let dom = small().html();
     let page = saved(&folder, &dom);
@@ -123,12 +127,12 @@ fn the_policy_lets_the_style_in() {
     refused.replace_range(hash..hash + 4, "AAAA");
     assert!(
         with != shot(&saved(&folder, &refused)),
-        "the style changes nothing"
+        "the policy refused the style sheet"
     );
 }
 
 #[test]
-fn print_opens_what_is_folded() {
+fn print_opens_folded_blocks() {
     let mut c = small();
     c.turn(TurnStatus::Finalized);
     c.ask("And once more?");
@@ -194,7 +198,7 @@ fn attachments_and_bookkeeping_do_not_fill_pages() {
     );
 }
 
-/// The text of the conversation's pages.
+/// The text of the conversation's printed pages.
 fn printed(c: &Conversation) -> String {
     let folder = tempfile::tempdir().unwrap();
     let page = saved(&folder, &c.html());

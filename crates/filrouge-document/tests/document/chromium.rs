@@ -1,4 +1,4 @@
-//! A real browser, run without a screen, and an address that notices being asked.
+//! Runs a real browser headless, and a listener that records requests.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a run of a program may take.
+/// The time limit for a run of a program.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The first of `names` on the path; what is missing is installed from Debian when that is allowed.
+/// The first of the programs `names` on the path; a missing one is installed from Debian if the test may do so.
 pub(crate) fn program(names: &[&str], package: &str) -> PathBuf {
     if let Some(found) = find(names) {
         return found;
@@ -22,7 +22,7 @@ pub(crate) fn program(names: &[&str], package: &str) -> PathBuf {
         is_root,
         "none of {names:?} is on the path: install {package} (apt-get install {package}) and run again"
     );
-    // Several tests may come here at once: apt waits for its own lock.
+    // Several tests may run this at once; apt waits for its own lock.
     for arguments in [
         &["update"][..],
         &["install", "-y", "--no-install-recommends", package],
@@ -51,7 +51,7 @@ fn find(names: &[&str]) -> Option<PathBuf> {
         .find(|p| p.is_file())
 }
 
-/// Opens `page` in the browser with `arguments` and gives what it wrote.
+/// Opens `page` in the browser with `arguments` and returns the browser's output.
 pub(crate) fn browse(page: &Path, arguments: &[&str]) -> String {
     let browser = program(
         &["chromium", "chromium-browser", "google-chrome"],
@@ -105,34 +105,34 @@ fn run(mut command: Command, scratch: &Path) -> String {
             None => std::thread::sleep(Duration::from_millis(50)),
         }
     };
-    // Whatever still runs of the group; when nothing does, kill says so and that is well.
+    // Ends all processes of the group that still run; kill fails if there are none, which is fine.
     let group = format!("-{}", child.id());
     let _ = Command::new("kill")
         .args(["-KILL", "--", &group])
         .stderr(Stdio::null())
         .status();
     let _ = child.wait();
-    let told = std::fs::read_to_string(&err).unwrap_or_default();
+    let reported = std::fs::read_to_string(&err).unwrap_or_default();
     assert!(
         status.is_some_and(|s| s.success()),
-        "{status:?} after {:?}: {told}",
+        "{status:?} after {:?}: {reported}",
         start.elapsed()
     );
     String::from_utf8_lossy(&std::fs::read(&out).unwrap()).into_owned()
 }
 
-/// An address of this machine that remembers what came to it.
-pub(crate) struct Ear {
+/// A listener on this machine that records its requests.
+pub(crate) struct RequestListener {
     pub(crate) port: u16,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Ear {
+impl RequestListener {
     pub(crate) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let ours = Arc::clone(&heard);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let ours = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut first = [0; 200];
@@ -146,15 +146,15 @@ impl Ear {
                     String::from_utf8_lossy(&first[..length]).into_owned();
             }
         });
-        Self { port, heard }
+        Self { port, requests }
     }
 
     pub(crate) fn base(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What came, each by its first bytes.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    /// The first bytes of each request.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }

@@ -1,6 +1,6 @@
-//! A reader of HTML that knows only what the document may hold.
+//! A parser of HTML that accepts only the elements and attributes that the document may contain.
 
-/// Checks the elements and attributes of a document, read as strictly as they are written.
+/// Checks the elements and attributes of a document; accepts only the exact form in which documents are written.
 pub(crate) fn check_elements(html: &str) {
     const ELEMENTS: &[&str] = &[
         "html",

@@ -1,4 +1,4 @@
-//! The documents of a small conversation, byte for byte.
+//! Compares the documents of a small conversation with golden files, byte for byte.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ fn path(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Compares with the golden file. What was written is left beside the build, to be read and, when it is right, copied
-/// over the golden file.
+/// Compares with the golden file. The text is also written to the build folder, to be checked and then copied over the
+/// golden file.
 fn compare(name: &str, written: &str) {
     let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&made, written).unwrap();
@@ -27,17 +27,17 @@ fn compare(name: &str, written: &str) {
     }
     assert!(
         golden == written,
-        "{name}: one of the two goes on after the other has ended; copy {} when it is right",
+        "{name}: one of the two is longer than the other; copy {} when it is right",
         made.display()
     );
 }
 
 #[test]
-fn markdown_is_as_it_was() {
+fn markdown_equals_its_golden_file() {
     compare("small.md", &small().markdown());
 }
 
 #[test]
-fn html_is_as_it_was() {
+fn html_equals_its_golden_file() {
     compare("small.html", &small().html());
 }

@@ -1,6 +1,6 @@
-//! Texts that try to leave their place.
+//! Texts that try to break out of their block.
 
-/// What strangers write; `{BASE}` is an address that must never be asked.
+/// Hostile texts; `{BASE}` is an address that must never be requested.
 pub(crate) const TEXTS: &[&str] = &[
     "<script>document.title='OWNED';new Image().src='{BASE}/script'</script>",
     "<img src=x onerror=\"document.title='OWNED';fetch('{BASE}/onerror')\">",

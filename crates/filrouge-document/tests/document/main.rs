@@ -1,4 +1,4 @@
-//! The documents as their readers get them.
+//! Tests of the rendered documents.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod attachments;

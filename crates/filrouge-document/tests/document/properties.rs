@@ -1,4 +1,4 @@
-//! Whatever strangers write, the documents keep their structure.
+//! Property tests: the documents keep their structure with any texts.
 
 use filrouge_types::{Channel, Role, TurnStatus};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use crate::elements::check_elements;
 use crate::hostile::TEXTS;
 use crate::sample::Conversation;
 
-/// Pieces that hostile texts are made of.
+/// The pieces of which hostile texts are composed.
 const PIECES: &[&str] = &[
     "<",
     ">",
@@ -93,7 +93,7 @@ fn hostile() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// A conversation of one turn a text, with the text as title, question, tool name, result and answer.
+/// A conversation with one turn per text, with the text as title, question, tool name, result and answer.
 pub(crate) fn conversation(texts: &[String]) -> Conversation {
     let mut c = Conversation::new(&texts[0]);
     for text in texts {
@@ -136,7 +136,7 @@ fn options() -> Options {
         | Options::ENABLE_FOOTNOTES
 }
 
-/// The source and the start of what stands at the top of a document.
+/// A top-level block of a document.
 struct Block<'a> {
     source: &'a str,
     heading: Option<u8>,
@@ -144,7 +144,7 @@ struct Block<'a> {
     code: Option<String>,
 }
 
-/// Cuts a document into its blocks and checks that nothing in it is alive.
+/// Splits a document into its top-level blocks, and asserts that it contains no active content.
 fn blocks(document: &str) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
     let mut depth = 0;
@@ -183,7 +183,7 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
                 depth -= 1;
                 assert!(
                     depth > 0 || !matches!(tag, TagEnd::Table),
-                    "a table of its own"
+                    "a top-level table"
                 );
             }
             Event::Text(text) if depth == 1 => {
@@ -191,7 +191,7 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
                     code.push_str(&text);
                 }
             }
-            Event::Rule => assert!(depth > 0, "a rule of its own"),
+            Event::Rule => assert!(depth > 0, "a top-level rule"),
             _ => {}
         }
     }
@@ -213,8 +213,8 @@ fn visible(text: &str) -> String {
     )
 }
 
-/// Whether `quoted` is `text` behind quote signs, with nothing but backslashes added.
-fn comes_back(text: &str, quoted: &str) -> bool {
+/// Whether `quoted` is `text` after quote signs, with nothing added but backslashes.
+fn is_quoted_form(text: &str, quoted: &str) -> bool {
     let inner: Vec<&str> = quoted
         .lines()
         .map(|l| {
@@ -237,7 +237,7 @@ fn comes_back(text: &str, quoted: &str) -> bool {
 }
 
 fn same_line(text: &str, inner: &str) -> bool {
-    // Tabs and spaces at the start of a line are both spaces behind the quote's sign.
+    // Tabs at the start of a line have become spaces, so leading whitespace is not compared.
     let mut have = inner.trim_start_matches([' ', '\t']).chars();
     for wanted in text.trim_start_matches([' ', '\t']).chars() {
         loop {
@@ -258,7 +258,7 @@ fn check_markdown(texts: &[String]) {
     let mut wanted = vec![(1, String::new())];
     for (turn, items) in &c.turns {
         wanted.push((2, format!("## Turn {} ·", turn.ordinal)));
-        // The tool's result stands beneath its call.
+        // The tool's result is shown below its call.
         wanted.extend(
             items
                 .iter()
@@ -284,11 +284,11 @@ fn check_markdown(texts: &[String]) {
                 .iter()
                 .position(|b| b.source.starts_with(&start))
                 .unwrap();
-            // The heading, the line of facts, the text.
+            // The blocks of an item are the heading, the line of facts, and the text.
             let block = &blocks[at + 2];
             let back = match &block.code {
                 Some(code) => code.trim_end_matches('\n') == visible(text).trim_end_matches('\n'),
-                None => block.quote && comes_back(text, block.source.trim_end_matches('\n')),
+                None => block.quote && is_quoted_form(text, block.source.trim_end_matches('\n')),
             };
             assert!(back, "{text:?} came back as {:?}", block.source);
         }
@@ -300,7 +300,7 @@ fn check_html(texts: &[String]) {
 }
 
 #[test]
-fn known_hostile_texts_keep_their_place() {
+fn known_hostile_texts_stay_in_their_blocks() {
     let all: Vec<String> = TEXTS.iter().map(|t| (*t).to_owned()).collect();
     check_markdown(&all);
     check_html(&all);

@@ -1,12 +1,12 @@
-//! What a reader is told.
+//! Tests of the content and order of documents, as a reader sees them.
 
 use filrouge_types::{Channel, RawJson, Role, TurnStatus};
 use serde_json::json;
 
 use crate::sample::{Conversation, small};
 
-/// Asserts that `words` stand in `text` one after the other.
-fn in_order(text: &str, words: &[&str]) {
+/// Asserts that `words` occur in `text` in this order.
+fn assert_order(text: &str, words: &[&str]) {
     let mut from = 0;
     for word in words {
         let at = text[from..].find(word);
@@ -17,7 +17,7 @@ fn in_order(text: &str, words: &[&str]) {
 }
 
 #[test]
-fn results_stand_beneath_their_calls() {
+fn results_are_shown_below_their_calls() {
     let c = small();
     let words = [
         "read_file",
@@ -29,8 +29,8 @@ fn results_stand_beneath_their_calls() {
         "right: 2000",
         "Cause",
     ];
-    in_order(&c.markdown(), &words);
-    in_order(
+    assert_order(&c.markdown(), &words);
+    assert_order(
         &c.html(),
         &[
             "read_file",
@@ -59,9 +59,9 @@ fn every_item_is_one_anchor() {
 }
 
 #[test]
-fn redactions_tell_when_and_why() {
+fn redactions_report_when_and_why() {
     let c = small();
-    in_order(
+    assert_order(
         &c.markdown(),
         &[
             "### 9 · User · Question",
@@ -69,7 +69,7 @@ fn redactions_tell_when_and_why() {
             "asked by the customer",
         ],
     );
-    in_order(
+    assert_order(
         &c.html(),
         &[
             "id=\"seq-9\"",
@@ -101,8 +101,8 @@ fn endings_and_replacements_are_marked() {
         "\\ufffd",
         "## Outside the turns",
     ];
-    in_order(&c.markdown(), &words);
-    in_order(
+    assert_order(&c.markdown(), &words);
+    assert_order(
         &c.html(),
         &[
             "turn replaced",
@@ -116,7 +116,7 @@ fn endings_and_replacements_are_marked() {
 }
 
 #[test]
-fn a_second_result_and_a_shared_item_stand_alone() {
+fn a_second_result_and_a_shared_item_are_shown_separately() {
     let mut c = Conversation::new("t");
     c.turn(TurnStatus::Finalized);
     c.ask("q");
@@ -143,7 +143,7 @@ fn a_second_result_and_a_shared_item_stand_alone() {
         &json!([result("b", "only-b")]),
     );
     for text in [c.markdown(), c.html()] {
-        in_order(&text, &["tool-a", "first-a", "tool-b", "only-b"]);
+        assert_order(&text, &["tool-a", "first-a", "tool-b", "only-b"]);
         for word in ["first-a", "second-a", "stray", "only-b"] {
             assert!(text.contains(word), "{word}");
         }
@@ -159,7 +159,7 @@ fn a_second_result_and_a_shared_item_stand_alone() {
 }
 
 #[test]
-fn what_is_not_understood_is_shown_as_json() {
+fn unknown_content_is_shown_as_json() {
     let mut c = Conversation::new("t");
     c.turn(TurnStatus::Open);
     c.say_raw(
@@ -210,7 +210,7 @@ fn control_characters_are_visible() {
 }
 
 #[test]
-fn changes_of_direction_end_with_the_words_that_make_them() {
+fn changes_of_direction_end_with_their_text() {
     let mut c = Conversation::new("a\u{202E}b\u{2067}c");
     c.turn(TurnStatus::Open).application.consultant = Some("x\u{2069}y".into());
     c.ask("q").body.agent = Some("m\u{2066}".into());

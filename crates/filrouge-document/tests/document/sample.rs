@@ -1,4 +1,4 @@
-//! Conversations to write.
+//! Sample conversations.
 
 use std::ops::{Deref, DerefMut};
 
@@ -9,7 +9,7 @@ use filrouge_types::{
 };
 use serde_json::json;
 
-/// A conversation that is put together.
+/// A builder of a conversation.
 pub(crate) struct Conversation(Recorded);
 
 impl Deref for Conversation {
@@ -64,7 +64,7 @@ impl Conversation {
         out
     }
 
-    /// Begins a turn; what is said next belongs to it.
+    /// Begins a turn; the items added next belong to it.
     pub(crate) fn turn(&mut self, status: TurnStatus) -> &mut Turn {
         let ordinal = self.session.turn_count + 1;
         self.session.turn_count = ordinal;
@@ -101,7 +101,7 @@ impl Conversation {
         &mut self.turns.last_mut().unwrap().0
     }
 
-    /// Adds an item of `parts` to the newest turn, or outside when there is none.
+    /// Adds an item of `parts` to the newest turn, or outside turns when there is none.
     pub(crate) fn say(
         &mut self,
         role: Role,
@@ -111,7 +111,7 @@ impl Conversation {
         self.say_raw(role, channel, &parts.to_string())
     }
 
-    /// As [`Self::say`], with the JSON as it is.
+    /// Like [`Self::say`], but takes the parts as unparsed JSON.
     pub(crate) fn say_raw(&mut self, role: Role, channel: Channel, parts: &str) -> &mut Item {
         let seq = self.session.last_seq + 1;
         self.session.last_seq = seq;
@@ -154,14 +154,14 @@ impl Conversation {
     }
 }
 
-/// A moment some seconds after nine o'clock.
+/// The time this many seconds after nine o'clock.
 pub(crate) fn at(seconds: u64) -> Timestamp {
     Timestamp::from_micros(1_795_251_600_000_000 + i64::try_from(seconds).unwrap() * 1_000_000)
 }
 
 pub(crate) const PICTURE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAADAAAAAcCAIAAACoDqudAAAARUlEQVR42u3OoRWAIAAFQAYzm8gmsolMIpPMjsNsLvCL/d67Aa7s88iumt0tGz1bM3ufqAgJCQkJCQkJCQkJCQkJCf0JfR24NHk+0EcZAAAAAElFTkSuQmCC";
 
-/// A small conversation with something of everything.
+/// A small conversation with items of every kind.
 pub(crate) fn small() -> Conversation {
     let mut c = Conversation::new("Why is the invoice total off by a cent?");
     work(&mut c);

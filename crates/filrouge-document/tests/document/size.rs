@@ -1,4 +1,4 @@
-//! Long conversations and texts made to be slow.
+//! Tests of long conversations, and of texts that are slow to parse.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::sample::Conversation;
 
-/// A sink that only counts.
+/// A sink that only counts bytes and measures the longest write.
 #[derive(Default)]
 struct Counter {
     bytes: usize,
@@ -24,7 +24,7 @@ impl fmt::Write for Counter {
     }
 }
 
-/// 2.5 kB a turn: a question, a call, its result and an answer.
+/// A conversation of 2.5 kB per turn: a question, a call, its result and an answer.
 fn long(turns: usize) -> Conversation {
     let mut c = Conversation::new("long");
     let words = "The rounding happens **per line**, see `total()` and [the rules](https://example.org/rules).\n\n";
@@ -61,14 +61,14 @@ fn five_thousand_turns_stream() {
     assert!(content > 11_000_000, "{content}");
     let (md_time, html_time, md, page) = timed(&c);
     assert!(md.bytes > content && page.bytes > content);
-    // Nothing but one item's markup is ever held back.
+    // At most one item's markup is buffered.
     assert!(
         md.longest < 40_000 && page.longest < 60_000,
         "{} {}",
         md.longest,
         page.longest
     );
-    // Unoptimised and beside other work; optimised it is well under a second.
+    // The limit is for unoptimized builds on a busy machine; an optimized build needs well under a second.
     let limit = Duration::from_secs(60);
     assert!(
         md_time < limit && html_time < limit,
@@ -78,11 +78,11 @@ fn five_thousand_turns_stream() {
         "{content} bytes: md {} bytes in {md_time:?}, html {} bytes in {html_time:?}",
         md.bytes, page.bytes
     );
-    // Shown with `--no-capture`; the harness keeps it otherwise.
+    // The figures are shown only with `--no-capture`.
     std::io::Write::write_all(&mut std::io::stderr(), figures.as_bytes()).unwrap();
 }
 
-/// Texts of about `size` bytes that parsers have been slow or have overflowed their stack on.
+/// Texts of about `size` bytes that have made parsers slow or overflowed their stacks.
 fn slow(size: usize) -> Vec<(&'static str, String)> {
     let fill = |piece: &str| piece.repeat(size / piece.len());
     vec![
@@ -111,7 +111,7 @@ fn slow(size: usize) -> Vec<(&'static str, String)> {
             "definitions",
             (0..size / 12).map(|n| format!("[{n}]: /u\n")).collect(),
         ),
-        ("one definition again", fill("[a]: /u\n")),
+        ("one definition repeated", fill("[a]: /u\n")),
         ("references", format!("[a]: /u\n\n{}", fill("[a] "))),
         ("lists", fill("- ")),
         ("numbered", fill("1. ")),

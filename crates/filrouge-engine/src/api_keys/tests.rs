@@ -1,4 +1,4 @@
-//! Keys over the in-memory ledger.
+//! API keys over the in-memory ledger.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn engine() -> (Engine, Arc<FixedClock>) {
     (engine, clock)
 }
 
-fn of(tenant: &str) -> Caller {
+fn operator_of(tenant: &str) -> Caller {
     Caller::operator(tenant.parse().unwrap())
 }
 
@@ -38,19 +38,19 @@ fn new(role: Role, identity: Option<&str>) -> NewApiKey {
 }
 
 #[tokio::test]
-async fn made_listed_by_tenant_and_revoked_once() {
+async fn keys_are_created_listed_by_tenant_and_revoked_once() {
     let (engine, clock) = engine();
     let (key, text) = engine
         .keys
-        .create(&of("a"), new(Role::Service, None))
+        .create(&operator_of("a"), new(Role::Service, None))
         .await
         .unwrap();
     engine
         .keys
-        .create(&of("b"), new(Role::User, Some("ada")))
+        .create(&operator_of("b"), new(Role::User, Some("ada")))
         .await
         .unwrap();
-    let (a, b) = (of("a"), of("b"));
+    let (a, b) = (operator_of("a"), operator_of("b"));
     let listed = engine.keys.list(&a).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert!(
@@ -72,37 +72,44 @@ async fn made_listed_by_tenant_and_revoked_once() {
 }
 
 #[tokio::test]
-async fn only_users_are_bound_and_nothing_expires_in_the_past() {
+async fn only_user_keys_have_an_identity_and_no_key_expires_in_the_past() {
     let (engine, _) = engine();
-    let mut late = new(Role::Admin, None);
-    late.expires_at = Some(Timestamp::from_micros(1_000_000));
-    let mut unnamed = new(Role::Admin, None);
-    unnamed.name = Some("a\u{1b}".to_owned());
+    let mut expired = new(Role::Admin, None);
+    expired.expires_at = Some(Timestamp::from_micros(1_000_000));
+    let mut misnamed = new(Role::Admin, None);
+    misnamed.name = Some("a\u{1b}".to_owned());
     for wrong in [
         new(Role::User, None),
         new(Role::Service, Some("ada")),
-        late,
-        unnamed,
+        expired,
+        misnamed,
     ] {
-        let refused = engine.keys.create(&of("a"), wrong).await.unwrap_err();
+        let refused = engine
+            .keys
+            .create(&operator_of("a"), wrong)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code, ErrorCode::Invalid);
     }
     assert_eq!(engine.keys.all().await.unwrap().version, 0);
 }
 
 #[tokio::test]
-async fn keys_made_at_the_same_time_are_all_kept() {
+async fn keys_created_concurrently_are_all_stored() {
     let engine = Arc::new(engine().0);
-    let made: Vec<_> = (0..8)
+    let tasks: Vec<_> = (0..8)
         .map(|_| {
             let engine = engine.clone();
-            tokio::spawn(
-                async move { engine.keys.create(&of("a"), new(Role::Service, None)).await },
-            )
+            tokio::spawn(async move {
+                engine
+                    .keys
+                    .create(&operator_of("a"), new(Role::Service, None))
+                    .await
+            })
         })
         .collect();
-    for one in made {
-        one.await.unwrap().unwrap();
+    for task in tasks {
+        task.await.unwrap().unwrap();
     }
-    assert_eq!(engine.keys.list(&of("a")).await.unwrap().len(), 8);
+    assert_eq!(engine.keys.list(&operator_of("a")).await.unwrap().len(), 8);
 }

@@ -1,5 +1,5 @@
-//! The text of a key: `frk_<key id>_<secret>`, letters and digits only, so that a double click selects it whole
-//! and a scanner for leaked secrets knows it by its first letters.
+//! The text of a key: `frk_<key id>_<secret>`, letters and digits only, so that a double click selects all of it and a scanner
+//! for leaked secrets recognizes its prefix.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What every key begins with.
+/// The prefix of every key.
 const PREFIX: &str = "frk_";
 /// Characters of a key's id.
 const ID_CHARS: usize = 12;
@@ -19,11 +19,11 @@ const SECRET_CHARS: usize = 43;
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A key as its holder knows it. It shows itself to nobody but through [`ApiKeyText::expose`].
+/// A key in plain text. Only [`ApiKeyText::expose`] shows it.
 #[derive(Debug)]
 pub struct ApiKeyText(SecretString);
 
-/// What is kept of a key's secret. A plain hash is enough for 256 random bits: there is nothing to guess.
+/// The stored hash of a key's secret. A plain hash suffices for 256 random bits: they cannot be guessed.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct SecretHash(#[serde(with = "filrouge_store::hex")] [u8; 32]);
 
@@ -42,27 +42,27 @@ impl SecretHash {
         Self(hash.into())
     }
 
-    /// Whether both are of one secret; takes as long when they are not.
+    /// Whether both hash the same secret, in constant time.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
 
-/// A key's text taken apart.
+/// The parsed text of a key.
 #[derive(Debug)]
 pub struct PresentedKey<'a> {
-    /// The id, which is no secret.
+    /// The id, which is not secret.
     pub key_id: &'a str,
     /// The hash of the secret.
     pub hash: SecretHash,
 }
 
 impl ApiKeyText {
-    /// Makes a key of random characters.
+    /// Generates a random key.
     ///
     /// # Errors
-    /// `internal` when there is no randomness.
+    /// `internal` when the system provides no randomness.
     pub(super) fn random(entropy: &dyn Entropy) -> Result<(Self, String, SecretHash), Failure> {
         let key_id = random_text(entropy, ID_CHARS)?;
         let secret = random_text(entropy, SECRET_CHARS)?;
@@ -79,7 +79,7 @@ impl ApiKeyText {
 }
 
 impl<'a> PresentedKey<'a> {
-    /// Takes a text apart; `None` when it does not have the form of a key.
+    /// Parses a key's text; `None` when it does not have the form of a key.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let (key_id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
@@ -92,16 +92,16 @@ impl<'a> PresentedKey<'a> {
         })
     }
 
-    /// Whether a text means to be a key.
+    /// Whether a text has the prefix of a key.
     #[must_use]
     pub fn has_prefix(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
 }
 
-/// Letters and digits, each as likely as the others.
+/// Random letters and digits, uniformly distributed.
 fn random_text(entropy: &dyn Entropy, length: usize) -> Result<String, Failure> {
-    // The largest multiple of 62 that fits a byte: what is above would favour some characters.
+    // The largest multiple of 62 that fits a byte: larger values would favor some characters.
     const FAIR: u8 = 248;
     let mut text = String::with_capacity(length);
     let mut bytes = [0; 64];
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_taken_apart_as_it_was_made() {
+    fn a_generated_key_is_parsed_back() {
         let (text, key_id, hash) = ApiKeyText::random(&OsEntropy).unwrap();
         let shown = text.expose().to_owned();
         assert_eq!(shown.len(), 4 + 12 + 1 + 43);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_taken_for_one() {
+    fn malformed_keys_are_not_parsed() {
         let (text, ..) = ApiKeyText::random(&OsEntropy).unwrap();
         let text = text.expose();
         for wrong in [
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_is_as_likely() {
+    fn characters_are_uniformly_distributed() {
         let text = random_text(&OsEntropy, 62 * 500).unwrap();
         for character in ALPHABET {
             let count = text.bytes().filter(|b| b == character).count();

@@ -1,42 +1,42 @@
-//! The calls that results answer.
+//! Finds the tool call that a result answers.
 
 use std::collections::BTreeMap;
 
 use filrouge_types::{Item, JsonText, TurnId};
 
-use super::parts::{Told, Used, parts};
+use super::parts::{PartContent, ToolUse, parts};
 
-/// How many items a result's call may lie before it; of one that lies further back the tool is not told.
+/// The number of items before a result that are searched for its call; the tool of an older call stays unknown.
 pub(super) const LOOK_BACK: u64 = 1024;
-/// Most calls that are remembered.
+/// The maximum number of remembered calls.
 const REMEMBERED: usize = 16_384;
 
-/// The newest call of each id that a page has come across. What it does not know is looked up in the journal, so
-/// that a row does not depend on where its page began.
+/// The newest call of each id that this page has read. Other calls are looked up in the ledger, so that a row does not depend on
+/// where its page began.
 #[derive(Default)]
-pub(super) struct Calls(BTreeMap<(TurnId, String), (u64, JsonText)>);
+pub(super) struct CallIndex(BTreeMap<(TurnId, String), (u64, JsonText)>);
 
-impl Calls {
+impl CallIndex {
     /// Remembers a call of the item at `seq`.
-    pub(super) fn note(&mut self, turn: TurnId, seq: u64, call: &Used) {
+    pub(super) fn note(&mut self, turn: TurnId, seq: u64, call: &ToolUse) {
         if let (Some(id), Some(tool)) = (&call.call_id, &call.tool) {
             self.0.insert((turn, id.to_plain()), (seq, tool.clone()));
         }
     }
 
-    /// Forgets what is too much to remember; between items, for those of one item are not looked up.
+    /// Forgets all calls when there are too many. Called only between items, because calls of the current item are not looked up.
     pub(super) fn shrink(&mut self) {
         if self.0.len() > REMEMBERED {
             self.forget();
         }
     }
 
-    /// Forgets all, as when items were passed over.
+    /// Forgets all calls. Must be called after items were skipped.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// The call with this id: the seq of its item, and its tool.
+    /// The newest call with this id: its item's seq and its tool.
     pub(super) fn get(&self, turn: TurnId, id: &str) -> Option<&(u64, JsonText)> {
         self.0.get(&(turn, id.to_owned()))
     }
@@ -44,9 +44,9 @@ impl Calls {
 
 /// The tool of an item's last call with this id.
 pub(super) fn last_call(item: &Item, id: &str) -> Option<JsonText> {
-    let of = |used: &Used| used.call_id.as_ref().is_some_and(|c| c.to_plain() == id);
-    let calls = parts(&item.body.parts).filter_map(|part| match part.told {
-        Told::Used(call) if !call.is_result && of(&call) => call.tool,
+    let has_id = |used: &ToolUse| used.call_id.as_ref().is_some_and(|c| c.to_plain() == id);
+    let calls = parts(&item.body.parts).filter_map(|part| match part.content {
+        PartContent::ToolUse(call) if !call.is_result && has_id(&call) => call.tool,
         _ => None,
     });
     calls.last()

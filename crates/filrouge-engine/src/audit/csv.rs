@@ -5,28 +5,28 @@ use filrouge_types::{Failure, JsonText, Members, RawJson};
 use super::row::AuditRow;
 use crate::core::json;
 
-/// What a cell must not begin with, or else a spreadsheet takes it for a formula; in East Asian widths as well. The
-/// apostrophe is among them so that taking one away gives back every cell.
+/// Characters that make a spreadsheet read a cell as a formula when they come first, including their full-width forms. The
+/// apostrophe is among them so that removing one leading apostrophe restores every cell.
 const FORMULA: [char; 12] = [
     '=', '+', '-', '@', '\t', '\r', '\n', '\'', '＝', '＋', '－', '＠',
 ];
 
 impl AuditRow {
-    /// The line that names the columns of CSV, with its line end.
+    /// The CSV header, with its line end.
     #[must_use]
     pub fn csv_header() -> String {
         format!("{}\r\n", Self::COLUMNS.join(","))
     }
 
-    /// The row as a line of CSV, with its line end. Absent members are empty; a cell that a spreadsheet would take
-    /// for a formula begins with an apostrophe, and so does one that begins with an apostrophe.
+    /// The row as a line of CSV, with its line end. An absent member gives an empty cell. A cell that a spreadsheet would read as
+    /// a formula gets a leading apostrophe, and so does one that begins with an apostrophe.
     ///
     /// # Errors
-    /// `internal` when it cannot be written.
+    /// `internal` when it cannot be serialized.
     pub fn csv_line(&self) -> Result<String, Failure> {
         let mut line = String::new();
         let json = json(self)?;
-        // The columns are the members of its JSON.
+        // The columns are the members of the row's JSON.
         let members = Members::of(&json).map_or_else(Vec::new, |members| members.0);
         for (n, (name, value)) in members.into_iter().enumerate() {
             if n > 0 {
@@ -39,7 +39,7 @@ impl AuditRow {
     }
 }
 
-/// A member of a row: texts as they are read, what is JSON of the caller as it was recorded.
+/// A member of a row as a cell: strings without escapes, the caller's JSON as it was recorded.
 fn shown(name: &str, value: &str) -> String {
     let read = || JsonText::from_raw(RawJson::from_checked(value));
     match name {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_quoted_and_no_formulas() {
+    fn cells_are_quoted_and_never_formulas() {
         for (text, expected) in [
             ("", ""),
             ("plain", "plain"),

@@ -1,4 +1,4 @@
-//! Where a page of the audit begins.
+//! The cursor of audit pages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,45 +6,45 @@ use std::str::FromStr;
 use filrouge_store::read::ChangeCursor;
 use filrouge_types::{ErrorCode, Failure};
 
-/// A place in the audit: behind a change, and within the one that follows.
+/// A position in the audit: after a change, and within the change that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AuditCursor {
-    /// The change that is behind; in a session's own listing none.
+    /// The last change that was read completely; the default value in a session's own listing.
     pub(super) after: ChangeCursor,
-    /// Where to go on in the next one.
-    pub(super) item: Option<Place>,
+    /// The position within the next change.
+    pub(super) item: Option<AuditPosition>,
 }
 
-/// An item, and how many of its calls and results are behind.
+/// An item, and how many of its calls and results were already returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct AuditPosition {
     pub(super) seq: u64,
     pub(super) part: usize,
 }
 
-impl Place {
+impl AuditPosition {
     pub(super) const fn at(seq: u64) -> Self {
         Self { seq, part: 0 }
     }
 }
 
 impl AuditCursor {
-    /// A place in a session's own listing.
-    pub(super) const fn in_session(place: Place) -> Self {
+    /// A position in a session's own listing.
+    pub(super) const fn in_session(position: AuditPosition) -> Self {
         Self {
             after: ChangeCursor {
                 commit_no: 0,
-                taken: None,
+                preceding: None,
             },
-            item: Some(place),
+            item: Some(position),
         }
     }
 
-    /// The place in a session's own listing that this is.
+    /// This position in a session's own listing.
     ///
     /// # Errors
-    /// `invalid` when it is one in the listing of all sessions.
-    pub(super) fn of_session(self) -> Result<Place, Failure> {
+    /// `invalid` when the cursor belongs to the listing of all sessions.
+    pub(super) fn of_session(self) -> Result<AuditPosition, Failure> {
         self.item
             .filter(|_| self.after == ChangeCursor::default())
             .ok_or_else(|| refused(&self.to_string()))
@@ -55,7 +55,7 @@ impl fmt::Display for AuditCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.after)?;
         match self.item {
-            Some(Place { seq, part }) => write!(f, "-{seq}-{part}"),
+            Some(AuditPosition { seq, part }) => write!(f, "-{seq}-{part}"),
             None => Ok(()),
         }
     }
@@ -77,7 +77,7 @@ impl FromStr for AuditCursor {
             if !digits(seq) || !digits(part) {
                 return None;
             }
-            let item = Place {
+            let item = AuditPosition {
                 seq: seq.parse().ok().filter(|seq| *seq > 0)?,
                 part: part.parse().ok()?,
             };
@@ -96,7 +96,7 @@ fn refused(text: &str) -> Failure {
         format!("{text:?} is no cursor of the audit"),
     )
     .with_hint(
-        "pass a next_cursor as it came, with the same filters, or leave it out for the first page",
+        "pass a next_cursor unchanged, with the same filters, or leave it out for the first page",
     )
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_and_read() {
+    fn cursors_are_written_and_parsed_back() {
         for text in ["0", "42", "42.3", "42-17-0", "42.3-17-2", "0-1-500"] {
             let cursor: AuditCursor = text.parse().unwrap();
             assert_eq!(cursor.to_string(), text);

@@ -1,32 +1,32 @@
-//! What the parts of an item tell.
+//! The parts of an item, as audit rows show them.
 
 use filrouge_types::{JsonText, Members, RawJson};
 use serde_json::value::RawValue;
 
 use super::row::AuditError;
 
-/// One part.
-pub(super) struct Part<'a> {
-    /// As it was recorded.
+/// One part of an item.
+pub(super) struct AuditPart<'a> {
+    /// The part as it was recorded.
     pub(super) raw: &'a str,
-    pub(super) told: Told,
-    /// Whether what is told is all of it.
-    pub(super) whole: bool,
+    pub(super) content: PartContent,
+    /// Whether `content` covers the entire part.
+    pub(super) is_complete: bool,
 }
 
-/// What a part tells.
-pub(super) enum Told {
+/// The content of a part.
+pub(super) enum PartContent {
     Text(JsonText),
-    Used(Box<Used>),
+    ToolUse(Box<ToolUse>),
     Error(AuditError),
-    /// Nothing that the audit has a member for.
+    /// Content for which the audit has no member.
     Other,
 }
 
-/// A call of a tool, or what the tool answered: the members of a row for it.
+/// A tool call or a tool result: the members of its row.
 #[derive(Default)]
-pub(super) struct Used {
-    /// Of an answer, that of the call it answers.
+pub(super) struct ToolUse {
+    /// The called tool. Parsing leaves it empty for a result; the row then gets the tool of the call that it answers.
     pub(super) tool: Option<JsonText>,
     pub(super) call_id: Option<JsonText>,
     pub(super) args: Option<RawJson>,
@@ -36,54 +36,60 @@ pub(super) struct Used {
     pub(super) result: Option<RawJson>,
 }
 
-/// The parts of an item, one after the other.
-pub(super) fn parts(parts: &RawJson) -> impl Iterator<Item = Part<'_>> {
+/// The parts of an item, in order.
+pub(super) fn parts(parts: &RawJson) -> impl Iterator<Item = AuditPart<'_>> {
     let all: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
-    all.into_iter().map(|raw| Part::read(raw.get()))
+    all.into_iter().map(|raw| AuditPart::read(raw.get()))
 }
 
-impl<'a> Part<'a> {
+impl<'a> AuditPart<'a> {
     fn read(raw: &'a str) -> Self {
         let mut members = Members::of(raw).unwrap_or_default();
-        let told = told(&mut members);
-        let whole = members.0.is_empty() && !matches!(told, Told::Other);
-        Self { raw, told, whole }
+        let content = content(&mut members);
+        let is_complete = members.0.is_empty() && !matches!(content, PartContent::Other);
+        Self {
+            raw,
+            content,
+            is_complete,
+        }
     }
 }
 
-/// Takes out the members that a row of the audit shows.
-fn told(from: &mut Members<'_>) -> Told {
+/// Removes the members that a row of the audit shows.
+fn content(from: &mut Members<'_>) -> PartContent {
     match from.take("type", |_| true) {
-        Some(r#""text""#) => text(from, "text").map_or(Told::Other, Told::Text),
-        Some(r#""refusal""#) => text(from, "refusal").map_or(Told::Other, Told::Text),
-        // The arguments of one that never became complete are no JSON.
-        Some(kind @ (r#""tool_call""# | r#""tool_call_partial""#)) => Told::Used(Box::new(Used {
-            tool: text(from, "name"),
-            call_id: text(from, "call_id"),
-            args: (kind == r#""tool_call""#)
-                .then(|| value(from, "args", |_| true))
-                .flatten(),
-            ..Used::default()
-        })),
-        Some(r#""tool_result""#) => Told::Used(Box::new(Used {
+        Some(r#""text""#) => text(from, "text").map_or(PartContent::Other, PartContent::Text),
+        Some(r#""refusal""#) => text(from, "refusal").map_or(PartContent::Other, PartContent::Text),
+        // The arguments of an incomplete call are not JSON.
+        Some(kind @ (r#""tool_call""# | r#""tool_call_partial""#)) => {
+            PartContent::ToolUse(Box::new(ToolUse {
+                tool: text(from, "name"),
+                call_id: text(from, "call_id"),
+                args: (kind == r#""tool_call""#)
+                    .then(|| value(from, "args", |_| true))
+                    .flatten(),
+                ..ToolUse::default()
+            }))
+        }
+        Some(r#""tool_result""#) => PartContent::ToolUse(Box::new(ToolUse {
             call_id: text(from, "call_id"),
             is_result: true,
             ok: flag(from, "ok"),
             latency_ms: value(from, "latency_ms", is_number),
             result: value(from, "content", |_| true),
-            ..Used::default()
+            ..ToolUse::default()
         })),
-        Some(r#""error""#) => Told::Error(AuditError {
+        Some(r#""error""#) => PartContent::Error(AuditError {
             code: text(from, "code"),
             message: text(from, "message"),
             source: text(from, "source"),
             retryable: flag(from, "retryable"),
         }),
-        _ => Told::Other,
+        _ => PartContent::Other,
     }
 }
 
-/// Takes a member that is as `fits` wants it, or null.
+/// Removes and returns a member that `fits` accepts; `None` for null.
 fn value(from: &mut Members<'_>, name: &str, fits: impl Fn(&str) -> bool) -> Option<RawJson> {
     let raw = from.take(name, |raw| raw == "null" || fits(raw))?;
     (raw != "null").then(|| RawJson::from_checked(raw))
@@ -102,7 +108,7 @@ fn is_number(raw: &str) -> bool {
     raw.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-/// Why the model stopped, by an item's metadata.
+/// The reason why the model stopped, from an item's metadata.
 pub(super) fn finish_reason(metadata: Option<&RawJson>) -> Option<JsonText> {
     let reason = Members::of(metadata?.as_str())?.get("finish_reason")?;
     JsonText::from_raw(RawJson::from_checked(reason)).ok()
@@ -112,41 +118,41 @@ pub(super) fn finish_reason(metadata: Option<&RawJson>) -> Option<JsonText> {
 mod tests {
     use super::*;
 
-    fn one(part: &str) -> (String, bool) {
+    fn read_one(part: &str) -> (String, bool) {
         let array = RawJson::parse(&format!("[{part}]")).unwrap();
         let part = parts(&array).next().unwrap();
         let text = |t: &Option<JsonText>| t.as_ref().map_or("-".to_owned(), JsonText::to_plain);
         let json =
             |j: &Option<RawJson>| j.as_ref().map_or("-".to_owned(), |j| j.as_str().to_owned());
-        let told = match &part.told {
-            Told::Text(said) => format!("text {}", said.to_plain()),
-            Told::Used(r) if r.is_result => format!(
+        let content = match &part.content {
+            PartContent::Text(t) => format!("text {}", t.to_plain()),
+            PartContent::ToolUse(r) if r.is_result => format!(
                 "result {} {:?} {} {}",
                 text(&r.call_id),
                 r.ok,
                 json(&r.latency_ms),
                 json(&r.result)
             ),
-            Told::Used(c) => format!(
+            PartContent::ToolUse(c) => format!(
                 "call {} {} {}",
                 text(&c.tool),
                 text(&c.call_id),
                 json(&c.args)
             ),
-            Told::Error(e) => format!(
+            PartContent::Error(e) => format!(
                 "error {} {} {:?}",
                 text(&e.code),
                 text(&e.message),
                 e.retryable
             ),
-            Told::Other => "other".to_owned(),
+            PartContent::Other => "other".to_owned(),
         };
-        (told, part.whole)
+        (content, part.is_complete)
     }
 
     #[test]
-    fn known_parts_are_told_and_whatever_is_more_is_noticed() {
-        for (part, told, whole) in [
+    fn parts_are_read_and_additional_members_are_noticed() {
+        for (part, content, is_complete) in [
             (r#"{"type":"text","text":"a"}"#, "text a", true),
             (
                 r#"{"type":"text","text":"a","citations":[]}"#,
@@ -195,7 +201,7 @@ mod tests {
             (r#"{"type":"turn_status","status":"open"}"#, "other", false),
             (r#"{"\ud800":1,"type":"text","text":"a"}"#, "text a", false),
         ] {
-            assert_eq!(one(part), (told.to_owned(), whole), "{part}");
+            assert_eq!(read_one(part), (content.to_owned(), is_complete), "{part}");
         }
     }
 }

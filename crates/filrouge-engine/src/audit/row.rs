@@ -8,26 +8,26 @@ use serde::Serialize;
 
 use crate::core::json;
 
-/// What an error item tells.
+/// The content of an error item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditError {
     /// Its code.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub code: Option<JsonText>,
-    /// What happened.
+    /// The message of the error.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub message: Option<JsonText>,
-    /// Where it comes from.
+    /// The component that failed.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub source: Option<JsonText>,
-    /// Whether it was worth trying again.
+    /// Whether a retry could have succeeded.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub retryable: Option<bool>,
 }
 
-// Field order is that of the public JSON, and of the columns of CSV.
-/// An item of the journal, or one of several calls and results of an item: who said or did what.
+// The field order is that of the public JSON and of the CSV columns.
+/// An item of the ledger, or one of an item's several calls and results: who said or did what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditRow {
@@ -39,15 +39,15 @@ pub struct AuditRow {
     pub turn_id: Option<TurnId>,
     /// The request that the turn answers.
     pub request_id: Option<RequestId>,
-    /// Who asked: the turn's end user, else the session's owner.
+    /// The identity that asked: the turn's end user, else the session's owner.
     pub identity_id: Option<IdentityId>,
     /// When it was committed, by the store that recorded it.
     pub at: Timestamp,
-    /// The caller's time of it.
+    /// When it happened, by the caller's clock.
     pub occurred_at: Option<Timestamp>,
-    /// Who it comes from.
+    /// The role of its creator.
     pub role: Option<Role>,
-    /// What it is; absent for the erasure of a session.
+    /// The kind of entry; absent for the erasure of a session.
     pub channel: Option<Channel>,
     /// The language it is in.
     pub variant: Option<Variant>,
@@ -55,41 +55,41 @@ pub struct AuditRow {
     pub agent: Option<Box<str>>,
     /// The model that wrote it.
     pub model: Option<Box<str>>,
-    /// What was said: the item's texts, in the first of its rows.
+    /// The item's texts, in the first of its rows.
     pub text: Option<JsonText>,
-    /// The tool that was called; of a result the tool whose call it answers.
+    /// The tool that was called, or whose call the result answers.
     pub tool: Option<JsonText>,
-    /// What names the call.
+    /// The id of the call.
     pub call_id: Option<JsonText>,
     /// The parameters of the call, as recorded.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
     pub args: Option<RawJson>,
-    /// Whether the tool did it.
+    /// Whether the tool succeeded.
     pub ok: Option<bool>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub latency_ms: Option<RawJson>,
-    /// What the tool answered, as recorded.
+    /// The tool's result, as recorded.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
     pub result: Option<RawJson>,
-    /// The error that the item tells of.
+    /// The error that the item records.
     pub error: Option<AuditError>,
-    /// Token counts and costs, in the first of the item's rows: sums over rows are right.
+    /// Token counts and costs. Only the item's first row has them, so that sums over rows are right.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub usage: Option<RawJson>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub finish_reason: Option<JsonText>,
     /// Whether the content was redacted.
     pub redacted: bool,
     /// The caller's key of the item.
     pub item_id: Option<ItemId>,
-    /// The item's parts that the other members do not show whole, as recorded: nothing of the content is left out.
+    /// The item's parts that the other members do not show completely, as recorded: no content is left out.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
     pub detail: Option<RawJson>,
 }
 
 impl AuditRow {
-    /// A row with nothing but its session and time.
+    /// A row with only a session and a time.
     pub(super) const fn bare(session_id: SessionId, at: Timestamp) -> Self {
         Self {
             session_id,
@@ -120,7 +120,7 @@ impl AuditRow {
         }
     }
 
-    /// The names of the members, in their order: the columns of CSV.
+    /// The names of the members in order: the CSV columns.
     pub const COLUMNS: [&'static str; 25] = [
         "session_id",
         "seq",
@@ -152,10 +152,10 @@ impl AuditRow {
     /// The row as JSON on one line, with its line feed.
     ///
     /// # Errors
-    /// `internal` when it cannot be written.
+    /// `internal` when it cannot be serialized.
     pub fn json_line(&self) -> Result<String, Failure> {
         let mut line = json(self)?;
-        // What was recorded may hold line ends where JSON allows white space; within strings they are escaped.
+        // Recorded JSON may contain line ends as white space; within strings they are escaped.
         if line.contains(['\n', '\r']) {
             line = line.replace(['\n', '\r'], " ");
         }

@@ -10,7 +10,7 @@ use super::{AuditPage, AuditQuery, AuditRow};
 use crate::caller::Caller;
 use crate::{AppendItems, Engine, Settings, StartTurn};
 
-/// An engine whose clock the test moves.
+/// An engine with a clock that the test controls.
 struct World {
     engine: Engine,
     clock: Arc<FixedClock>,
@@ -98,7 +98,7 @@ impl World {
         self.engine.audit.page(&operator(), query).await.unwrap()
     }
 
-    /// All rows by pages of `limit`, and how many pages there were.
+    /// All rows, read in pages of `limit`, and the number of pages.
     async fn all(&self, query: &AuditQuery, limit: usize) -> (Vec<AuditRow>, usize) {
         let mut query = AuditQuery {
             limit,
@@ -111,7 +111,7 @@ impl World {
             pages += 1;
             rows.extend(page.rows);
             query.cursor = page.next;
-            // A cursor survives being written and read.
+            // A cursor survives formatting and parsing.
             let again = page.next.map(|next| next.to_string().parse().unwrap());
             assert_eq!(again, page.next);
             if page.next.is_none() {
@@ -120,13 +120,17 @@ impl World {
         }
     }
 
-    /// However it is paged, it is the same.
-    async fn same_by_any_page(&self, query: &AuditQuery) -> Vec<AuditRow> {
-        let (whole, _) = self.all(query, 500).await;
+    /// The rows, which must be the same at every page size.
+    async fn rows_at_any_page_size(&self, query: &AuditQuery) -> Vec<AuditRow> {
+        let (rows, _) = self.all(query, 500).await;
         for limit in [1, 2, 3, 7, 64] {
-            assert_eq!(self.all(query, limit).await.0, whole, "{limit} a page");
+            assert_eq!(
+                self.all(query, limit).await.0,
+                rows,
+                "{limit} rows per page"
+            );
         }
-        whole
+        rows
     }
 }
 
@@ -135,7 +139,7 @@ fn plain(text: Option<&JsonText>) -> Option<String> {
 }
 
 #[tokio::test]
-async fn the_order_is_that_of_commits_and_within_a_session_that_of_seqs() {
+async fn rows_are_in_commit_order_and_by_seq_within_a_session() {
     let world = World::new();
     let one = world.start(&user("ada"), "s1", "r1").await;
     let two = world.start(&user("bob"), "s2", "r1").await;
@@ -144,15 +148,15 @@ async fn the_order_is_that_of_commits_and_within_a_session_that_of_seqs() {
         .await;
     world.append(&two, vec![thought("hm")]).await;
     let three = world.start(&user("ada"), "s1", "r2").await;
-    // Two turns of a session have a call of the same id; each result is of its own turn's.
+    // Two turns of a session have a call with the same id; each result belongs to the call of its own turn.
     world.append(&three, vec![call("c", "write")]).await;
     world.append(&one, vec![result("c")]).await;
     world
         .append(&three, vec![result("c"), result("unknown")])
         .await;
 
-    let rows = world.same_by_any_page(&AuditQuery::default()).await;
-    let told: Vec<_> = rows
+    let rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
+    let content: Vec<_> = rows
         .iter()
         .map(|r| {
             (
@@ -164,7 +168,7 @@ async fn the_order_is_that_of_commits_and_within_a_session_that_of_seqs() {
         .collect();
     let tool = |name: &str| Some(name.to_owned());
     assert_eq!(
-        told,
+        content,
         [
             ("s1", 1, None),
             ("s2", 1, None),
@@ -182,7 +186,7 @@ async fn the_order_is_that_of_commits_and_within_a_session_that_of_seqs() {
         session_id: Some("s1".parse().unwrap()),
         ..AuditQuery::default()
     };
-    let own = world.same_by_any_page(&of_session).await;
+    let own = world.rows_at_any_page_size(&of_session).await;
     let expected: Vec<_> = rows
         .iter()
         .filter(|r| r.session_id.as_str() == "s1")
@@ -222,17 +226,17 @@ async fn the_order_is_that_of_commits_and_within_a_session_that_of_seqs() {
             vec![],
         ),
     ] {
-        let rows = world.same_by_any_page(&query).await;
-        let told: Vec<_> = rows
+        let rows = world.rows_at_any_page_size(&query).await;
+        let content: Vec<_> = rows
             .iter()
             .map(|r| (r.session_id.as_str(), r.seq.unwrap()))
             .collect();
-        assert_eq!(told, expected, "{query:?}");
+        assert_eq!(content, expected, "{query:?}");
     }
 }
 
 #[tokio::test]
-async fn an_item_of_many_calls_has_as_many_rows_and_is_counted_once() {
+async fn an_item_has_one_row_per_call_and_its_usage_is_counted_once() {
     let world = World::new();
     let turn = world.start(&user("ada"), "s", "r").await;
     let mut parts = vec![r#"{"type":"text","text":"I look."}"#.to_owned()];
@@ -240,7 +244,7 @@ async fn an_item_of_many_calls_has_as_many_rows_and_is_counted_once() {
         format!(r#"{{"type":"tool_call","call_id":"{n}","name":"t{n}","args":[{n}],"signature":"s{n}"}}"#)
     }));
     parts.push(r#"{"type":"chart","points":[1,2]}"#.to_owned());
-    parts.push(r#"{"type":"text","text":"Then I tell."}"#.to_owned());
+    parts.push(r#"{"type":"text","text":"Then I answer."}"#.to_owned());
     let mut many = item(
         Role::Assistant,
         Channel::ToolCall,
@@ -250,12 +254,15 @@ async fn an_item_of_many_calls_has_as_many_rows_and_is_counted_once() {
     many.metadata =
         Some(RawJson::parse(r#"{"finish_reason":"tool_calls","latency_ms":7}"#).unwrap());
     world.append(&turn, vec![many]).await;
-    let rows = world.same_by_any_page(&AuditQuery::default()).await;
+    let rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
     assert_eq!(rows.len(), 6);
     let first = &rows[1];
-    assert_eq!(plain(first.text.as_ref()).unwrap(), "I look.\nThen I tell.");
+    assert_eq!(
+        plain(first.text.as_ref()).unwrap(),
+        "I look.\nThen I answer."
+    );
     assert_eq!(plain(first.finish_reason.as_ref()).unwrap(), "tool_calls");
-    // That of the model is not that of a tool.
+    // The model's latency is not the tool's.
     assert!(rows[1..].iter().all(|row| row.latency_ms.is_none()));
     let detail = first.detail.as_ref().unwrap().as_str();
     assert_eq!(detail, format!("[{},{}]", parts[6], parts[1]));
@@ -268,7 +275,7 @@ async fn an_item_of_many_calls_has_as_many_rows_and_is_counted_once() {
         tool: Some("t3".into()),
         ..AuditQuery::default()
     };
-    let rows = world.same_by_any_page(&one).await;
+    let rows = world.rows_at_any_page_size(&one).await;
     assert_eq!(rows.len(), 1);
     assert_eq!(
         (rows[0].text.as_ref(), rows[0].usage.as_ref()),
@@ -277,7 +284,7 @@ async fn an_item_of_many_calls_has_as_many_rows_and_is_counted_once() {
 }
 
 #[tokio::test]
-async fn a_result_finds_its_call_however_far_back_the_page_begins() {
+async fn a_result_is_matched_with_its_call_wherever_the_page_begins() {
     let world = World::new();
     let turn = world.start(&user("ada"), "s", "r").await;
     let other = world.start(&user("ada"), "s", "r2").await;
@@ -298,14 +305,14 @@ async fn a_result_finds_its_call_however_far_back_the_page_begins() {
         .append(&turn, (0..200).map(|n| thought(&n.to_string())).collect())
         .await;
     world.append(&turn, vec![result("far")]).await;
-    let of = |name: &str| AuditQuery {
+    let of_tool = |name: &str| AuditQuery {
         tool: Some(name.into()),
         ..AuditQuery::default()
     };
-    // The newest call before it counts; one that lies more than 1,024 items back does not.
+    // A result is matched with the newest call before it, but not with a call more than 1,024 items back.
     for (name, expected) in [("old", 1), ("new", 2), ("gone", 1)] {
         assert_eq!(
-            world.same_by_any_page(&of(name)).await.len(),
+            world.rows_at_any_page_size(&of_tool(name)).await.len(),
             expected,
             "{name}"
         );
@@ -313,23 +320,23 @@ async fn a_result_finds_its_call_however_far_back_the_page_begins() {
 }
 
 #[tokio::test]
-async fn a_row_is_one_line_of_json_and_has_the_columns_of_csv() {
+async fn a_row_is_one_json_line_with_the_csv_columns() {
     let world = World::new();
     let turn = world.start(&user("ada"), "s", "r").await;
     let parts = "[{\"type\":\"tool_call\",\"call_id\":\"c\",\"name\":\"=cmd\",\r\n \"args\":{\n \"a\": \"x\\ny\"}}]";
     world
         .append(&turn, vec![item(Role::Assistant, Channel::ToolCall, parts)])
         .await;
-    let rows = world.same_by_any_page(&AuditQuery::default()).await;
+    let rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
     let line = rows[1].json_line().unwrap();
     assert_eq!(line.matches(['\n', '\r']).count(), 1);
     let read: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(read["args"]["a"], "x\ny");
-    // The order of the members is that of the columns.
-    let mut place = 0;
+    // The members are in the order of the columns.
+    let mut offset = 0;
     for column in AuditRow::COLUMNS {
         let name = format!("\"{column}\":");
-        place += line[place..].find(&name).expect(column);
+        offset += line[offset..].find(&name).expect(column);
     }
     assert_eq!(read.as_object().unwrap().len(), AuditRow::COLUMNS.len());
     let csv = rows[1].csv_line().unwrap();

@@ -1,42 +1,43 @@
-//! A page of the audit while it is filled.
+//! Reads one page of the audit.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use filrouge_store::command::{Erased, Scope};
 use filrouge_store::read::{
-    ChangeCursor, ChangeKind, Gone, Loaded, SessionChange, Sight, in_session, session_not_found,
+    ChangeCursor, ChangeKind, SessionChange, SessionOrTombstone, VerifiedSession, VerifiedSnapshot,
+    in_session, session_not_found,
 };
-use filrouge_store::record::{FaultKind, StartEvent};
+use filrouge_store::record::{RecordFaultKind, StartEvent};
 use filrouge_store::rows::{RECORDS_BYTES, View};
 use filrouge_types::{Failure, RawJson, SessionId, Timestamp, TurnId};
 
-use super::calls::Calls;
-use super::cursor::Place;
+use super::calls::CallIndex;
+use super::cursor::AuditPosition;
 use super::{AuditCursor, AuditPage, AuditQuery, AuditRow};
 
 mod item;
 
-/// Most commits and items that a page looks at.
+/// The maximum number of commits and items that a page examines.
 const COMMITS_MAX: u64 = 8192;
 const ITEMS_MAX: usize = 4096;
-/// Changes and items read at once.
+/// The number of changes and items per read.
 const CHANGES: usize = 256;
 const ITEMS: usize = 64;
-/// Sessions and turns that are remembered.
+/// The maximum number of cached sessions and turns.
 const REMEMBERED: usize = 64;
-/// How far a clock may have been set back without anything being hidden from `since` and `until`, in microseconds.
+/// How far a clock may have been set back before `since` and `until` hide items, in microseconds.
 const SET_BACK: i64 = 3_600_000_000;
 
-/// Fills a page.
+/// Reads a page.
 pub(super) fn page<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
+    snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     query: &AuditQuery,
 ) -> Result<AuditPage, Failure> {
-    let newest = sight.view.newest_log()?.map_or(0, |row| row.commit_no);
+    let newest = snapshot.view.newest_log()?.map_or(0, |row| row.commit_no);
     let mut walk = Walk {
-        sight,
+        snapshot,
         scope,
         query,
         rows: Vec::new(),
@@ -44,7 +45,7 @@ pub(super) fn page<V: View + ?Sized>(
         items: 0,
         sessions: BTreeMap::new(),
         turns: BTreeMap::new(),
-        calls: Calls::default(),
+        calls: CallIndex::default(),
     };
     let next = match &query.session_id {
         Some(id) => walk.session(id)?,
@@ -58,21 +59,21 @@ pub(super) fn page<V: View + ?Sized>(
 }
 
 struct Walk<'a, 'b, V: ?Sized> {
-    sight: &'a Sight<'b, V>,
+    snapshot: &'a VerifiedSnapshot<'b, V>,
     scope: &'a Scope,
     query: &'a AuditQuery,
     rows: Vec<AuditRow>,
-    /// Bytes of the items that were looked at.
+    /// The total size of the examined items.
     bytes: usize,
     items: usize,
-    /// `None` for one that was erased.
-    sessions: BTreeMap<SessionId, Option<Rc<Loaded>>>,
-    turns: BTreeMap<TurnId, Rc<Asked>>,
-    calls: Calls,
+    /// `None` for an erased session.
+    sessions: BTreeMap<SessionId, Option<Rc<VerifiedSession>>>,
+    turns: BTreeMap<TurnId, Rc<TurnStart>>,
+    calls: CallIndex,
 }
 
-/// What a turn answers.
-struct Asked {
+/// The start of a turn.
+struct TurnStart {
     first_seq: u64,
     start: StartEvent,
 }
@@ -84,96 +85,101 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
             || self.items >= ITEMS_MAX
     }
 
-    /// How many to read at once, if each may give a row.
-    fn at_once(&self, most: usize) -> usize {
+    /// The number of items or changes to read next, at most `max`; if each of them yields a row, not more than still fit in the
+    /// page.
+    fn batch_size(&self, max: usize) -> usize {
         if self.query.selects() {
-            most
+            max
         } else {
             self.query
                 .limit
                 .saturating_sub(self.rows.len())
-                .clamp(1, most)
+                .clamp(1, max)
         }
     }
 
-    /// One session by seq.
+    /// Reads one session in order of seq.
     fn session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>, Failure> {
-        let place = self.query.cursor.map(AuditCursor::of_session).transpose()?;
-        match self.sight.find_or_gone(self.scope, id)? {
+        let position = self.query.cursor.map(AuditCursor::of_session).transpose()?;
+        match self.snapshot.find_or_tombstone(self.scope, id)? {
             None => Err(session_not_found(id)),
-            Some(Gone::Erased(erased)) => {
-                if place.is_none() && self.query.covers(erased.at) {
-                    self.erased(id, &erased);
+            Some(SessionOrTombstone::Erased(erased)) => {
+                if position.is_none() && self.query.covers(erased.at) {
+                    self.add_erasure(id, &erased);
                 }
                 Ok(None)
             }
-            Some(Gone::Not(session)) => {
+            Some(SessionOrTombstone::Live(session)) => {
                 let last = session.head.last_seq;
-                let begin = place.unwrap_or(Place::at(1));
-                let stopped = in_session(id, self.span(&session, begin, last, None))?;
+                let begin = position.unwrap_or(AuditPosition::at(1));
+                let stopped = in_session(id, self.add_items(&session, begin, last, None))?;
                 Ok(stopped.map(AuditCursor::in_session))
             }
         }
     }
 
-    /// All sessions in the order of commits.
+    /// Reads all sessions in commit order.
     fn commits(&mut self) -> Result<Option<AuditCursor>, Failure> {
         let mut resume = self.query.cursor.and_then(|c| c.item);
         let mut after = match (self.query.cursor, self.query.since) {
             (Some(cursor), _) => cursor.after,
-            (None, Some(since)) => self.sight.changes_before(moved(since, -SET_BACK))?,
+            (None, Some(since)) => self.snapshot.changes_before(moved(since, -SET_BACK))?,
             (None, None) => ChangeCursor::default(),
         };
-        let begun = after.commit_no;
-        let at = |after, item| Ok(Some(AuditCursor { after, item }));
+        let start_commit = after.commit_no;
+        let resume_at = |after, item| Ok(Some(AuditCursor { after, item }));
         loop {
             let page = self
-                .sight
-                .changes(self.scope, after, self.at_once(CHANGES))?;
+                .snapshot
+                .changes(self.scope, after, self.batch_size(CHANGES))?;
             for change in page.data {
-                let behind: ChangeCursor = change.cursor.parse()?;
-                if self.is_past(&change, behind) {
+                let position: ChangeCursor = change.cursor.parse()?;
+                if self.is_past(&change, position) {
                     return Ok(None);
                 }
                 if self.is_full() {
-                    return at(after, None);
+                    return resume_at(after, None);
                 }
-                if let Some(place) = self.change(&change, resume.take())? {
-                    return at(after, Some(place));
+                if let Some(item) = self.add_change(&change, resume.take())? {
+                    return resume_at(after, Some(item));
                 }
-                after = behind;
+                after = position;
             }
             after = page.next;
             if !page.more {
                 return Ok(None);
             }
-            if self.is_full() || after.commit_no - begun >= COMMITS_MAX {
-                return at(after, None);
+            if self.is_full() || after.commit_no - start_commit >= COMMITS_MAX {
+                return resume_at(after, None);
             }
         }
     }
 
-    /// Whether nothing that is asked for comes any more.
-    fn is_past(&self, change: &SessionChange, behind: ChangeCursor) -> bool {
+    /// Whether all further changes are later than the query's `until` or `up_to`.
+    fn is_past(&self, change: &SessionChange, position: ChangeCursor) -> bool {
         let until = self.query.until.map(|until| moved(until, SET_BACK));
         until.is_some_and(|until| change.at >= until)
-            || self.query.up_to.is_some_and(|last| behind.commit_no > last)
+            || self
+                .query
+                .up_to
+                .is_some_and(|last| position.commit_no > last)
     }
 
-    /// Takes what a change has brought; the place to go on at when the page is full before that.
-    fn change(
+    /// Adds the rows of a change. Returns the position to resume at when the page fills up first.
+    fn add_change(
         &mut self,
         change: &SessionChange,
-        resume: Option<Place>,
-    ) -> Result<Option<Place>, Failure> {
+        resume: Option<AuditPosition>,
+    ) -> Result<Option<AuditPosition>, Failure> {
         let id = &change.session_id;
         let covered = self.query.covers(change.at);
         let (first, last) = match (change.kind, change.first_seq, change.last_seq) {
             (ChangeKind::Erased, ..) => {
                 if covered
-                    && let Some(Gone::Erased(gone)) = self.sight.find_or_gone(self.scope, id)?
+                    && let Some(SessionOrTombstone::Erased(gone)) =
+                        self.snapshot.find_or_tombstone(self.scope, id)?
                 {
-                    self.erased(id, &gone);
+                    self.add_erasure(id, &gone);
                 }
                 return Ok(None);
             }
@@ -188,12 +194,12 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         let Some(session) = self.session_of(id)? else {
             return Ok(None);
         };
-        let begin = resume.filter(|place| (first..=last).contains(&place.seq));
-        let begin = begin.unwrap_or(Place::at(first));
-        in_session(id, self.span(&session, begin, last, Some(change.at)))
+        let begin = resume.filter(|item| (first..=last).contains(&item.seq));
+        let begin = begin.unwrap_or(AuditPosition::at(first));
+        in_session(id, self.add_items(&session, begin, last, Some(change.at)))
     }
 
-    fn erased(&mut self, id: &SessionId, erased: &Erased) {
+    fn add_erasure(&mut self, id: &SessionId, erased: &Erased) {
         if self.query.selects() {
             return;
         }
@@ -205,70 +211,74 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         });
     }
 
-    fn session_of(&mut self, id: &SessionId) -> Result<Option<Rc<Loaded>>, Failure> {
-        if let Some(known) = self.sessions.get(id) {
-            return Ok(known.clone());
+    fn session_of(&mut self, id: &SessionId) -> Result<Option<Rc<VerifiedSession>>, Failure> {
+        if let Some(cached) = self.sessions.get(id) {
+            return Ok(cached.clone());
         }
-        let found = match self.sight.find_or_gone(self.scope, id)? {
-            Some(Gone::Not(session)) => Some(Rc::from(session)),
-            Some(Gone::Erased(_)) => None,
+        let session = match self.snapshot.find_or_tombstone(self.scope, id)? {
+            Some(SessionOrTombstone::Live(session)) => Some(Rc::from(session)),
+            Some(SessionOrTombstone::Erased(_)) => None,
             None => return Err(session_not_found(id)),
         };
         if self.sessions.len() >= REMEMBERED {
             self.sessions.clear();
         }
-        self.sessions.insert(id.clone(), found.clone());
-        Ok(found)
+        self.sessions.insert(id.clone(), session.clone());
+        Ok(session)
     }
 
-    fn asked(&mut self, session: &Loaded, id: TurnId) -> Result<Rc<Asked>, Failure> {
-        if let Some(known) = self.turns.get(&id) {
-            return Ok(known.clone());
+    fn turn_start(
+        &mut self,
+        session: &VerifiedSession,
+        id: TurnId,
+    ) -> Result<Rc<TurnStart>, Failure> {
+        if let Some(cached) = self.turns.get(&id) {
+            return Ok(cached.clone());
         }
-        let found = self.sight.find_turn(session, self.scope, &id)?;
-        let row = found.ok_or_else(|| session.broken(None, format!("turn {id} is missing")))?;
-        let asked = Rc::new(Asked {
+        let row = self.snapshot.find_turn(session, self.scope, &id)?;
+        let row = row.ok_or_else(|| session.broken(None, format!("turn {id} is missing")))?;
+        let turn_start = Rc::new(TurnStart {
             first_seq: row.first_seq,
-            start: self.sight.start_of(session, &row)?,
+            start: self.snapshot.start_of(session, &row)?,
         });
         if self.turns.len() >= REMEMBERED {
             self.turns.clear();
         }
-        self.turns.insert(id, asked.clone());
-        Ok(asked)
+        self.turns.insert(id, turn_start.clone());
+        Ok(turn_start)
     }
 
-    /// Takes the items from `begin` to `last`, committed at a known time or each at its own; the place to go on at
-    /// when the page is full before that.
-    fn span(
+    /// Adds the rows of the items from `begin` to `last`. `committed` is the time of their common commit, which the query covers;
+    /// without it, each item's own time is checked. Returns the position to resume at when the page fills up first.
+    fn add_items(
         &mut self,
-        session: &Loaded,
-        begin: Place,
+        session: &VerifiedSession,
+        begin: AuditPosition,
         last: u64,
         committed: Option<Timestamp>,
-    ) -> Result<Option<Place>, Failure> {
-        let Place {
+    ) -> Result<Option<AuditPosition>, Failure> {
+        let AuditPosition {
             seq: mut next,
             mut part,
         } = begin;
         while next <= last {
             if self.is_full() {
-                return Ok(Some(Place { seq: next, part }));
+                return Ok(Some(AuditPosition { seq: next, part }));
             }
             let left = usize::try_from(last - next + 1).unwrap_or(usize::MAX);
-            let wanted = left.min(self.at_once(ITEMS));
-            let (items, _) = self.sight.items_of(session, next - 1, wanted)?;
+            let wanted = left.min(self.batch_size(ITEMS));
+            let (items, _) = self.snapshot.items_of(session, next - 1, wanted)?;
             if items.is_empty() {
-                return Err(session.broken(Some(next), FaultKind::Missing));
+                return Err(session.broken(Some(next), RecordFaultKind::Missing));
             }
             for item in &items {
                 if self.is_full() {
-                    return Ok(Some(Place { seq: next, part }));
+                    return Ok(Some(AuditPosition { seq: next, part }));
                 }
                 let covered = committed.is_some() || self.query.covers(item.created_at);
-                if let Some(part) = self.take(session, item, part, covered)? {
+                if let Some(part) = self.add_item(session, item, part, covered)? {
                     let seq = item.seq;
-                    return Ok(Some(Place { seq, part }));
+                    return Ok(Some(AuditPosition { seq, part }));
                 }
                 next = item.seq + 1;
                 part = 0;
@@ -278,7 +288,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
     }
 }
 
-/// A moment that many microseconds later, or earlier.
+/// The moment `micros` microseconds later, or earlier if negative.
 fn moved(at: Timestamp, micros: i64) -> Timestamp {
     Timestamp::from_micros(at.as_micros().saturating_add(micros))
 }

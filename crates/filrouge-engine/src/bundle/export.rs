@@ -1,7 +1,7 @@
-//! Writing a bundle, section by section, from one consistent sight of the store.
+//! Writes a bundle, section by section, from one consistent snapshot of the store.
 
-use filrouge_store::read::{Loaded, Sight, in_session};
-use filrouge_store::record::Check;
+use filrouge_store::read::{VerifiedSession, VerifiedSnapshot, in_session};
+use filrouge_store::record::MacCheck;
 use filrouge_store::rows::View;
 use filrouge_types::{ErrorCode, Failure, Session, SessionId};
 use serde::Serialize;
@@ -13,20 +13,20 @@ use crate::caller::{Caller, Permission};
 use crate::core::json;
 use crate::engine::Bundles;
 
-/// Takes a bundle's bytes as they are written; a failure ends the writing.
+/// Receives a bundle's bytes as they are written; a failure aborts the export.
 pub type Sink = Box<dyn FnMut(&str) -> Result<(), Failure> + Send>;
 
-/// Takes the text of a section.
+/// Receives the text of a section.
 type Out<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
 
-/// What is signed: everything else in a bundle follows from it.
+/// The signed part of a bundle; contains a digest of each other section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Head {
+pub(super) struct SignedHead {
     pub(super) tenant_id: String,
     pub(super) session_id: String,
     pub(super) last_seq: u64,
-    /// Of the newest item.
+    /// The link of the newest item.
     pub(super) link: String,
     /// SHA-256 of the sections' bytes.
     pub(super) session: String,
@@ -38,11 +38,11 @@ pub(super) struct Head {
 }
 
 impl Bundles {
-    /// Writes the bundle of a session into `sink`, in pieces.
+    /// Writes the bundle of a session to `sink`, in pieces.
     ///
     /// # Errors
-    /// `session_not_found`, `session_ephemeral` for one that is not in the ledger, `integrity_error`, `key_missing` when
-    /// there is no key to sign with, `invalid` when MACs are not checked, and those of `sink`.
+    /// `session_not_found`, `session_ephemeral` for a session that is not in the ledger, `integrity_error`, `key_missing` when
+    /// there is no key to sign with, `invalid` when the store is read without checking MACs, and those of `sink`.
     pub async fn export(
         &self,
         caller: &Caller,
@@ -54,34 +54,34 @@ impl Bundles {
 
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask_in(scope, session, move |sight| {
-                let loaded = sight.get(&viewer, &id)?;
-                in_session(&id, write(sight, &loaded, &mut sink))
+            .query_session(scope, session, move |snapshot| {
+                let loaded = snapshot.get(&viewer, &id)?;
+                in_session(&id, write(snapshot, &loaded, &mut sink))
             })
             .await
     }
 }
 
 fn write<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    loaded: &Loaded,
+    snapshot: &VerifiedSnapshot<'_, V>,
+    loaded: &VerifiedSession,
     sink: &mut Sink,
 ) -> Result<(), Failure> {
-    if sight.check == Check::Unverified {
+    if snapshot.check == MacCheck::Unverified {
         return Err(unchecked());
     }
-    let key_id = sight.keyring.active();
-    let public_key = PublicKey::of(sight.keyring, key_id).ok_or_else(unsigned)?;
+    let key_id = snapshot.keyring.active();
+    let public_key = PublicKey::of(snapshot.keyring, key_id).ok_or_else(no_signing_key)?;
     sink(OPENING)?;
     let session: Session = loaded.row.clone().with_head(&loaded.head);
     let session = section(sink, |out| out(&json(&session)?))?;
     sink(TURNS)?;
-    let turns = section(sink, |out| turns(sight, loaded, out))?;
+    let turns = section(sink, |out| turns(snapshot, loaded, out))?;
     sink(ITEMS)?;
-    let items = section(sink, |out| items(sight, loaded, out))?;
+    let items = section(sink, |out| items(snapshot, loaded, out))?;
     sink(CHECKPOINTS)?;
     let checkpoints = section(sink, |out| out("[]"))?;
-    let head = json(&Head {
+    let head = json(&SignedHead {
         tenant_id: loaded.row.tenant_id.to_string(),
         session_id: loaded.row.session_id.to_string(),
         last_seq: loaded.head.last_seq,
@@ -93,7 +93,7 @@ fn write<V: View + ?Sized>(
         key_id,
         public_key: public_key.to_string(),
     })?;
-    let signature = sign(sight.keyring, key_id, &head).ok_or_else(unsigned)?;
+    let signature = sign(snapshot.keyring, key_id, &head).ok_or_else(no_signing_key)?;
     sink(HEAD)?;
     sink(&head)?;
     sink(SIGNATURE)?;
@@ -101,14 +101,14 @@ fn write<V: View + ?Sized>(
     sink(END)
 }
 
-/// A signature vouches for what was read.
+/// The failure of an export that is read without checking MACs: a signature asserts that the content was verified.
 fn unchecked() -> Failure {
-    let what = "what is read without checking MACs is not signed";
+    let what = "a session that is read without checking MACs cannot be signed";
     Failure::new(ErrorCode::Invalid, what)
         .with_hint("read it with its keyring, or export it as md or html")
 }
 
-fn unsigned() -> Failure {
+fn no_signing_key() -> Failure {
     Failure::new(
         ErrorCode::KeyMissing,
         "there is no key to sign the bundle with",
@@ -116,7 +116,7 @@ fn unsigned() -> Failure {
     .with_hint("put the keyring file back, or export as md or html")
 }
 
-/// Writes a section; gives the SHA-256 of its bytes.
+/// Writes a section; returns the SHA-256 of its bytes.
 fn section(
     sink: &mut Sink,
     write: impl FnOnce(Out<'_>) -> Result<(), Failure>,
@@ -129,7 +129,7 @@ fn section(
     Ok(hex::encode(digest.finalize()))
 }
 
-/// Writes a list; `each` is given what takes its elements.
+/// Writes a list; `each` receives the function that writes one element.
 fn list(out: Out<'_>, each: impl FnOnce(Out<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut first = true;
     each(&mut |json| {
@@ -141,22 +141,22 @@ fn list(out: Out<'_>, each: impl FnOnce(Out<'_>) -> Result<(), Failure>) -> Resu
 }
 
 fn turns<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    loaded: &Loaded,
+    snapshot: &VerifiedSnapshot<'_, V>,
+    loaded: &VerifiedSession,
     out: Out<'_>,
 ) -> Result<(), Failure> {
     list(out, |put| {
-        sight.each_turn(loaded, |turn| put(&json(&turn)?))
+        snapshot.each_turn(loaded, |turn| put(&json(&turn)?))
     })
 }
 
 fn items<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    loaded: &Loaded,
+    snapshot: &VerifiedSnapshot<'_, V>,
+    loaded: &VerifiedSession,
     out: Out<'_>,
 ) -> Result<(), Failure> {
     list(out, |put| {
-        sight.each_chained(loaded, |one| {
+        snapshot.each_chained(loaded, |one| {
             let json = item::write(&one);
             put(&json.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?)
         })

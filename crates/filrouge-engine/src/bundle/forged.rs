@@ -1,4 +1,4 @@
-//! Bundles by somebody who computes everything anew and signs with a key of their own.
+//! Bundles forged by an attacker who recomputes everything and signs with another key.
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, Write};
@@ -15,8 +15,8 @@ use crate::caller::{Caller, Permission};
 mod forge;
 
 use forge::{
-    Made, WORDS, close, forged, journal, linked, linked_as, made, public, redact, resigned,
-    session, signed, start, turn,
+    ForgedItem, WORDS, close, forge_item, forged, journal, linked, linked_as, public, redact,
+    resigned, session, signed, start, turn,
 };
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -24,14 +24,15 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Broken, at `seq` when one is told, with these words.
-async fn refused(bundle: &str, seq: Option<u64>, words: &str) {
+/// Checks that a bundle is reported as broken, at `seq` if given, with a finding that contains `words`; and that importing it
+/// fails.
+async fn assert_refused(bundle: &str, seq: Option<u64>, words: &str) {
     let report = verify(bundle.as_bytes(), None).await.unwrap();
     assert_eq!(report.verdict, Verdict::Broken, "{words}: {bundle}");
     let finding = &report.findings[0];
     assert_eq!(finding.seq, seq, "{words}: {finding:?}");
     assert!(finding.what.contains(words), "not {words}: {finding:?}");
-    // As little is it taken in, and nothing of it stays.
+    // Importing it fails as well, and leaves nothing.
     let keyring = Arc::new(Keyring::single([9; 32]));
     let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
     let ledger = Arc::new(ledger);
@@ -42,8 +43,8 @@ async fn refused(bundle: &str, seq: Option<u64>, words: &str) {
         crate::Settings::default(),
     );
     let caller = operator();
-    let taken = engine.bundles.import(&caller, bundle.as_bytes(), None);
-    assert_eq!(taken.await.unwrap_err().code, ErrorCode::IntegrityError);
+    let imported = engine.bundles.import(&caller, bundle.as_bytes(), None);
+    assert_eq!(imported.await.unwrap_err().code, ErrorCode::IntegrityError);
     assert_eq!(ledger.position().commit_no, 0);
 }
 
@@ -52,7 +53,7 @@ fn operator() -> Caller {
 }
 
 #[test]
-fn another_key_signs_well_and_is_told_from_the_true_one() {
+fn a_forgers_key_is_distinguished_from_the_true_one() {
     run(async {
         let honest = forged(&linked(journal()), 1).await;
         let mut other = journal();
@@ -61,7 +62,7 @@ fn another_key_signs_well_and_is_told_from_the_true_one() {
             (honest.clone(), 1),
             (forged(&linked(other), 2).await, 2),
             (forged(&linked(Vec::new()), 2).await, 2),
-            // The row of the session is under nothing but the signature.
+            // Only the signature covers the session's row.
             (
                 resigned(&honest, "\"title\":\"title\"", "\"title\":\"lies\"", 2),
                 2,
@@ -85,58 +86,63 @@ fn another_key_signs_well_and_is_told_from_the_true_one() {
 }
 
 #[test]
-fn new_digests_without_a_new_signature() {
+fn recomputed_digests_need_a_new_signature() {
     run(async {
         let honest = forged(&linked(journal()), 1).await;
-        for (from, to, place) in [
+        for (from, to, prefix) in [
             ("\"title\":\"title\"", "\"title\":\"lies\"", "signature: "),
             ("\"replayed\":false", "\"replayed\":true", "turns[0]: "),
         ] {
             let resigned = resigned(&honest, from, to, 2);
-            let theirs = public(2).to_string();
-            let named = resigned.replace(&theirs, &public(1).to_string());
-            let seq = place.starts_with("turns").then_some(1);
-            refused(&named, seq, place).await;
-            // With the signature of the true head.
+            let forger_key = public(2).to_string();
+            let misattributed = resigned.replace(&forger_key, &public(1).to_string());
+            let seq = prefix.starts_with("turns").then_some(1);
+            assert_refused(&misattributed, seq, prefix).await;
+            // The bundle is also refused with the signature of the original head.
             let signature = |text: &str| text.rsplit('"').nth(1).unwrap().to_owned();
-            let kept = named.replace(&signature(&named), &signature(&honest));
-            refused(&kept, seq, place).await;
+            let with_old_signature =
+                misattributed.replace(&signature(&misattributed), &signature(&honest));
+            assert_refused(&with_old_signature, seq, prefix).await;
         }
     });
 }
 
 #[test]
-fn journals_that_cannot_be() {
-    let one = |turn_id, events| made(turn_id, WORDS, events);
+fn impossible_journals_are_refused() {
+    let one = |turn_id, events| forge_item(turn_id, WORDS, events);
     let (a, b, c) = (Some(turn(1)), Some(turn(2)), Some(turn(3)));
     let done = || close(TurnStatus::Finalized);
-    let named = |id: &str, mut made: Made| {
-        made.0.item.body.item_id = Some(ItemId::new(id).unwrap());
-        made
+    let with_item_id = |id: &str, mut item: ForgedItem| {
+        item.0.item.body.item_id = Some(ItemId::new(id).unwrap());
+        item
     };
-    let erased = |by: u64, mut made: Made| {
-        made.1 = Some(by);
-        made
+    let redacted_by = |by: u64, mut item: ForgedItem| {
+        item.1 = Some(by);
+        item
     };
     let first = || one(a, vec![start("a", None), done()]);
-    let cases: Vec<(u64, &str, Vec<Made>)> = vec![
+    let cases: Vec<(u64, &str, Vec<ForgedItem>)> = vec![
         (1, "never began", vec![one(a, vec![])]),
         (
             2,
-            "stands twice",
+            "occurs twice",
             vec![first(), one(a, vec![start("b", None)])],
         ),
         (
             2,
-            "stands twice",
+            "occurs twice",
             vec![first(), one(b, vec![start("a", None)])],
         ),
         (
             1,
-            "stands twice",
+            "occurs twice",
             vec![one(a, vec![start("a", None), start("b", None)])],
         ),
-        (2, "not there", vec![first(), one(b, vec![start("b", c)])]),
+        (
+            2,
+            "does not exist",
+            vec![first(), one(b, vec![start("b", c)])],
+        ),
         (
             3,
             "another one has replaced",
@@ -148,20 +154,23 @@ fn journals_that_cannot_be() {
         ),
         (
             2,
-            "item_id stands twice",
-            vec![named("i", first()), named("i", one(a, vec![]))],
+            "item_id occurs twice",
+            vec![
+                with_item_id("i", first()),
+                with_item_id("i", one(a, vec![])),
+            ],
         ),
         (2, "does not end here", vec![first(), one(a, vec![])]),
         (
             1,
             "no redaction names it",
-            vec![erased(2, first()), one(None, vec![])],
+            vec![redacted_by(2, first()), one(None, vec![])],
         ),
         (
             1,
             "no redaction names it",
             vec![
-                erased(3, first()),
+                redacted_by(3, first()),
                 one(None, vec![redact(&[(1, 1)])]),
                 one(None, vec![redact(&[(1, 1)])]),
             ],
@@ -173,25 +182,25 @@ fn journals_that_cannot_be() {
         ),
         (
             2,
-            "what comes after",
+            "names later items",
             vec![first(), one(None, vec![redact(&[(2, 2)])])],
         ),
         (
             2,
-            "what comes after",
-            vec![erased(2, first()), one(None, vec![redact(&[(1, 9)])])],
+            "names later items",
+            vec![redacted_by(2, first()), one(None, vec![redact(&[(1, 9)])])],
         ),
         (
             2,
             "belongs to a turn",
-            vec![erased(2, first()), one(a, vec![redact(&[(1, 1)])])],
+            vec![redacted_by(2, first()), one(a, vec![redact(&[(1, 1)])])],
         ),
         (
             3,
             "names a redaction",
             vec![
-                erased(2, first()),
-                erased(3, one(None, vec![redact(&[(1, 1)])])),
+                redacted_by(2, first()),
+                redacted_by(3, one(None, vec![redact(&[(1, 1)])])),
                 one(None, vec![redact(&[(2, 2)])]),
             ],
         ),
@@ -202,9 +211,9 @@ fn journals_that_cannot_be() {
         ),
         (
             2,
-            "nothing else",
+            "no other event",
             vec![
-                erased(2, first()),
+                redacted_by(2, first()),
                 one(None, vec![redact(&[(1, 1)]), redact(&[(1, 1)])]),
             ],
         ),
@@ -215,37 +224,37 @@ fn journals_that_cannot_be() {
         ),
         (
             1,
-            "parts are an array",
-            vec![made(a, "{}", vec![start("a", None)])],
+            "parts must be an array",
+            vec![forge_item(a, "{}", vec![start("a", None)])],
         ),
     ];
     run(async {
         for (seq, words, items) in cases {
-            refused(&forged(&linked(items), 2).await, Some(seq), words).await;
+            assert_refused(&forged(&linked(items), 2).await, Some(seq), words).await;
         }
     });
 }
 
 #[test]
-fn files_that_are_written_otherwise() {
+fn files_with_another_spelling_are_refused() {
     run(async {
         let honest = forged(&linked(journal()), 1).await;
-        let otherwise = "not written as filrouge writes it";
+        let not_canonical = "not have the canonical encoding";
         for (from, to, seq, words) in [
-            ("{\"seq\":1,", "{ \"seq\":1,", Some(1), otherwise),
+            ("{\"seq\":1,", "{ \"seq\":1,", Some(1), not_canonical),
             (
                 "\"role\":\"user\"",
                 "\"role\":\"\\u0075ser\"",
                 Some(1),
-                otherwise,
+                not_canonical,
             ),
             (
                 "\"redact\":{\"seqs\":[[1,1]]}",
                 "\"redact\":{\"seqs\":[[1,1],[1,1]]}",
                 Some(3),
-                otherwise,
+                not_canonical,
             ),
-            ("\"usage\":null", "\"usage\":[]", Some(1), "are objects"),
+            ("\"usage\":null", "\"usage\":[]", Some(1), "must be objects"),
             (
                 "\"redacted\":true",
                 "\"redacted\":false",
@@ -284,18 +293,18 @@ fn files_that_are_written_otherwise() {
             ),
             ("\"ordinal\":1", "\"ordinal\":2", Some(1), "turns[0]: "),
         ] {
-            refused(&resigned(&honest, from, to, 2), seq, words).await;
+            assert_refused(&resigned(&honest, from, to, 2), seq, words).await;
         }
         let s = sections(honest.as_bytes()).ok().unwrap();
-        let parts = [s.session, s.turns.whole, s.items.whole, s.checkpoints];
+        let parts = [s.session, s.turns.raw, s.items.raw, s.checkpoints];
         let other = signed(parts, &"0".repeat(64), 2);
-        refused(&other, None, "head: it is not the head of this session").await;
+        assert_refused(&other, None, "head: it is not the head of this session").await;
     });
 }
 
-/// A key of small order signs everything by a signature that needs no secret.
+/// For a key of small order, a signature that needs no secret is valid for every message.
 #[test]
-fn a_key_that_is_no_secret() {
+fn a_key_of_small_order_is_refused() {
     run(async {
         let honest = forged(&linked(journal()), 1).await;
         let weak = format!("01{}", "0".repeat(62));
@@ -304,28 +313,28 @@ fn a_key_that_is_no_secret() {
         let bundle = honest
             .replace(signature, &nothing)
             .replace(&public(1).to_string(), &weak);
-        refused(&bundle, None, "signature: ").await;
+        assert_refused(&bundle, None, "signature: ").await;
     });
 }
 
-/// Whoever writes to a ledger without having verified is refused as well, and nothing stays.
+/// A ledger refuses to adopt a broken session even if its bundle was not verified first, and stores nothing of it.
 #[test]
-fn a_ledger_takes_no_broken_session() {
+fn a_ledger_adopts_no_broken_session() {
     run(async {
         let keyring = Arc::new(Keyring::single([9; 32]));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
         let ledger: &dyn Ledger = &ledger;
-        let mut broken = Vec::new();
+        let mut broken_adopts = Vec::new();
         let mut changed = linked(journal());
         changed.items[1].link[0] ^= 1;
-        broken.push(changed);
-        let mut cut = linked(journal());
-        cut.items.remove(1);
-        broken.push(cut);
-        let mut unnamed = journal();
-        unnamed.pop();
-        broken.push(linked(unnamed));
-        for adopt in broken {
+        broken_adopts.push(changed);
+        let mut truncated = linked(journal());
+        truncated.items.remove(1);
+        broken_adopts.push(truncated);
+        let mut without_redaction = journal();
+        without_redaction.pop();
+        broken_adopts.push(linked(without_redaction));
+        for adopt in broken_adopts {
             let adopt = Write::Adopt(Arc::new(adopt));
             let command = Command {
                 scope: operator().scope(Permission::Write).unwrap(),
@@ -338,14 +347,14 @@ fn a_ledger_takes_no_broken_session() {
             let gone = ledger.session(&scope, &session("s").session_id).await;
             assert_eq!(gone.unwrap_err().code, ErrorCode::SessionNotFound);
         }
-        // Nor one whose turns are those of another session.
+        // A session is also refused when the ledger has its turns under another session.
         for (id, code) in [("s", None), ("other", Some(ErrorCode::SessionConflict))] {
             let command = Command {
                 scope: operator().scope(Permission::Write).unwrap(),
                 write: Write::Adopt(Arc::new(linked_as(id, journal()))),
             };
-            let taken = ledger.write(command).await;
-            assert_eq!(taken.err().map(|failure| failure.code), code);
+            let written = ledger.write(command).await;
+            assert_eq!(written.err().map(|failure| failure.code), code);
             assert_eq!(ledger.position().commit_no, 1);
         }
         let report = ledger.verify(None).await.unwrap();

@@ -1,4 +1,4 @@
-//! Taking a bundle in: the same bytes come back, the chain stays as it is.
+//! Imports a bundle: an export of the session yields the same items, and the chain stays unchanged.
 
 use std::sync::Arc;
 
@@ -6,29 +6,29 @@ use filrouge_store::command::{Outcome, Write};
 use filrouge_types::{Failure, Session};
 
 use super::sign::PublicKey;
-use super::verify::{Checked, SignedBy, check};
+use super::verify::{CheckedBundle, SignedBy, check};
 use crate::caller::{Caller, Permission};
 use crate::core::unexpected;
 use crate::engine::Bundles;
 
-/// What taking a bundle in did.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedBundle {
     /// The session.
     pub session: Session,
-    /// Whether it is new here; `false` when all of the bundle was here before.
+    /// Whether the session is new in the ledger; `false` if the ledger already had all of the bundle.
     pub created: bool,
-    /// Who signed it.
+    /// The signer.
     pub signed_by: SignedBy,
 }
 
 impl Bundles {
-    /// Takes in the session of a bundle, if all of it is as it was written; with `key`, only if that key signed it.
-    /// What was taken in before is left as it is.
+    /// Imports the session of a bundle, if the bundle is unchanged; with `key`, only if that key signed it. Items that
+    /// the ledger already has are not changed.
     ///
     /// # Errors
-    /// `integrity_error` for a bundle that is broken, naming the place; `invalid` for one of another version or
-    /// another tenant; `session_conflict` when the session here did not grow from it; the ledger's own.
+    /// `integrity_error` for a broken bundle, naming the place; `invalid` for one of another version or another tenant;
+    /// `session_conflict` when the ledger's session does not extend the bundle; the ledger's failures.
     pub async fn import(
         &self,
         caller: &Caller,
@@ -36,7 +36,7 @@ impl Bundles {
         key: Option<PublicKey>,
     ) -> Result<ImportedBundle, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let Checked {
+        let CheckedBundle {
             adopt, signed_by, ..
         } = check(bundle, key).await?;
         let stored = self.write(scope, Write::Adopt(Arc::new(adopt))).await?;

@@ -1,15 +1,15 @@
-//! An item of a bundle: the public record, then what its link is made of. There is one way to write it.
+//! An item of a bundle: the public record, then the inputs of its link. Each item has exactly one valid encoding.
 
 use std::fmt::Write;
 
 use filrouge_store::hex::from_hex;
-use filrouge_store::record::{ChainedItem, Event, Proof};
+use filrouge_store::record::{ChainedItem, CommitmentProof, Event};
 use filrouge_types::{Item, ItemBody, RawJson, Timestamp, TurnId, select_members, take_members};
 use serde::Deserialize;
 
-/// The members of an item that are not its body.
+/// The members of an item that are not part of its body.
 #[derive(Deserialize)]
-struct Around {
+struct LedgerMembers {
     seq: u64,
     turn_id: Option<TurnId>,
     created_at: Timestamp,
@@ -21,8 +21,8 @@ struct Around {
     link: String,
 }
 
-/// Their names.
-const AROUND: [&str; 9] = [
+/// The names of these members.
+const LEDGER_MEMBERS: [&str; 9] = [
     "seq",
     "turn_id",
     "created_at",
@@ -40,11 +40,11 @@ pub(super) fn write(one: &ChainedItem) -> Result<String, serde_json::Error> {
     // The members that follow belong to the same object.
     out.pop();
     let events = serde_json::to_string(&one.events)?;
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(out, ",\"events\":{events}");
     let _ = match one.proof {
-        Proof::Salt(salt) => write!(out, ",\"salt\":\"{}\"", hex::encode(salt)),
-        Proof::Erased {
+        CommitmentProof::Salt(salt) => write!(out, ",\"salt\":\"{}\"", hex::encode(salt)),
+        CommitmentProof::Erased {
             commitment,
             redaction_seq,
         } => write!(
@@ -57,41 +57,42 @@ pub(super) fn write(one: &ChainedItem) -> Result<String, serde_json::Error> {
     Ok(out)
 }
 
-/// Reads an item; `Err` tells what is wrong with it.
+/// Reads an item; the error describes the first problem.
 pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
     let json = RawJson::from_checked(json);
-    let (around, _) = select_members(&json, &AROUND.map(str::to_owned));
-    let (body, _) = take_members(&json, |name| AROUND.contains(&name));
-    let read: Around = serde_json::from_str(around.as_str()).map_err(|e| e.to_string())?;
+    let (own, _) = select_members(&json, &LEDGER_MEMBERS.map(str::to_owned));
+    let (body, _) = take_members(&json, |name| LEDGER_MEMBERS.contains(&name));
+    let read: LedgerMembers = serde_json::from_str(own.as_str()).map_err(|e| e.to_string())?;
     let body: ItemBody = serde_json::from_str(body.as_str()).map_err(|e| e.to_string())?;
     let hex = |what: &str| format!("{what} is not lower-case hexadecimal of the right length");
     let proof = match (&read.salt, &read.commitment, read.redaction_seq) {
         (Some(salt), None, None) if !read.redacted => {
-            Proof::Salt(from_hex(salt).ok_or_else(|| hex("salt"))?)
+            CommitmentProof::Salt(from_hex(salt).ok_or_else(|| hex("salt"))?)
         }
-        (None, Some(commitment), Some(redaction_seq)) if read.redacted => Proof::Erased {
+        (None, Some(commitment), Some(redaction_seq)) if read.redacted => CommitmentProof::Erased {
             commitment: from_hex(commitment).ok_or_else(|| hex("commitment"))?,
             redaction_seq,
         },
         _ => {
             return Err(
-                "an item has a salt, or once redacted a commitment and a redaction_seq".into(),
+                "an item must have a salt or, once redacted, a commitment and a redaction_seq"
+                    .into(),
             );
         }
     };
     if read.redacted && body.parts.as_str() != "[]" {
-        // Nothing would vouch for it: the commitment is that of what was erased.
-        return Err("the item was redacted and has a content".into());
+        // The chain does not cover the content of a redacted item: its commitment is that of the erased content.
+        return Err("the item is marked as redacted and has a content".into());
     }
     let is_object = |(_, json): (_, &Option<RawJson>)| json.as_ref().is_none_or(RawJson::is_object);
-    if !body.parts.is_array() || !body.around().objects.into_iter().all(is_object) {
-        return Err("parts are an array, usage and metadata are objects".into());
+    if !body.parts.is_array() || !body.annotations().objects.into_iter().all(is_object) {
+        return Err("parts must be an array, usage and metadata must be objects".into());
     }
     if read.events.iter().any(is_malformed) {
         return Err("an event is malformed".into());
     }
     if read.events.len() > 1 && read.events.iter().any(|e| matches!(e, Event::Redact(_))) {
-        return Err("a redaction does nothing else".into());
+        return Err("an item that redacts must have no other event".into());
     }
     Ok(ChainedItem {
         item: Item {

@@ -1,11 +1,11 @@
-//! Taking a bundle's file apart. Whatever does not stand as it is written is told with its place.
+//! Parses a bundle file. Any deviation from what filrouge writes is reported with its place.
 
 use serde_json::value::RawValue;
 
 use super::refused::{Refused, broken};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS};
 
-/// The sections of a bundle, as they stand.
+/// The sections of a bundle, as raw text.
 pub(super) struct Sections<'a> {
     pub(super) session: &'a str,
     pub(super) turns: List<'a>,
@@ -17,18 +17,18 @@ pub(super) struct Sections<'a> {
 
 /// A list with its elements.
 pub(super) struct List<'a> {
-    pub(super) whole: &'a str,
+    pub(super) raw: &'a str,
     pub(super) elements: Vec<&'a str>,
 }
 
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    /// What is being read, for telling the place.
+    /// The section being read, for error messages.
     section: &'static str,
-    /// Elements of the list that were read.
+    /// The index of the list element being read.
     element: Option<u64>,
-    /// What the text ends with that is none.
+    /// Why the text ends early: the bytes that follow are not UTF-8.
     cut: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         Err(self.malformed(&format!("expected {text:?}")))
     }
 
-    /// One JSON value, exactly as long as it is.
+    /// One JSON value, without surrounding white space.
     fn value(&mut self) -> Result<&'a str, Refused> {
         let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<&RawValue>();
         match values.next() {
@@ -86,13 +86,13 @@ impl<'a> Cursor<'a> {
             self.element = None;
         }
         Ok(List {
-            whole: &self.text[start..self.at],
+            raw: &self.text[start..self.at],
             elements,
         })
     }
 
-    /// What opens a section is looked for while the one before is read: that one may have been cut short, or may
-    /// have swallowed it.
+    /// Begins a section. Its opening is expected before the section's name is set, so that a missing opening is reported in the
+    /// section before it, which may have been truncated or may have swallowed the opening.
     fn section(&mut self, name: &'static str, opening: &str) -> Result<(), Refused> {
         self.expect(opening)?;
         self.section = name;
@@ -100,17 +100,17 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The sections of a file.
+/// Splits a file into its sections.
 pub(super) fn sections(bytes: &[u8]) -> Result<Sections<'_>, Refused> {
-    // Nothing is put in the place of what is no text: other bytes would pass for those that were signed. What
-    // stands before it ends where it is, and so names the place.
+    // Bytes that are not UTF-8 are not replaced by U+FFFD: where the signed text contains U+FFFD, other bytes in the file would
+    // then verify as well. The text ends before them, so that the error names their position.
     let (text, cut) = match std::str::from_utf8(bytes) {
         Ok(text) => (text, None),
         Err(error) => {
             let at = error.valid_up_to();
             let before = bytes.get(..at).unwrap_or_default();
             let before = std::str::from_utf8(before).unwrap_or_default();
-            (before, Some(format!("byte {at} is no UTF-8")))
+            (before, Some(format!("byte {at} is not UTF-8")))
         }
     };
     let mut cursor = Cursor {
@@ -151,7 +151,7 @@ pub(super) fn sections(bytes: &[u8]) -> Result<Sections<'_>, Refused> {
     })
 }
 
-/// The version that a bundle says it has, when it is not this one.
+/// The version that a bundle declares, if it is not this one.
 fn other_version(text: &str) -> Option<String> {
     let rest = text.strip_prefix("{\"filrouge_bundle\":")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

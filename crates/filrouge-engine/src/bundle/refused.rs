@@ -1,20 +1,20 @@
-//! Why a bundle is not taken.
+//! The reasons for refusing a bundle.
 
 use filrouge_store::verify::Finding;
 use filrouge_types::{ErrorCode, Failure, Place};
 
-/// Why a bundle is not taken.
+/// The reason for refusing a bundle.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// It was written by another version.
+    /// Another version wrote it.
     Version(String),
-    /// It is not what was written.
+    /// It differs from what was written.
     Broken(Box<Finding>),
     /// Verification itself failed.
     Failed(Failure),
 }
 
-/// Not what was written: the item concerned, when it is one, and what is wrong.
+/// A bundle that differs from what was written: the item's seq, if one is concerned, and what is wrong.
 pub(super) fn broken(session: Option<&str>, seq: Option<u64>, what: impl Into<String>) -> Refused {
     Refused::Broken(Box::new(Finding {
         session_id: session.map(str::to_owned),

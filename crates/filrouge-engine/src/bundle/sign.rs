@@ -8,14 +8,14 @@ use filrouge_store::{KeyId, Keyring};
 
 use filrouge_store::hex::from_hex;
 
-/// Keeps a signature of a head from passing as one of something else.
+/// Domain separation: a signature of a head is not valid for anything else.
 const LABEL: &[u8] = b"filrouge bundle 1\0";
 
 /// The public half of the key that bundles are signed with; its text is 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
 
-/// The text is no public key.
+/// The text is not a public key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not an Ed25519 public key: 64 hexadecimal digits of a point of the curve, as `filrouge keyring list` shows them"
@@ -45,14 +45,14 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// The public key that belongs to key `id` of a ring; `None` when it is not in the ring.
+    /// The public key of key `id` in a keyring; `None` when the keyring does not have it.
     #[must_use]
     pub fn of(keyring: &Keyring, id: KeyId) -> Option<Self> {
         let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
         Some(Self(key.verifying_key().to_bytes()))
     }
 
-    /// Whether `signature`, in hexadecimal digits, is this key's over `head`.
+    /// Whether `signature`, in hexadecimal digits, is this key's signature of `head`.
     pub(super) fn signed(&self, head: &str, signature: &str) -> bool {
         let (Some(bytes), Ok(key)) = (from_hex(signature), VerifyingKey::from_bytes(&self.0))
         else {
@@ -63,7 +63,7 @@ impl PublicKey {
     }
 }
 
-/// Signs a head with key `id`; gives hexadecimal digits.
+/// Signs a head with key `id`; returns hexadecimal digits.
 pub(super) fn sign(keyring: &Keyring, id: KeyId, head: &str) -> Option<String> {
     let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
     Some(hex::encode(key.sign(&message(head)).to_bytes()))

@@ -1,4 +1,4 @@
-//! Verifying a bundle offline: its chain, its turns, its digests, its signature; no store and no secret needed.
+//! Verifies a bundle offline: its chain, turns, digests and signature, without a store or a secret.
 
 use std::sync::Arc;
 
@@ -11,44 +11,44 @@ use filrouge_types::{ErrorCode, Failure, Session, SystemClock, Turn};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::export::Head;
+use super::export::SignedHead;
 use super::item;
 use super::read::{List, Sections, sections};
 use super::refused::{Refused, broken};
 use super::sign::PublicKey;
 use crate::core::{json, unexpected};
 
-/// What a bundle's verification has looked at and found.
+/// The result of a bundle's verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BundleReport {
-    /// Intact, broken, or written by another version.
+    /// Intact, broken, or of another version.
     pub verdict: Verdict,
     /// The session, when it could be read.
     pub session_id: Option<String>,
-    /// Turns in it.
+    /// The number of turns.
     pub turns: u64,
-    /// Items in it.
+    /// The number of items.
     pub items: u64,
-    /// Who signed it, when it is intact.
+    /// The signer, if the bundle is intact.
     pub signed_by: Option<SignedBy>,
-    /// The first thing that is wrong.
+    /// The first problem found.
     pub findings: Vec<Finding>,
 }
 
 /// A bundle's signer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SignedBy {
-    /// The key's number in the installation that signed.
+    /// The key's number in the installation that signed the bundle.
     pub key_id: u32,
     /// The key.
     pub public_key: String,
-    /// Whether it is the key that was asked for. Without one asked for, the signature says only that nothing was
-    /// changed since whoever holds this key signed it.
+    /// Whether it is the key that the caller named. If the caller named none, the signature shows only that nothing was changed
+    /// since the holder of this key signed.
     pub trusted: bool,
 }
 
-/// A bundle that was read and whose chain, turns and digests hold.
-pub(super) struct Checked {
+/// A parsed bundle whose chain, turns, digests and signature are valid.
+pub(super) struct CheckedBundle {
     pub(super) adopt: Adopt,
     pub(super) turns: u64,
     pub(super) signed_by: SignedBy,
@@ -57,7 +57,7 @@ pub(super) struct Checked {
 /// Verifies a bundle; with `key`, also that it was signed by that key.
 ///
 /// # Errors
-/// `internal` when verification itself fails; what is wrong with the bundle is in the report.
+/// `internal` when verification itself fails; problems of the bundle are in the report.
 pub async fn verify(bundle: &[u8], key: Option<PublicKey>) -> Result<BundleReport, Failure> {
     let mut report = BundleReport {
         verdict: Verdict::Intact,
@@ -93,10 +93,11 @@ pub async fn verify(bundle: &[u8], key: Option<PublicKey>) -> Result<BundleRepor
     Ok(report)
 }
 
-/// Reads and checks a bundle whole.
-pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Checked, Refused> {
+/// Parses and checks an entire bundle.
+pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<CheckedBundle, Refused> {
     let sections = sections(bundle)?;
-    // The links are made of the session's name as well: what was signed tells which of them was changed.
+    // The session's name is part of every link: if it was changed, every link would be reported as broken. The signed digest is
+    // checked first, so that the change of the session is reported instead.
     let head = signed_head(&sections);
     if head
         .as_ref()
@@ -116,19 +117,19 @@ pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Check
         return Err(broken(
             Some(&id),
             None,
-            "session: it is not what its items say",
+            "session: it does not match its items",
         ));
     }
     if sections.checkpoints != "[]" {
         return Err(broken(
             Some(&id),
             None,
-            "checkpoints: this version knows none",
+            "checkpoints: this version supports only an empty list",
         ));
     }
     let head = head.map_err(|what| broken(Some(&id), None, what))?;
     let signed_by = check_head(&id, &sections, &adopt, head, key)?;
-    Ok(Checked {
+    Ok(CheckedBundle {
         adopt,
         turns: turns.len() as u64,
         signed_by,
@@ -136,51 +137,55 @@ pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Check
 }
 
 fn read(sections: &Sections<'_>) -> Result<Adopt, Refused> {
-    let read: Session = serde_json::from_str(sections.session)
+    let parsed: Session = serde_json::from_str(sections.session)
         .map_err(|e| broken(None, None, format!("session: {e}")))?;
-    let id = read.session_id.to_string();
+    let id = parsed.session_id.to_string();
     let mut items = Vec::with_capacity(sections.items.elements.len());
     for (json, seq) in sections.items.elements.iter().zip(1_u64..) {
         let one = item::read(json).map_err(|what| broken(Some(&id), Some(seq), what))?;
         if one.item.seq != seq {
-            let what = format!("item {} stands where item {seq} belongs", one.item.seq);
+            let what = format!("item {} is at the position of item {seq}", one.item.seq);
             return Err(broken(Some(&id), Some(seq), what));
         }
         if item::write(&one).ok().as_deref() != Some(*json) {
-            let what = "the item is not written as filrouge writes it";
+            let what = "the item does not have the canonical encoding";
             return Err(broken(Some(&id), Some(seq), what));
         }
         items.push(one);
     }
-    if !read.metadata.is_object() {
-        return Err(broken(Some(&id), None, "session: metadata is an object"));
+    if !parsed.metadata.is_object() {
+        return Err(broken(
+            Some(&id),
+            None,
+            "session: metadata must be an object",
+        ));
     }
     let session = SessionRow {
-        tenant_id: read.tenant_id,
-        session_id: read.session_id,
-        identity_id: read.identity_id,
-        parent_session_id: read.parent_session_id,
-        project_id: read.project_id,
-        team_id: read.team_id,
-        title: read.title,
-        status: read.status,
-        state: read.state,
-        metadata: read.metadata,
-        created_at: read.created_at,
+        tenant_id: parsed.tenant_id,
+        session_id: parsed.session_id,
+        identity_id: parsed.identity_id,
+        parent_session_id: parsed.parent_session_id,
+        project_id: parsed.project_id,
+        team_id: parsed.team_id,
+        title: parsed.title,
+        status: parsed.status,
+        state: parsed.state,
+        metadata: parsed.metadata,
+        created_at: parsed.created_at,
         token: None,
         erased: None,
     };
     Ok(Adopt {
         session,
-        updated_at: read.updated_at,
+        updated_at: parsed.updated_at,
         items,
-        beside: Default::default(),
+        side_rows: Default::default(),
     })
 }
 
-/// The session and its turns as the items make them, in a ledger made for it.
+/// The session and its turns as derived from the items, in a temporary ledger.
 pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failure> {
-    // The keys of this ledger vouch for nothing; the links are checked as it takes the items in.
+    // The key of this ledger is a placeholder: only the links are checked, when the ledger adopts the items.
     let keyring = Arc::new(Keyring::single([0; 32]));
     let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
     let ledger: &dyn Ledger = &ledger;
@@ -194,9 +199,9 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
     };
     let id = adopt.session.session_id.clone();
     let turns = ledger
-        .ask(move |sight| {
+        .query(move |snapshot| {
             let mut all = Vec::new();
-            sight.each_turn(&sight.get(&scope, &id)?, |turn| {
+            snapshot.each_turn(&snapshot.get(&scope, &id)?, |turn| {
                 all.push(turn);
                 Ok(())
             })?;
@@ -206,19 +211,19 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
     Ok((*session, turns))
 }
 
-fn compare_turns(id: &str, said: &List<'_>, turns: &[Turn]) -> Result<(), Refused> {
+fn compare_turns(id: &str, listed: &List<'_>, turns: &[Turn]) -> Result<(), Refused> {
     for (index, turn) in turns.iter().enumerate() {
-        let made = json(turn).map_err(Refused::Failed)?;
-        if said.elements.get(index).copied() != Some(made.as_str()) {
+        let expected = json(turn).map_err(Refused::Failed)?;
+        if listed.elements.get(index).copied() != Some(expected.as_str()) {
             let what = format!(
-                "turns[{index}]: turn {} is not what its items say",
+                "turns[{index}]: turn {} does not match its items",
                 turn.turn_id
             );
             return Err(broken(Some(id), Some(turn.first_seq), what));
         }
     }
-    if said.elements.len() != turns.len() {
-        let what = format!("turns[{}]: there are no items of it", turns.len());
+    if listed.elements.len() != turns.len() {
+        let what = format!("turns[{}]: it has no items", turns.len());
         return Err(broken(Some(id), None, what));
     }
     Ok(())
@@ -230,16 +235,16 @@ pub(super) fn digest(text: &str) -> String {
 
 const CHANGED: &str = "{}: the bytes are not those that were signed";
 
-/// The head with the key that signed it.
-fn signed_head(sections: &Sections<'_>) -> Result<(Head, PublicKey), String> {
-    let head: Head = serde_json::from_str(sections.head).map_err(|e| format!("head: {e}"))?;
+/// The parsed head and the key that signed it.
+fn signed_head(sections: &Sections<'_>) -> Result<(SignedHead, PublicKey), String> {
+    let head: SignedHead = serde_json::from_str(sections.head).map_err(|e| format!("head: {e}"))?;
     if json(&head).ok().as_deref() != Some(sections.head) {
-        return Err("head: it is not written as filrouge writes it".into());
+        return Err("head: it does not have the canonical encoding".into());
     }
     let key: PublicKey = head
         .public_key
         .parse()
-        .map_err(|_| "head: its public key is none")?;
+        .map_err(|_| "head: public_key is not a public key")?;
     let signature = sections.signature;
     let digits = signature
         .strip_prefix('"')
@@ -247,27 +252,27 @@ fn signed_head(sections: &Sections<'_>) -> Result<(Head, PublicKey), String> {
     if digits.is_some_and(|s| key.signed(sections.head, s)) {
         Ok((head, key))
     } else {
-        Err("signature: it is not that of the head".into())
+        Err("signature: it does not match the head".into())
     }
 }
 
-/// What a signed head says of the session and its sections, and who signed it.
+/// Checks that a signed head matches the session and its sections; returns the signer.
 fn check_head(
     id: &str,
     sections: &Sections<'_>,
     adopt: &Adopt,
-    (head, public_key): (Head, PublicKey),
+    (head, public_key): (SignedHead, PublicKey),
     key: Option<PublicKey>,
 ) -> Result<SignedBy, Refused> {
     let wrong = |what: String| broken(Some(id), None, what);
     let digests = [
         ("session", sections.session, &head.session),
-        ("turns", sections.turns.whole, &head.turns),
-        ("items", sections.items.whole, &head.items),
+        ("turns", sections.turns.raw, &head.turns),
+        ("items", sections.items.raw, &head.items),
         ("checkpoints", sections.checkpoints, &head.checkpoints),
     ];
-    for (name, bytes, said) in digests {
-        if digest(bytes) != *said {
+    for (name, bytes, signed) in digests {
+        if digest(bytes) != *signed {
             return Err(wrong(CHANGED.replace("{}", name)));
         }
     }
@@ -281,7 +286,7 @@ fn check_head(
         return Err(wrong(what.into()));
     }
     if key.is_some_and(|key| key != public_key) {
-        let what = format!("head: signed by {public_key}, which is not the key asked for");
+        let what = format!("head: signed by {public_key}, which is not the expected key");
         return Err(wrong(what));
     }
     Ok(SignedBy {

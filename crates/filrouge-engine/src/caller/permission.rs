@@ -1,13 +1,13 @@
-//! Who may do what: one table, which services enforce and `docs/access.md` shows.
+//! The permissions of each role: one table, which services enforce and `docs/access.md` shows.
 
 use crate::api_keys::Role;
 
-/// What a caller is: the role of its key or token, or nobody in particular on a server without keys.
+/// The caller's role: that of its key or token, or `Local` on a server without keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// The holder of a key or token.
     Role(Role),
-    /// Whoever reaches a server that has no keys.
+    /// Any caller of a server without keys.
     Local,
 }
 
@@ -22,7 +22,7 @@ impl Holder {
         }
     }
 
-    /// Whether it sees the whole tenant when it acts for no end user.
+    /// Whether it sees the entire tenant when it acts for no end user.
     pub(super) const fn sees_the_tenant(self) -> bool {
         matches!(self, Self::Role(Role::Auditor | Role::Admin))
     }
@@ -35,12 +35,12 @@ impl Holder {
     }
 }
 
-/// Whether a permission is given.
+/// Whether a role has a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grant {
     No,
     Yes,
-    /// Only without `Filrouge-Identity`: not on behalf of an end user.
+    /// The role has it only without `Filrouge-Identity`: never on behalf of an end user.
     Alone,
 }
 
@@ -52,7 +52,7 @@ pub trait Needs: Send + Sync + 'static {
 
 macro_rules! permissions {
     ($($name:ident $word:literal $covers:literal $service:ident $user:ident $auditor:ident $admin:ident $local:ident;)+) => {
-        /// What a request may need.
+        /// A permission that a request may need.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Permission {
             $(#[doc = $covers] $name),+
@@ -68,7 +68,7 @@ macro_rules! permissions {
                 }
             }
 
-            /// The permission's word.
+            /// The permission's name.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word),+ }
@@ -97,20 +97,20 @@ macro_rules! permissions {
 permissions! {
     //                                                                              service user auditor admin local
     Read "read" "sessions, turns, items, contexts, exports, searches, lineage, events, one session's verification" Yes Yes Yes Yes Yes;
-    Write "write" "make, change and close sessions; start, append, finalize, fail, cancel, replace; post events" Yes Yes No Yes Yes;
-    Redact "redact" "erase contents of a turn; that it was done stays" Yes Yes No Yes Yes;
+    Write "write" "create, change and close sessions; start, append, finalize, fail, cancel, replace; post events" Yes Yes No Yes Yes;
+    Redact "redact" "erase contents of a turn; the redaction stays recorded" Yes Yes No Yes Yes;
     Erase "erase" "delete a session" Yes Yes No Yes Yes;
-    Link "link" "give an anonymous session its owner" Yes Yes No Yes Yes;
-    IncludeRedacted "include_redacted" "see in lists that redacted turns were there" No No Alone Alone Alone;
-    ReadTenant "read_tenant" "what spans identities: the whole change feed, turns of any identity; an end user sees their own there" Alone No Alone Alone Alone;
+    Link "link" "link an anonymous session to its owner" Yes Yes No Yes Yes;
+    IncludeRedacted "include_redacted" "list redacted turns, without their contents" No No Alone Alone Alone;
+    ReadTenant "read_tenant" "data of all identities: the entire change feed, turns of any identity; an end user sees only their own" Alone No Alone Alone Alone;
     Audit "audit" "who said and did what in all sessions" No No Alone Alone Alone;
-    Observe "observe" "metrics, and what is wrong when `/readyz` is degraded" No No Alone Alone Alone;
+    Observe "observe" "metrics, and the reasons when `/readyz` is degraded" No No Alone Alone Alone;
     Administer "administer" "key figures and technical status of the tenant" No No No Alone Alone;
 }
 
-/// Why a permission is not given.
+/// The reason why a permission is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum PermissionRefused {
     /// The role does not have it.
     Role,
     /// The role has it, but not on behalf of an end user.
@@ -118,17 +118,21 @@ pub(super) enum Refused {
 }
 
 impl Permission {
-    /// Whether `holder` has it, `for_identity` saying that it acts for an end user.
-    pub(super) const fn check(self, holder: Holder, for_identity: bool) -> Result<(), Refused> {
+    /// Checks whether `holder` has the permission; `for_identity` says that it acts for an end user.
+    pub(super) const fn check(
+        self,
+        holder: Holder,
+        for_identity: bool,
+    ) -> Result<(), PermissionRefused> {
         match self.row()[holder.column()] {
             Grant::Yes => Ok(()),
             Grant::Alone if !for_identity => Ok(()),
-            Grant::Alone => Err(Refused::ForIdentity),
-            Grant::No => Err(Refused::Role),
+            Grant::Alone => Err(PermissionRefused::ForIdentity),
+            Grant::No => Err(PermissionRefused::Role),
         }
     }
 
-    /// Whether it is about the tenant and not about what one caller owns.
+    /// Whether it concerns the tenant rather than one caller's own sessions.
     pub(super) const fn spans_identities(self) -> bool {
         matches!(
             self,
@@ -148,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn documented() -> String {
+    fn documented_table() -> String {
         let mut table = String::from(
             "| permission | covers | service | user | auditor | admin | no keys |\n|---|---|---|---|---|---|---|\n",
         );
@@ -171,7 +175,7 @@ mod tests {
     fn the_document_shows_the_table_that_is_enforced() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/access.md");
         let text = std::fs::read_to_string(path).unwrap();
-        let expected = documented();
+        let expected = documented_table();
         assert!(
             text.contains(&expected),
             "docs/access.md must hold this table:\n{expected}"
@@ -179,21 +183,21 @@ mod tests {
     }
 
     #[test]
-    fn an_auditor_changes_nothing_and_only_the_tenants_own_see_across_identities() {
+    fn auditors_change_nothing_and_end_users_never_see_across_identities() {
         let changes = [
             Permission::Write,
             Permission::Redact,
             Permission::Erase,
             Permission::Link,
         ];
-        // Nothing changes by it, but it is about how the service does and not about what was said.
-        let not_the_auditors =
+        // `Administer` changes nothing, but concerns the service's operation rather than the recorded conversations.
+        let denied_to_auditors =
             |permission| changes.contains(permission) || *permission == Permission::Administer;
         for permission in Permission::ALL {
             let auditor = permission.check(Holder::Role(Role::Auditor), false);
             assert_eq!(
                 auditor.is_err(),
-                not_the_auditors(permission),
+                denied_to_auditors(permission),
                 "{permission:?}"
             );
             let admin = permission.check(Holder::Role(Role::Admin), false);
@@ -206,7 +210,7 @@ mod tests {
                 }
                 assert_eq!(
                     permission.check(Holder::Local, true),
-                    Err(Refused::ForIdentity)
+                    Err(PermissionRefused::ForIdentity)
                 );
             }
         }

@@ -1,10 +1,10 @@
-//! Putting checkpoints, and reading them (DESIGN §6).
+//! Saves and reads checkpoints (DESIGN §6).
 
 use filrouge_store::command::{Outcome, PutCheckpoint, Scope, Write};
-use filrouge_types::{Checkpoint, ErrorCode, Failure, RawJson, SessionId, UNPLACED};
+use filrouge_types::{Checkpoint, ErrorCode, Failure, RawJson, SessionId, UNASSIGNED};
 use tracing::field::{Value, display};
 
-use super::lease::held;
+use super::lease::with_fence;
 use super::requests::SaveCheckpoint;
 use super::words::{word, word_of};
 use crate::caller::{Caller, Permission};
@@ -14,15 +14,16 @@ use crate::secrets::Masked;
 use crate::written::Written;
 
 /// A checkpoint's label and state.
-type Told = (Option<Box<str>>, RawJson);
+type LabelAndState = (Option<Box<str>>, RawJson);
 
 impl Calls {
-    /// Puts a checkpoint, once for each seq; its label becomes the session's state. The same one again changes nothing.
+    /// Saves a checkpoint, at most one per seq; its label becomes the session's state. Repeating an identical one changes
+    /// nothing.
     ///
     /// # Errors
-    /// `idempotency_mismatch` when another one is at its seq, `invalid` when its seq is not there yet or its state is no
-    /// object, `limit_exceeded`, `credential_refused`, those of fences, `session_not_found`, `journal_off`, and the
-    /// ledger's.
+    /// `idempotency_mismatch` if another checkpoint exists at its seq, `invalid` if its seq does not exist yet or its state is
+    /// no object, `limit_exceeded`, `credential_refused`, those of fences, `session_not_found`, `journal_off`, and those of the
+    /// ledger.
     pub async fn put_checkpoint(
         &self,
         caller: &Caller,
@@ -31,12 +32,12 @@ impl Calls {
     ) -> Result<Written<Checkpoint>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
-        let scope = held(scope, request.fence, request.release)?;
+        let scope = with_fence(scope, request.fence, request.release)?;
         self.limits().label(request.label.as_deref(), "label")?;
-        let most = self.settings.calls.checkpoint_bytes;
+        let max_bytes = self.settings.calls.checkpoint_bytes;
         let bytes = request.state.as_str().len();
-        if bytes > most {
-            let what = format!("state has {bytes} bytes, at most {most} are allowed");
+        if bytes > max_bytes {
+            let what = format!("state has {bytes} bytes, at most {max_bytes} are allowed");
             return Err(Failure::new(ErrorCode::LimitExceeded, what));
         }
         if !request.state.is_object() {
@@ -45,8 +46,8 @@ impl Calls {
                 "state must be a JSON object",
             ));
         }
-        let given = (request.label, request.state);
-        let ((label, state), masked) = self.sifted_checkpoint(&scope, session, given)?;
+        let unmasked = (request.label, request.state);
+        let ((label, state), masked) = self.masked_checkpoint(&scope, session, unmasked)?;
         let put = PutCheckpoint {
             session_id: session.clone(),
             seq: request.seq,
@@ -66,9 +67,9 @@ impl Calls {
                 if created {
                     self.counters.checkpoints.add(1);
                     let none = display("-");
-                    // A number, as in all other lines, once the ledger has given it.
+                    // The line shows the seq as a number, like all other lines, if the ledger has assigned it.
                     let seq: &dyn Value = match checkpoint.seq {
-                        UNPLACED => &none,
+                        UNASSIGNED => &none,
                         _ => &checkpoint.seq,
                     };
                     tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), seq,
@@ -81,35 +82,36 @@ impl Calls {
         }
     }
 
-    /// A checkpoint without the credentials that it holds (DESIGN §6): what came in the `runtime_context` of the session's
-    /// turns, here and lately, and, as in parameters of tools, what has the form of one.
-    fn sifted_checkpoint(
+    /// Masks the credentials in a checkpoint (DESIGN §6): values of `runtime_context` of the session's open and recent turns on
+    /// this server, and, as in arguments of tools, text that has the form of a credential.
+    fn masked_checkpoint(
         &self,
         scope: &Scope,
         session: &SessionId,
-        (mut label, mut state): Told,
-    ) -> Result<(Told, Masked), Failure> {
-        let mut known = Masked::default();
-        let held = self.secrets();
-        for secrets in held.of_session(&scope.tenant, session, self.clock.now()) {
-            if let Some(masked) = secrets.mask_json(state.as_str(), &mut known) {
+        (mut label, mut state): LabelAndState,
+    ) -> Result<(LabelAndState, Masked), Failure> {
+        let mut all_masked = Masked::default();
+        let registry = self.secrets();
+        for secrets in registry.of_session(&scope.tenant, session, self.clock.now()) {
+            if let Some(masked) = secrets.mask_json(state.as_str(), &mut all_masked) {
                 state = RawJson::from_checked(masked);
             }
             let text = label.as_deref();
-            if let Some(masked) = text.and_then(|text| secrets.mask_text(text, &mut known)) {
+            if let Some(masked) = text.and_then(|text| secrets.mask_text(text, &mut all_masked)) {
                 label = Some(masked.into());
             }
         }
-        let sieve = self.sieve(None);
-        let (sifted, masked) = self.sift(sieve, |sieve| sieve.checkpoint(label, state))?;
-        known.join(&masked);
-        Ok((sifted, known))
+        let masker = self.masker(None);
+        let (checkpoint, masked) =
+            self.mask_with(masker, |masker| masker.checkpoint(label, state))?;
+        all_masked.join(&masked);
+        Ok((checkpoint, all_masked))
     }
 
-    /// The checkpoints of a session, newest first; of one that cannot be read its seq alone.
+    /// The checkpoints of a session, newest first; for an unreadable one only its seq.
     ///
     /// # Errors
-    /// `session_not_found`, and the ledger's.
+    /// `session_not_found`, and those of the ledger.
     pub async fn checkpoints(
         &self,
         caller: &Caller,
@@ -118,14 +120,16 @@ impl Calls {
         let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask_in(scope, session, move |sight| sight.checkpoints(&viewer, &id))
+            .query_session(scope, session, move |snapshot| {
+                snapshot.checkpoints(&viewer, &id)
+            })
             .await
     }
 
-    /// The newest checkpoint that can be read.
+    /// The newest readable checkpoint.
     ///
     /// # Errors
-    /// `checkpoint_not_found`, `session_not_found`, and the ledger's.
+    /// `checkpoint_not_found`, `session_not_found`, and those of the ledger.
     pub async fn latest_checkpoint(
         &self,
         caller: &Caller,
@@ -135,9 +139,9 @@ impl Calls {
         let (viewer, id) = (scope.clone(), session.clone());
         let newest = self
             .ledger
-            .ask_in(scope, session, move |sight| {
-                let session = sight.get(&viewer, &id)?;
-                sight.newest_checkpoint(&session)
+            .query_session(scope, session, move |snapshot| {
+                let session = snapshot.get(&viewer, &id)?;
+                snapshot.newest_checkpoint(&session)
             })
             .await?;
         newest.checkpoint.ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! The way into a webhook of a live call: at most one of those that carry the same request does the work, and of those of one
-//! call one at a time (DESIGN §6).
+//! Entry of a webhook of a live call: of several deliveries of the same request at most one does the work, and the webhooks of
+//! one call are handled one at a time (DESIGN §6).
 
 use filrouge_store::command::Scope;
 use filrouge_types::{ErrorCode, Failure, RequestId, SessionId, Turn, TurnId};
@@ -20,33 +20,33 @@ use crate::written::Written;
 pub struct Webhook {
     /// The call.
     pub session: SessionId,
-    /// The webhook's own key: the same for each delivery of it.
+    /// The webhook's idempotency key: the same for each delivery.
     pub request: RequestId,
-    /// How the session is gone on with.
+    /// The request with which the session is resumed.
     pub resume: ResumeSession,
-    /// What to do when somebody else works at this very webhook.
+    /// The reaction if another caller works on the same webhook.
     pub on_busy: OnBusy,
 }
 
-/// What is to be done with a webhook.
+/// How the caller proceeds with a webhook.
 #[derive(Debug)]
 pub enum Entered {
-    /// To work at it: the session is held, and this is what it takes to go on. Start the turn under the fence, and give the
-    /// session free with the last write.
+    /// The caller holds the session and must work on the webhook; the value is all it needs to resume. It starts the turn under
+    /// the fence, and releases the lease with its last write.
     Work(Box<Resumed>),
-    /// It was answered before, by this turn.
+    /// The webhook was already answered, by this turn.
     Answered(Box<Turn>),
-    /// Somebody works at it, and no answer is wanted.
+    /// Another caller works on the webhook, and this caller does not wait for the answer.
     Busy,
 }
 
 impl Calls {
-    /// Enters a webhook: takes the session's lease and gives what it takes to go on, unless the same webhook was answered
-    /// or is being worked at.
+    /// Enters a webhook: acquires the session's lease and returns all that is needed to resume, unless the same webhook was
+    /// answered or another caller works on it.
     ///
     /// # Errors
-    /// `lease_timeout` when another webhook of the call has held the session all the time, `turn_busy`,
-    /// `session_terminated`, and as [`Self::resume`].
+    /// `lease_timeout` if another webhook of the call held the session for the entire wait, `turn_busy`, `session_terminated`,
+    /// and those of [`Self::resume`].
     pub async fn enter(&self, caller: &Caller, webhook: Webhook) -> Result<Entered, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let Webhook {
@@ -58,16 +58,16 @@ impl Calls {
         let waited = !self.lease_wait(resume.wait_ms)?.is_zero();
         let mut until = None;
         loop {
-            // A delivery that comes again takes no lease, and counts as no resume.
+            // A repeated delivery acquires no lease, and does not count as a resume.
             if let Some(turn) = self.answered(scope, &session, &request).await? {
                 return Ok(Entered::Answered(Box::new(turn)));
             }
             let failure = match self.resume_unclaimed(scope, &session, &resume).await {
                 Ok(held) => return self.entered(scope, &session, &request, held).await,
-                Err(failure) if is_taken(failure.code) => failure,
+                Err(failure) if cannot_acquire(failure.code) => failure,
                 Err(failure) => return Err(failure),
             };
-            // The webhook may have been answered, or be worked at by whoever holds the session.
+            // The webhook may have been answered, or the session's holder may be working on it.
             let turn = match self.turn_of(scope, &session, &request).await? {
                 Some(turn) if turn.status.is_closed() => {
                     return Ok(Entered::Answered(Box::new(turn)));
@@ -76,7 +76,7 @@ impl Calls {
                 _ => {
                     let waited = waited || until.is_some();
                     let refused = (&*resume.holder, waited, &failure);
-                    self.tell_refused(scope, &session, refused).await;
+                    self.report_refused(scope, &session, refused).await;
                     return Err(failure);
                 }
             };
@@ -92,14 +92,14 @@ impl Calls {
                     return Ok(Entered::Answered(Box::new(turn)));
                 }
                 Some(turn) => return Err(busy(&turn)),
-                // Whoever worked at it is gone: the work is to be done here.
+                // The caller that worked on it is gone: this one does the work.
                 None => resume.wait_ms = Some(self.wait_left(until)),
             }
         }
     }
 
-    /// The session is held: the work is to be done, unless whoever held it before has ended it while the lease was waited
-    /// for. A turn that is open was begun by somebody who does not hold the session any more.
+    /// Handles a caller that holds the session: it does the work, unless the previous holder answered the webhook while this
+    /// caller waited. A turn that is still open was left by a former holder, and counts as unanswered.
     async fn entered(
         &self,
         scope: &Scope,
@@ -113,9 +113,9 @@ impl Calls {
         };
         if unclaimed.is_new() {
             let Resumed { holder, fence, .. } = &resumed.value;
-            match self.free(scope, session, holder, *fence).await {
+            match self.release_lease(scope, session, holder, *fence).await {
                 Ok(_) => unclaimed.claim(),
-                // The answer is there. The lease is tried once more, and ends by itself when its time is up.
+                // The turn has its answer. A failed release is retried once; if that fails as well, the lease expires.
                 Err(failure) => {
                     let err = failure.code;
                     tracing::warn!(%err, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
@@ -125,8 +125,8 @@ impl Calls {
         Ok(Entered::Answered(Box::new(turn)))
     }
 
-    /// Waits until a turn has ended, or the session that it is worked at in is free: then none is given. When time is over,
-    /// the turn as it stands.
+    /// Waits until a turn has ended, or until its session is free, and then returns `None`. At the deadline, returns the turn in
+    /// its present state.
     async fn ended_or_free(
         &self,
         scope: &Scope,
@@ -146,15 +146,14 @@ impl Calls {
         self.ledger.turn(scope, session, id).await.map(Some)
     }
 
-    /// How many milliseconds a lease may still be waited for.
+    /// The remaining wait for a lease, in milliseconds.
     fn wait_left(&self, until: Instant) -> u64 {
         let left = until.saturating_duration_since(Instant::now());
         let left = left.min(self.settings.calls.lease_wait_max);
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The turn of a request, if it has ended; none of a session that is not there yet. While the ledger does not answer,
-    /// it is not known of any.
+    /// The turn of a request, if it has ended; `None` if the session does not exist yet, or the ledger does not answer.
     async fn answered(
         &self,
         scope: &Scope,
@@ -167,7 +166,7 @@ impl Calls {
         }
     }
 
-    /// The turn of a request, if it was begun.
+    /// The turn of a request, if it exists.
     pub(super) async fn turn_of(
         &self,
         scope: &Scope,
@@ -175,22 +174,22 @@ impl Calls {
         request: &RequestId,
     ) -> Result<Option<Turn>, Failure> {
         if let Some(spool) = &self.spool
-            && self.away(scope, session).is_some()
+            && self.spooled_state(scope, session).is_some()
         {
             return Ok(spool.waiting_turn(scope, session, request));
         }
         let (viewer, id, request) = (scope.clone(), session.clone(), request.clone());
         self.ledger
-            .ask_in(scope, session, move |sight| {
-                let session = sight.get(&viewer, &id)?;
-                let row = sight.turn_of_request(&session, &request)?;
-                row.map(|row| sight.project(&session, &row)).transpose()
+            .query_session(scope, session, move |snapshot| {
+                let session = snapshot.get(&viewer, &id)?;
+                let row = snapshot.turn_of_request(&session, &request)?;
+                row.map(|row| snapshot.project(&session, &row)).transpose()
             })
             .await
     }
 }
 
-/// Whether a turn cannot be looked for: its session is not there, or nobody can tell.
+/// Whether the turn cannot be looked up: its session does not exist, or the ledger does not answer.
 const fn is_unknown(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -198,8 +197,8 @@ const fn is_unknown(code: ErrorCode) -> bool {
     )
 }
 
-/// Whether a session is there and not to be had: then the webhook may have been answered.
-const fn is_taken(code: ErrorCode) -> bool {
+/// Whether the session exists and cannot be acquired: then the webhook may have been answered.
+const fn cannot_acquire(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::LeaseTimeout | ErrorCode::SessionTerminated | ErrorCode::SessionClosed

@@ -1,11 +1,12 @@
-//! One line for each item of a live call, once it is durable: `[CALL_JOURNAL]` (DESIGN §12). Ids, seqs and roles; never content.
+//! Logs one line for each item of a live call once it is durable: `[CALL_JOURNAL]` (DESIGN §12). A line contains ids, seqs and
+//! roles, never content.
 
 use filrouge_store::command::Outcome;
 use filrouge_types::{Role, SessionId, TenantId};
 
 use super::words::word;
 
-/// Reports the items that a write to a turn has put.
+/// Logs the items that a write to a turn has added.
 pub(crate) fn journal(tenant: &TenantId, session: &SessionId, outcome: &Outcome) {
     let (Outcome::Turn(_, Some(put)) | Outcome::Appended { put: Some(put), .. }) = outcome else {
         return;
@@ -15,14 +16,14 @@ pub(crate) fn journal(tenant: &TenantId, session: &SessionId, outcome: &Outcome)
             tenant_id = %word(tenant.as_str()),
             call_id = %word(session.as_str()),
             seq,
-            role = %spoken(*role),
+            role = %role_name(*role),
             "[CALL_JOURNAL]"
         );
     }
 }
 
-/// The word for a role: who speaks in a call is its user or its agent.
-const fn spoken(role: Role) -> &'static str {
+/// The role's name in the log: a call's assistant is its agent.
+const fn role_name(role: Role) -> &'static str {
     match role {
         Role::User => "user",
         Role::Assistant => "agent",

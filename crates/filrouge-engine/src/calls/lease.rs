@@ -1,52 +1,54 @@
-//! Taking, renewing and releasing leases, and waiting for them (DESIGN §6).
+//! Acquires, renews and releases leases, and waits for them (DESIGN §6).
 
 use std::time::Duration;
 
 use filrouge_store::command::{
-    Acquire, Hold, LeaseAsk, NewSession, Outcome, Scope, TakeLease, Write,
+    Acquire, FencingToken, LeaseRequest, NewSession, Outcome, Scope, TakeLease, Write,
 };
-use filrouge_store::{Durability, Stored};
+use filrouge_store::{CommittedWrite, Durability};
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::requests::{AcquireLease, RenewLease};
 use super::settings::Journal;
-use super::unclaimed::{self, Holds, Unclaimed};
+use super::unclaimed::{self, LeaseReader, Unclaimed};
 use super::words::{word, word_of};
 use crate::caller::{Caller, Permission};
 use crate::core::{Core, unexpected};
 use crate::engine::Calls;
 use crate::written::Written;
 
-/// How often who waits looks for itself: of a session that is not in the ledger no commit tells.
-const LOOK: Duration = Duration::from_millis(100);
-/// How long who was woken waits at least before the next look: commits of other sessions wake as well.
+/// The poll interval of a waiting caller: no commit announces a change of a session outside the ledger.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The shortest pause of a waiting caller between two checks: commits of other sessions wake it as well.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The scope of a write that names the fence it is made under, in the request or before.
+/// The scope of a write with the fence that the request or its header names.
 ///
 /// # Errors
-/// `invalid` when both name one, and not the same, or when a session is to be given free under none.
-pub(crate) fn held(scope: &Scope, fence: Option<u64>, release: bool) -> Result<Scope, Failure> {
+/// `invalid` if both name one and they differ, or if a release names none.
+pub(crate) fn with_fence(
+    scope: &Scope,
+    fence: Option<u64>,
+    release: bool,
+) -> Result<Scope, Failure> {
     let hold = match (scope.hold, fence) {
         (Some(hold), Some(fence)) if hold.fence != fence => {
             let what = format!(
-                "the request names fence {fence}, and {} beside it",
+                "the request names fence {fence}, and its header {}",
                 hold.fence
             );
             return Err(Failure::new(ErrorCode::Invalid, what)
                 .with_hint("name one fence, in the body or in Filrouge-Fence"));
         }
         (Some(hold), _) => Some(hold),
-        (None, fence) => fence.map(Hold::by),
+        (None, fence) => fence.map(FencingToken::by),
     };
     let Some(mut hold) = hold else {
         if release {
-            return Err(
-                Failure::new(ErrorCode::Invalid, "release is asked for without a fence")
-                    .with_hint("only who holds the session gives it free: name the fence"),
-            );
+            return Err(Failure::new(ErrorCode::Invalid, "release needs a fence")
+                .with_hint("only the holder can release the session: name the fence"));
         }
         return Ok(scope.clone());
     };
@@ -54,38 +56,38 @@ pub(crate) fn held(scope: &Scope, fence: Option<u64>, release: bool) -> Result<S
     Ok(scope.clone().with_hold(Some(hold)))
 }
 
-/// A lease that was taken.
-pub(super) struct Taken {
+/// An acquired lease.
+pub(super) struct AcquiredLease {
     pub(super) lease: Lease,
     pub(super) new: bool,
     pub(super) created: bool,
     pub(super) resumed: bool,
     pub(super) durability: Durability,
-    /// Given free unless it is claimed.
+    /// Released unless it is claimed.
     pub(super) unclaimed: Unclaimed,
 }
 
-impl Taken {
-    /// What the lease was taken for.
+impl AcquiredLease {
+    /// The result of an operation under the lease.
     pub(super) const fn written<T>(&self, value: T) -> Written<T> {
         Written::new(value, !self.new, self.durability)
     }
 }
 
-/// How a lease is to be taken.
-pub(super) struct Taking<'a> {
+/// The conditions of acquiring a lease.
+pub(super) struct LeaseAttempt<'a> {
     pub(super) holder: &'a str,
     pub(super) wait: Duration,
     pub(super) acquire: Acquire,
 }
 
 impl Calls {
-    /// Takes the lease of a session, waiting while somebody else holds it. Who holds it already keeps the fence, for
-    /// longer: that counts as a replay.
+    /// Acquires the lease of a session, waiting while another caller holds it. The present holder keeps its fence and gets more
+    /// time; that counts as a replay.
     ///
     /// # Errors
-    /// `lease_timeout` when it was held all the time: the failure names the holder, and an event tells of it;
-    /// `session_terminated`, `session_closed`, `session_not_found`, `journal_off`, `invalid`, and the ledger's.
+    /// `lease_timeout` if it was held for the entire wait: the failure names the holder, and an event records it;
+    /// `session_terminated`, `session_closed`, `session_not_found`, `journal_off`, `invalid`, and those of the ledger.
     pub async fn acquire(
         &self,
         caller: &Caller,
@@ -93,30 +95,30 @@ impl Calls {
         request: AcquireLease,
     ) -> Result<Written<Lease>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let taking = Taking {
+        let attempt = LeaseAttempt {
             holder: &request.holder,
             wait: self.lease_wait(request.wait_ms)?,
             acquire: self.acquisition(request.ttl_ms, None, None)?,
         };
-        let waited = !taking.wait.is_zero();
-        match self.take_lease(scope, session, taking).await {
-            Ok(taken) => {
-                let written = Written::new(taken.lease, !taken.new, taken.durability);
-                taken.unclaimed.claim();
+        let waited = !attempt.wait.is_zero();
+        match self.take_lease(scope, session, attempt).await {
+            Ok(acquired) => {
+                let written = Written::new(acquired.lease, !acquired.new, acquired.durability);
+                acquired.unclaimed.claim();
                 Ok(written)
             }
             Err(failure) => {
                 let refused = (&*request.holder, waited, &failure);
-                self.tell_refused(scope, session, refused).await;
+                self.report_refused(scope, session, refused).await;
                 Err(failure)
             }
         }
     }
 
-    /// Renews a lease from now on.
+    /// Renews a lease: its new duration begins now.
     ///
     /// # Errors
-    /// `stale_fence`, `lease_expired`, `lease_held` by somebody else; `session_not_found`, `invalid`, and the ledger's.
+    /// `stale_fence`, `lease_expired`, `lease_held` by another holder; `session_not_found`, `invalid`, and those of the ledger.
     pub async fn renew(
         &self,
         caller: &Caller,
@@ -125,23 +127,25 @@ impl Calls {
     ) -> Result<Written<Lease>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
-        let Some(hold) = held(scope, request.fence, false)?.hold else {
+        let Some(hold) = with_fence(scope, request.fence, false)?.hold else {
             return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
-                .with_hint("only who holds the session renews the lease: name the fence"));
+                .with_hint("only the holder can renew the lease: name the fence"));
         };
-        let ask = LeaseAsk::Renew {
+        let ask = LeaseRequest::Renew {
             fence: hold.fence,
             ttl: self.lease_ttl(request.ttl_ms)?,
         };
-        let taken = self.ask_lease(scope, session, request.holder, ask).await?;
-        Ok(Written::new(taken.lease, false, taken.durability))
+        let acquired = self
+            .request_lease(scope, session, request.holder, ask)
+            .await?;
+        Ok(Written::new(acquired.lease, false, acquired.durability))
     }
 
-    /// Releases a lease; one that was taken over or has expired is free already. Gives the lease as it stands.
+    /// Releases a lease; one that was taken over or has expired is not changed. Returns the lease in its present state.
     ///
     /// # Errors
-    /// `invalid` without a fence, or with two; `lease_held` by somebody else under this fence, `session_not_found`, and
-    /// the ledger's.
+    /// `invalid` without a fence, or with two; `lease_held` by another holder under this fence, `session_not_found`, and those
+    /// of the ledger.
     pub async fn release(
         &self,
         caller: &Caller,
@@ -150,19 +154,19 @@ impl Calls {
         fence: Option<u64>,
     ) -> Result<Written<Lease>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let Some(hold) = held(scope, fence, false)?.hold else {
+        let Some(hold) = with_fence(scope, fence, false)?.hold else {
             return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
-                .with_hint("only who holds the session gives it free: name the fence"));
+                .with_hint("only the holder can release the session: name the fence"));
         };
-        self.free(scope, session, holder, hold.fence).await
+        self.release_lease(scope, session, holder, hold.fence).await
     }
 
-    /// Who holds a session; also where the journal of live calls is off.
+    /// The holder of a session; available even if live calls are off.
     ///
     /// # Errors
-    /// `session_not_found`, and the ledger's.
+    /// `session_not_found`, and those of the ledger.
     pub async fn lease(&self, caller: &Caller, session: &SessionId) -> Result<Lease, Failure> {
-        self.held_now(&caller.scope(Permission::Read)?, session)
+        self.current_lease(&caller.scope(Permission::Read)?, session)
             .await
     }
 
@@ -186,7 +190,7 @@ impl Calls {
         Ok(Acquire {
             ttl: self.lease_ttl(ttl_ms)?,
             create,
-            // What is not read does not end a session.
+            // A terminal state refuses a resume only if the journal is read.
             terminal: match self.settings.calls.journal {
                 Journal::On => self.settings.calls.terminal.clone(),
                 Journal::Shadow | Journal::Off => Vec::new(),
@@ -197,29 +201,28 @@ impl Calls {
 
     pub(super) fn lease_ttl(&self, ms: Option<u64>) -> Result<Duration, Failure> {
         let calls = &self.settings.calls;
-        within(ms, "ttl_ms", 1, calls.lease_ttl, calls.lease_ttl_max)
+        checked_duration(ms, "ttl_ms", 1, calls.lease_ttl, calls.lease_ttl_max)
     }
 
     pub(super) fn lease_wait(&self, ms: Option<u64>) -> Result<Duration, Failure> {
         let calls = &self.settings.calls;
-        within(ms, "wait_ms", 0, calls.lease_wait, calls.lease_wait_max)
+        checked_duration(ms, "wait_ms", 0, calls.lease_wait, calls.lease_wait_max)
     }
 
-    /// Takes a lease as soon as it is free. Nobody is told of one that is not to be had: whoever asked may have another
-    /// answer.
+    /// Acquires a lease as soon as it is free. Does not record a refusal, because a webhook may turn out to be answered already.
     pub(super) async fn take_lease(
         &self,
         scope: &Scope,
         session: &SessionId,
-        taking: Taking<'_>,
-    ) -> Result<Taken, Failure> {
-        let until = Instant::now() + taking.wait;
+        attempt: LeaseAttempt<'_>,
+    ) -> Result<AcquiredLease, Failure> {
+        let until = Instant::now() + attempt.wait;
         let mut commits = self.ledger.commits();
         loop {
             commits.mark_unchanged();
-            let ask = LeaseAsk::Acquire(Box::new(taking.acquire.clone()));
+            let ask = LeaseRequest::Acquire(Box::new(attempt.acquire.clone()));
             let refused = match self
-                .ask_lease(scope, session, taking.holder.into(), ask)
+                .request_lease(scope, session, attempt.holder.into(), ask)
                 .await
             {
                 Err(failure) if failure.code == ErrorCode::LeaseTimeout => failure,
@@ -227,10 +230,10 @@ impl Calls {
                     warn_if_down(scope, session, &failure);
                     return Err(failure);
                 }
-                Ok(taken) => {
+                Ok(acquired) => {
                     self.counters.leases.add(1);
-                    tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), fence = taken.lease.fence, "[CALL_LOCK] acquired");
-                    return Ok(taken);
+                    tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), fence = acquired.lease.fence, "[CALL_LOCK] acquired");
+                    return Ok(acquired);
                 }
             };
             if Instant::now() >= until {
@@ -242,7 +245,7 @@ impl Calls {
         }
     }
 
-    /// Waits until the lease may be free, or time is over.
+    /// Waits until the lease may be free, or until the deadline.
     pub(super) async fn wait_while_held(
         &self,
         scope: &Scope,
@@ -251,21 +254,22 @@ impl Calls {
         until: Instant,
     ) -> Result<(), Failure> {
         loop {
-            let look = (Instant::now() + LOOK).min(until);
+            let next_poll = (Instant::now() + POLL_INTERVAL).min(until);
             tokio::select! {
-                changed = commits.changed() => if changed.is_err() { tokio::time::sleep_until(look).await },
-                () = tokio::time::sleep_until(look) => {}
+                changed = commits.changed() => if changed.is_err() { tokio::time::sleep_until(next_poll).await },
+                () = tokio::time::sleep_until(next_poll) => {}
             }
-            if Instant::now() >= until || self.held_now(scope, session).await?.holder.is_none() {
+            if Instant::now() >= until || self.current_lease(scope, session).await?.holder.is_none()
+            {
                 return Ok(());
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// Tells of a lease that could not be had by `holder`: in the log, and by an event of the session. Where it was not
-    /// `waited` for, it is counted as refused; other failures are told elsewhere.
-    pub(super) async fn tell_refused(
+    /// Reports that `holder` did not get a lease, in the log and as an event of the session. If the caller did not wait
+    /// (`waited`), only counts a refusal; other failures are reported elsewhere.
+    pub(super) async fn report_refused(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -290,7 +294,7 @@ impl Calls {
         }
     }
 
-    /// Once for each fence that was waited for in vain, and for each who did.
+    /// Records an event, once for each combination of awaited fence and waiting holder.
     async fn record_timeout(
         &self,
         scope: &Scope,
@@ -299,61 +303,62 @@ impl Calls {
         holder: &str,
     ) -> Result<(), Failure> {
         let waiter = hex::encode(&Sha256::digest(holder)[..8]);
-        let of = format!("{fence}:{waiter}");
-        self.record_own_event(scope, session, "call_lock_timeout", &of, None)
+        let instance = format!("{fence}:{waiter}");
+        self.record_own_event(scope, session, "call_lock_timeout", &instance, None)
             .await
     }
 }
 
 impl Core {
-    /// Releases a lease. Gives the lease as it stands.
-    pub(super) async fn free(
+    /// Releases a lease. Returns the lease in its present state.
+    pub(super) async fn release_lease(
         &self,
         scope: &Scope,
         session: &SessionId,
         holder: &str,
         fence: u64,
     ) -> Result<Written<Lease>, Failure> {
-        let ask = LeaseAsk::Release { fence };
-        let taken = self.ask_lease(scope, session, holder.into(), ask).await?;
-        Ok(Written::new(taken.lease, false, taken.durability))
+        let ask = LeaseRequest::Release { fence };
+        let released = self
+            .request_lease(scope, session, holder.into(), ask)
+            .await?;
+        Ok(Written::new(released.lease, false, released.durability))
     }
 
-    /// Gives a session free that is held under this fence, whoever holds it; `None` for one that is not held so, which
-    /// stays as it is.
+    /// Releases a session that is held under this fence; `None`, without effect, if it is not held under it.
     pub(crate) async fn release_held(
         &self,
         scope: &Scope,
         session: &SessionId,
         fence: u64,
     ) -> Result<Option<Durability>, Failure> {
-        let lease = self.held_now(scope, session).await?;
+        let lease = self.current_lease(scope, session).await?;
         let Some(holder) = lease.holder.filter(|_| lease.fence == fence) else {
             return Ok(None);
         };
-        let released = self.free(scope, session, &holder, fence).await?;
+        let released = self.release_lease(scope, session, &holder, fence).await?;
         Ok(Some(released.durability))
     }
 
-    pub(super) async fn held_now(
+    pub(super) async fn current_lease(
         &self,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Lease, Failure> {
-        Holds::of(self).lease(scope, session).await
+        LeaseReader::of(self).lease(scope, session).await
     }
 
-    pub(super) async fn ask_lease(
+    pub(super) async fn request_lease(
         &self,
         scope: &Scope,
         session: &SessionId,
         holder: Box<str>,
-        ask: LeaseAsk,
-    ) -> Result<Taken, Failure> {
+        ask: LeaseRequest,
+    ) -> Result<AcquiredLease, Failure> {
         if holder.is_empty() || holder.len() > 256 || holder.chars().any(char::is_control) {
             return Err(Failure::new(
                 ErrorCode::Invalid,
-                "holder is 1 to 256 bytes without control characters",
+                "holder must be 1 to 256 bytes without control characters",
             ));
         }
         let take = TakeLease {
@@ -365,12 +370,12 @@ impl Core {
         match stored.outcome {
             Outcome::Lease {
                 lease,
-                taken,
+                acquired,
                 created,
                 resumed,
-            } => Ok(Taken {
+            } => Ok(AcquiredLease {
                 lease,
-                new: taken,
+                new: acquired,
                 created,
                 resumed,
                 durability: stored.durability,
@@ -380,41 +385,41 @@ impl Core {
         }
     }
 
-    /// One that is taken is given free again when the caller does not live to have it.
+    /// Requests a lease. An acquired lease is released again if its caller is gone.
     async fn lease_outcome(
         &self,
         scope: &Scope,
         take: TakeLease,
-    ) -> Result<(Stored, Unclaimed), Failure> {
-        if !matches!(take.ask, LeaseAsk::Acquire(_)) {
+    ) -> Result<(CommittedWrite, Unclaimed), Failure> {
+        if !matches!(take.ask, LeaseRequest::Acquire(_)) {
             let stored = self.write(scope, Write::Lease(Box::new(take))).await?;
             return Ok((stored, Unclaimed::default()));
         }
-        let asked = unclaimed::asked(Holds::of(self), scope.clone(), take).await;
-        asked.inspect_err(|failure| self.counters.write_refused(failure.code))
+        let acquired = unclaimed::acquire(LeaseReader::of(self), scope.clone(), take).await;
+        acquired.inspect_err(|failure| self.counters.write_refused(failure.code))
     }
 }
 
-/// Tells of a ledger that failed while a lease was asked for.
+/// Logs a failure of the ledger during the acquisition of a lease.
 pub(super) fn warn_if_down(scope: &Scope, session: &SessionId, failure: &Failure) {
     if failure.code.status() >= 500 {
         tracing::warn!(err = %failure.code, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
     }
 }
 
-/// A time in milliseconds as the caller says, within bounds.
-fn within(
+/// A duration in milliseconds from a request, checked against limits.
+fn checked_duration(
     ms: Option<u64>,
     name: &str,
-    least: u64,
-    usual: Duration,
-    most: Duration,
+    min: u64,
+    default: Duration,
+    max: Duration,
 ) -> Result<Duration, Failure> {
-    let Some(ms) = ms else { return Ok(usual) };
-    let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-    if (least..=most_ms).contains(&ms) {
+    let Some(ms) = ms else { return Ok(default) };
+    let max_ms = u64::try_from(max.as_millis()).unwrap_or(u64::MAX);
+    if (min..=max_ms).contains(&ms) {
         return Ok(Duration::from_millis(ms));
     }
-    let what = format!("{name} is {ms}, and must be {least} to {most_ms}");
+    let what = format!("{name} is {ms}, and must be {min} to {max_ms}");
     Err(Failure::new(ErrorCode::Invalid, what))
 }

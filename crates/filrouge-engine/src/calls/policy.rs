@@ -1,7 +1,7 @@
-//! When a checkpoint is worth writing.
+//! The policy of saving checkpoints.
 
-/// Decides when an application puts a checkpoint: when its state machine has moved, after a critical update, and after so
-/// many writes of items without one (DESIGN §6).
+/// Decides when an application saves a checkpoint: when its state machine has changed state, after a critical update, and after
+/// a number of writes of items without a checkpoint (DESIGN §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointPolicy {
     every: u64,
@@ -9,14 +9,14 @@ pub struct CheckpointPolicy {
 }
 
 impl Default for CheckpointPolicy {
-    /// After three writes of items.
+    /// Saves a checkpoint after three writes of items.
     fn default() -> Self {
         Self::every(3)
     }
 }
 
 impl CheckpointPolicy {
-    /// After `writes` writes of items; at least one.
+    /// Saves a checkpoint after `writes` writes of items, at least one.
     #[must_use]
     pub const fn every(writes: u64) -> Self {
         Self {
@@ -30,8 +30,8 @@ impl CheckpointPolicy {
         self.writes += 1;
     }
 
-    /// Whether a checkpoint is due: the label is another one than before, something critical was updated, or there were
-    /// enough writes. One that is due counts as put.
+    /// Whether a checkpoint is due: the label has changed, something critical was updated, or there were enough writes. If so,
+    /// it counts as saved.
     pub fn is_due(&mut self, before: Option<&str>, after: Option<&str>, critical: bool) -> bool {
         let due = before != after || critical || self.writes >= self.every;
         if due {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_write_is_due_and_counting_begins_anew() {
+    fn the_third_write_is_due_and_resets_the_count() {
         let mut policy = CheckpointPolicy::default();
         for _ in 0..2 {
             for due in [false, false, true] {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn none_means_every_write() {
+    fn zero_means_every_write() {
         let mut policy = CheckpointPolicy::every(0);
         policy.wrote();
         assert!(policy.is_due(None, None, false));

@@ -1,16 +1,16 @@
-//! Going on with a session where it stopped (P3, DESIGN §6).
+//! Resumes a session where it stopped (P3, DESIGN §6).
 
 use std::time::Duration;
 
 use filrouge_store::command::{NewSession, Scope};
 use filrouge_store::read::NewestCheckpoint;
 use filrouge_types::{
-    Checkpoint, ErrorCode, Failure, Item, RawJson, SessionId, Timestamp, UNPLACED,
+    Checkpoint, ErrorCode, Failure, Item, RawJson, SessionId, Timestamp, UNASSIGNED,
 };
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::lease::{Taken, Taking};
+use super::lease::{AcquiredLease, LeaseAttempt};
 use super::requests::ResumeSession;
 use super::settings::Journal;
 use super::unclaimed::Unclaimed;
@@ -20,60 +20,60 @@ use crate::engine::Calls;
 use crate::spool::Waiting;
 use crate::written::Written;
 
-/// How often is looked whether what waits was drained.
-const LOOK: Duration = Duration::from_millis(10);
+/// The interval at which a resume checks whether the queued writes were drained.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 filrouge_types::words!(
-    /// Why a session is gone on with from something else than its newest checkpoint.
+    /// The reason why a session is not resumed from its newest checkpoint.
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub enum Fallback: "fallback" {
-        /// The newest one cannot be read: an older one, and the items after it.
+        /// The newest checkpoint is unreadable: the session is resumed from an older one and the items after it.
         OlderCheckpoint => "older_checkpoint",
-        /// None can be read: all items.
+        /// No checkpoint is readable: the session is resumed from all items.
         Replay => "replay",
-        /// The oldest items of an ephemeral session were let go, or more wait in the spool than are given at once: what is
-        /// given begins later than it should.
+        /// The oldest items of an ephemeral session were trimmed, or more are queued in the spool than one answer holds: the
+        /// returned items start too late.
         Trimmed => "trimmed",
     }
 );
 
-/// All that is needed to go on with a session.
+/// All that is needed to resume a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Resumed {
-    /// The fence of the lease that was taken.
+    /// The fence of the acquired lease.
     pub fence: u64,
-    /// Who holds the session now.
+    /// The present holder.
     pub holder: Box<str>,
-    /// Until when.
+    /// When the lease expires.
     pub expires_at: Option<Timestamp>,
-    /// The newest checkpoint that can be read.
+    /// The newest readable checkpoint.
     pub checkpoint: Option<Checkpoint>,
-    /// The items behind it, oldest first.
+    /// The items after it, oldest first.
     pub tail: Vec<Item>,
-    /// When there are more than were given: the `after` to read the next ones by.
+    /// The `after` that reads the next items, if there are more than returned.
     pub tail_cursor: Option<u64>,
     /// The newest seq.
     pub last_seq: u64,
-    /// Whether the caller's copy up to `known_seq`, last written under `known_fence`, is not what the session is now;
-    /// absent when it named neither.
+    /// Whether the caller's copy up to `known_seq`, last written under `known_fence`, differs from the session now; absent if
+    /// the request named neither.
     pub stale: Option<bool>,
-    /// Where it comes from: `pg`, `sqlite`, `memory`, `hot`; `spool` while the ledger does not answer; `shadow` when the
-    /// journal is written and not read.
+    /// The source of the answer: `pg`, `sqlite`, `memory`, `hot`; `spool` while the ledger does not answer; `shadow` if the
+    /// journal is written but not read.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "pg"))]
     pub source: &'static str,
-    /// Whether the session was made.
+    /// Whether the session was created.
     pub created: bool,
-    /// The session's state: the label of its newest checkpoint, or what was patched since.
+    /// The session's state: the label of its newest checkpoint, or a later patch.
     pub state: Option<Box<str>>,
-    /// Why it is not the newest checkpoint, when it is not.
+    /// The reason, if the session is not resumed from its newest checkpoint.
     pub fallback: Option<Fallback>,
 }
 
-/// What a session was found to be under the lease that was taken.
-struct Found {
+/// The session as read under the acquired lease.
+struct LoadedSession {
     newest: NewestCheckpoint,
     tail: Vec<Item>,
     tail_cursor: Option<u64>,
@@ -82,9 +82,9 @@ struct Found {
 }
 
 impl Calls {
-    /// Takes the lease of a session and gives what it takes to go on: the newest checkpoint, the items behind it, and the
-    /// newest seq, of one moment in which the lease was held. An unreadable checkpoint falls back to the one before, then
-    /// to all items, and says so.
+    /// Acquires the lease of a session and returns all that is needed to resume: the newest checkpoint, the items after it, and
+    /// the newest seq, from one snapshot in which the lease was held. If a checkpoint is unreadable, falls back to the one before
+    /// it, then to all items, and reports that.
     ///
     /// # Errors
     /// `session_terminated`, and those of [`Self::acquire`].
@@ -103,26 +103,26 @@ impl Calls {
             }
             Err(failure) => {
                 let refused = (&*request.holder, waited, &failure);
-                self.tell_refused(scope, session, refused).await;
+                self.report_refused(scope, session, refused).await;
                 Err(failure)
             }
         }
     }
 
-    /// As [`Self::resume`], with a lease that is given free unless it is claimed; nobody is told of one that was not to be
-    /// had.
+    /// Like [`Self::resume`], with a lease that is released unless it is claimed. Does not record an event if the lease is
+    /// unavailable.
     pub(super) async fn resume_unclaimed(
         &self,
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
     ) -> Result<(Written<Resumed>, Unclaimed), Failure> {
-        let resumed = self.resumed(scope, session, request).await;
+        let resumed = self.try_resume(scope, session, request).await;
         match &resumed {
             Ok((resumed, _)) => {
                 let fallback = resumed.fallback.map_or("none", Fallback::as_str);
                 self.counters.resumes.add((resumed.source, fallback), 1);
-                tell(scope, session, resumed);
+                log_resumed(scope, session, resumed);
             }
             Err(failure) if failure.code.status() >= 500 => {
                 let err = failure.code;
@@ -135,49 +135,49 @@ impl Calls {
         resumed
     }
 
-    async fn resumed(
+    async fn try_resume(
         &self,
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
     ) -> Result<(Written<Resumed>, Unclaimed), Failure> {
-        let reads = self.settings.calls.journal == Journal::On;
+        let reads_journal = self.settings.calls.journal == Journal::On;
         let create = request.create.then(|| NewSession::bare(session.clone()));
-        let taking = Taking {
+        let attempt = LeaseAttempt {
             holder: &request.holder,
             wait: self.lease_wait(request.wait_ms)?,
             acquire: self.acquisition(
                 request.ttl_ms,
                 create,
-                reads.then_some(request.known_seq),
+                reads_journal.then_some(request.known_seq),
             )?,
         };
-        let wait = taking.wait;
-        let taken = self.take_lease(scope, session, taking).await?;
+        let wait = attempt.wait;
+        let acquired = self.take_lease(scope, session, attempt).await?;
         if let Some(waiting) = self.waiting(scope, session, wait).await? {
-            let resumed = spooled(request, &taken, waiting, reads);
-            return Ok((taken.written(resumed), taken.unclaimed));
+            let resumed = resumed_from_spool(request, &acquired, waiting, reads_journal);
+            return Ok((acquired.written(resumed), acquired.unclaimed));
         }
-        let found = self.found(scope, session, taken.lease.fence).await?;
+        let loaded = self.load(scope, session, acquired.lease.fence).await?;
         let source = match self.settings.calls.journal {
             Journal::Shadow => "shadow",
             _ if self.in_hot(scope, session).await? => "hot",
             _ => self.ledger.backend().kind,
         };
-        let resumed = given(request, &taken, found, source, reads);
-        if reads && resumed.0 {
-            self.tell_reconstructed(scope, session, &resumed.1).await;
+        let resumed = build_resumed(request, &acquired, loaded, source, reads_journal);
+        if reads_journal && resumed.0 {
+            self.report_reconstructed(scope, session, &resumed.1).await;
         }
         let resumed = resumed.1;
         let (checkpoint, state) = (resumed.checkpoint.as_ref(), resumed.state.as_deref());
         if let Some(spool) = &self.spool {
             spool.resumed(scope, session, checkpoint, resumed.last_seq, state);
         }
-        Ok((taken.written(resumed), taken.unclaimed))
+        Ok((acquired.written(resumed), acquired.unclaimed))
     }
 
-    /// The session as it is known here, when the ledger does not answer. Once that is back, what waits is drained first:
-    /// whoever goes on sees it.
+    /// The session's state in the spool, while the ledger does not answer. When the ledger answers again, waits until the
+    /// queued writes are drained, so that the next holder sees them.
     async fn waiting(
         &self,
         scope: &Scope,
@@ -192,10 +192,10 @@ impl Calls {
             match spool.waiting(scope, session) {
                 None => return Ok(None),
                 Some(waiting) if waiting.down => {
-                    let most = self.settings.calls.tail_items;
-                    let tail = spool.waiting_tail(scope, session, most);
+                    let limit = self.settings.calls.tail_items;
+                    let tail = spool.waiting_tail(scope, session, limit);
                     let Some(waiting) = tail.filter(|w| w.down) else {
-                        // It has come back in between.
+                        // The ledger has answered again since the last check.
                         continue;
                     };
                     let err = ErrorCode::StoreUnavailable;
@@ -207,34 +207,34 @@ impl Calls {
                     return Err(Failure::new(ErrorCode::StoreUnavailable, what)
                         .with_hint("resume again, or with a longer wait_ms"));
                 }
-                Some(_) => tokio::time::sleep(LOOK).await,
+                Some(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
 
-    /// Reads what is needed in one look, in which the lease must still be the one that was taken.
-    async fn found(
+    /// Reads the session from one snapshot, in which the lease must still be the acquired one.
+    async fn load(
         &self,
         scope: &Scope,
         session: &SessionId,
         fence: u64,
-    ) -> Result<Found, Failure> {
+    ) -> Result<LoadedSession, Failure> {
         let (viewer, id) = (scope.clone(), session.clone());
         let limit = self.settings.calls.tail_items;
         self.ledger
-            .ask_in(scope, session, move |sight| {
-                let session = sight.get(&viewer, &id)?;
+            .query_session(scope, session, move |snapshot| {
+                let session = snapshot.get(&viewer, &id)?;
                 if session.head.lease.fence != fence {
                     let what = "the lease was taken over before the session was read";
                     return Err(Failure::new(ErrorCode::StaleFence, what)
                         .with_hint("resume again, with a longer ttl_ms"));
                 }
-                let newest = sight.newest_checkpoint(&session)?;
+                let newest = snapshot.newest_checkpoint(&session)?;
                 let after = newest.checkpoint.as_ref().map_or(0, |c| c.seq);
-                let (tail, cursor) = sight.items_of(&session, after, limit)?;
+                let (tail, cursor) = snapshot.items_of(&session, after, limit)?;
                 let last_seq = session.head.last_seq;
                 let last = tail.last().map(|item| item.seq);
-                Ok(Found {
+                Ok(LoadedSession {
                     newest,
                     tail_cursor: last.filter(|_| cursor.is_some()),
                     tail,
@@ -245,13 +245,13 @@ impl Calls {
             .await
     }
 
-    /// Tells by an event that the application has to make its state anew from items.
-    async fn tell_reconstructed(&self, scope: &Scope, session: &SessionId, resumed: &Resumed) {
+    /// Records an event that says that the application has to rebuild its state from items.
+    async fn report_reconstructed(&self, scope: &Scope, session: &SessionId, resumed: &Resumed) {
         let from = resumed.fallback.unwrap_or(Fallback::Replay).as_str();
         let detail = RawJson::from_checked(format!(r#"{{"from":"{from}"}}"#));
-        let (kind, of) = ("session_reconstruct_used", resumed.fence.to_string());
+        let (kind, instance) = ("session_reconstruct_used", resumed.fence.to_string());
         let recorded = self
-            .record_own_event(scope, session, kind, &of, Some(detail))
+            .record_own_event(scope, session, kind, &instance, Some(detail))
             .await;
         if let Err(failure) = recorded {
             let err = failure.code;
@@ -261,41 +261,46 @@ impl Calls {
     }
 }
 
-/// The answer, and whether the state is to be made anew from items: the newest checkpoint cannot be read, or there is none.
-fn given(
+/// The answer, and whether the application has to rebuild its state from items, because the newest checkpoint is unreadable or
+/// does not exist.
+fn build_resumed(
     request: &ResumeSession,
-    taken: &Taken,
-    found: Found,
+    acquired: &AcquiredLease,
+    loaded: LoadedSession,
     source: &'static str,
-    reads: bool,
+    reads_journal: bool,
 ) -> (bool, Resumed) {
-    let after = found.newest.checkpoint.as_ref().map_or(0, |c| c.seq);
-    let fallback = match (found.newest.unreadable, &found.newest.checkpoint) {
-        _ if is_trimmed(after, &found.tail, found.last_seq) => Some(Fallback::Trimmed),
+    let after = loaded.newest.checkpoint.as_ref().map_or(0, |c| c.seq);
+    let fallback = match (loaded.newest.unreadable, &loaded.newest.checkpoint) {
+        _ if is_trimmed(after, &loaded.tail, loaded.last_seq) => Some(Fallback::Trimmed),
         (0, _) => None,
         (_, Some(_)) => Some(Fallback::OlderCheckpoint),
         (_, None) => Some(Fallback::Replay),
     };
-    let none = found.newest.checkpoint.is_none() && found.last_seq > 0;
-    let reconstructs = taken.resumed && (fallback.is_some() || none);
+    let no_checkpoint = loaded.newest.checkpoint.is_none() && loaded.last_seq > 0;
+    let reconstructs = acquired.resumed && (fallback.is_some() || no_checkpoint);
     let resumed = Resumed {
-        fence: taken.lease.fence,
+        fence: acquired.lease.fence,
         holder: request.holder.clone(),
-        expires_at: taken.lease.expires_at,
-        checkpoint: found.newest.checkpoint.filter(|_| reads),
-        tail: if reads { found.tail } else { Vec::new() },
-        tail_cursor: found.tail_cursor.filter(|_| reads),
-        last_seq: found.last_seq,
-        stale: is_stale(request, taken, found.last_seq).filter(|_| reads),
+        expires_at: acquired.lease.expires_at,
+        checkpoint: loaded.newest.checkpoint.filter(|_| reads_journal),
+        tail: if reads_journal {
+            loaded.tail
+        } else {
+            Vec::new()
+        },
+        tail_cursor: loaded.tail_cursor.filter(|_| reads_journal),
+        last_seq: loaded.last_seq,
+        stale: is_stale(request, acquired, loaded.last_seq).filter(|_| reads_journal),
         source,
-        created: taken.created,
-        state: found.state.filter(|_| reads),
-        fallback: fallback.filter(|_| reads),
+        created: acquired.created,
+        state: loaded.state.filter(|_| reads_journal),
+        fallback: fallback.filter(|_| reads_journal),
     };
     (reconstructs, resumed)
 }
 
-/// Whether items behind `after` that should be given were let go.
+/// Whether items after `after` that belong to the tail were trimmed.
 pub(super) fn is_trimmed(after: u64, tail: &[Item], last_seq: u64) -> bool {
     match tail.first() {
         Some(first) => first.seq > after + 1,
@@ -303,40 +308,50 @@ pub(super) fn is_trimmed(after: u64, tail: &[Item], last_seq: u64) -> bool {
     }
 }
 
-/// Whether the caller's copy is not what the session is now: it ends elsewhere, or somebody has held the session since.
-fn is_stale(request: &ResumeSession, taken: &Taken, last_seq: u64) -> Option<bool> {
-    let before = taken.lease.fence - u64::from(taken.new);
-    let elsewhere = request.known_seq.map(|known| known != last_seq);
-    let held_since = request.known_fence.map(|known| before > known);
-    match (elsewhere, held_since) {
+/// Whether the caller's copy differs from the session now: its seq is another one, or another holder has held the session since.
+fn is_stale(request: &ResumeSession, acquired: &AcquiredLease, last_seq: u64) -> Option<bool> {
+    let previous_fence = acquired.lease.fence - u64::from(acquired.new);
+    let seq_differs = request.known_seq.map(|known| known != last_seq);
+    let held_since = request.known_fence.map(|known| previous_fence > known);
+    match (seq_differs, held_since) {
         (None, None) => None,
-        (elsewhere, held_since) => Some(elsewhere == Some(true) || held_since == Some(true)),
+        (seq_differs, held_since) => Some(seq_differs == Some(true) || held_since == Some(true)),
     }
 }
 
-/// The answer from what is known here.
-fn spooled(request: &ResumeSession, taken: &Taken, waiting: Waiting, reads: bool) -> Resumed {
-    // What waits has no seq that a copy could be compared by.
-    let unplaced = |c: &Checkpoint| c.seq == UNPLACED;
-    let waits = !waiting.items.is_empty() || waiting.checkpoint.as_ref().is_some_and(unplaced);
-    let stale = is_stale(request, taken, waiting.last_seq).map(|stale| stale || waits);
+/// The answer while the ledger does not answer, from the session's state in the spool.
+fn resumed_from_spool(
+    request: &ResumeSession,
+    acquired: &AcquiredLease,
+    waiting: Waiting,
+    reads_journal: bool,
+) -> Resumed {
+    // Queued items have no seq to compare, so a copy is stale as soon as one exists.
+    let unassigned = |c: &Checkpoint| c.seq == UNASSIGNED;
+    let has_unassigned =
+        !waiting.items.is_empty() || waiting.checkpoint.as_ref().is_some_and(unassigned);
+    let stale = is_stale(request, acquired, waiting.last_seq).map(|stale| stale || has_unassigned);
     Resumed {
-        fence: taken.lease.fence,
+        fence: acquired.lease.fence,
         holder: request.holder.clone(),
-        expires_at: taken.lease.expires_at,
-        checkpoint: waiting.checkpoint.filter(|_| reads),
-        tail: if reads { waiting.items } else { Vec::new() },
+        expires_at: acquired.lease.expires_at,
+        checkpoint: waiting.checkpoint.filter(|_| reads_journal),
+        tail: if reads_journal {
+            waiting.items
+        } else {
+            Vec::new()
+        },
         tail_cursor: None,
         last_seq: waiting.last_seq,
-        stale: stale.filter(|_| reads),
+        stale: stale.filter(|_| reads_journal),
         source: "spool",
         created: false,
-        state: waiting.state.filter(|_| reads),
-        fallback: (reads && waiting.trimmed).then_some(Fallback::Trimmed),
+        state: waiting.state.filter(|_| reads_journal),
+        fallback: (reads_journal && waiting.trimmed).then_some(Fallback::Trimmed),
     }
 }
 
-fn tell(scope: &Scope, session: &SessionId, resumed: &Resumed) {
+fn log_resumed(scope: &Scope, session: &SessionId, resumed: &Resumed) {
     let checkpoint = resumed.checkpoint.as_ref();
     tracing::info!(
         source = %resumed.source,

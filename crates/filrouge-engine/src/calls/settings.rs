@@ -1,47 +1,47 @@
-//! How live calls are handled.
+//! Settings of live calls.
 
 use std::time::Duration;
 
 filrouge_types::words!(
-    /// Whether live calls are journaled, and gone on with from the journal.
+    /// Whether live calls are recorded, and resumed from the ledger.
     #[derive(Default)]
     pub enum Journal: "journal of calls" {
         /// Leases, checkpoints and resume are refused.
         Off => "off",
-        /// All is written, and resume gives a lease and nothing that was written.
+        /// Everything is written; resume returns a lease, but no recorded contents.
         Shadow => "shadow",
-        /// All is written and gone on with.
+        /// Everything is written and resumed.
         #[default]
         On => "on",
     }
 );
 
-/// How live calls are handled (DESIGN §6).
+/// Settings of live calls (DESIGN §6).
 #[derive(Debug, Clone)]
 pub struct CallSettings {
-    /// Whether they are journaled, and gone on with from the journal.
+    /// Whether live calls are recorded, and resumed from the ledger.
     pub journal: Journal,
-    /// How long a lease lasts when its taker does not say.
+    /// The duration of a lease if the request names none.
     pub lease_ttl: Duration,
-    /// How long it may last at most.
+    /// The longest duration of a lease.
     pub lease_ttl_max: Duration,
-    /// How long is waited for a lease when its taker does not say.
+    /// The wait for a lease if the request names none.
     pub lease_wait: Duration,
-    /// How long may be waited at most.
+    /// The longest wait for a lease.
     pub lease_wait_max: Duration,
-    /// How many checkpoints a session keeps.
+    /// Number of checkpoints that a session keeps.
     pub checkpoints_kept: u64,
-    /// Bytes of a checkpoint's state at most.
+    /// The maximum number of bytes of a checkpoint's state.
     pub checkpoint_bytes: usize,
-    /// Most items behind the checkpoint that a resume gives; the rest is behind its cursor.
+    /// The maximum number of items after the checkpoint that a resume returns; a cursor reads the rest.
     pub tail_items: usize,
-    /// States that a session does not go on from, such as `TRANSFERRED`.
+    /// States from which a session cannot be resumed, such as `TRANSFERRED`.
     pub terminal: Vec<Box<str>>,
 }
 
 impl Default for CallSettings {
-    /// Leases of 30 s (at most 10 min), 2 s of waiting (at most 30 s), 8 checkpoints of at most 1 MiB, 200 items, no terminal
-    /// state.
+    /// The defaults: leases of 30 s (at most 10 min), waits of 2 s (at most 30 s), 8 checkpoints of at most 1 MiB, 200 items, no
+    /// terminal state.
     fn default() -> Self {
         Self {
             journal: Journal::default(),

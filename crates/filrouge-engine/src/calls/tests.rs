@@ -1,12 +1,12 @@
-//! Leases whose callers are gone, and webhooks that come twice.
+//! Leases whose callers are gone, and webhooks that are delivered twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, LeaseAsk, Write};
-use filrouge_store::ledger::{About, Inspect, Layer, Stored};
+use filrouge_store::command::{Command, LeaseRequest, Write};
+use filrouge_store::ledger::{CommittedWrite, LedgerLayer, QuerySubject, SnapshotQuery};
 
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
@@ -20,56 +20,56 @@ use crate::OnBusy;
 use crate::caller::Caller;
 use crate::{Engine, FinalizeTurn, RecordEvent, Settings, StartTurn, Written};
 
-/// A ledger whose answers are kept back, or that fails, when it is told to.
+/// A ledger that delays its answers or fails on command.
 struct Gated {
     inner: MemoryLedger,
-    /// Leases that were asked for.
-    asked: AtomicU64,
-    /// Leases are given, and nobody is told.
-    kept_back: AtomicBool,
-    /// Leases are not given free.
-    keeps: AtomicBool,
-    /// So many reads fail.
-    unread: AtomicU64,
+    /// Number of attempts to acquire a lease.
+    acquire_attempts: AtomicU64,
+    /// While set, leases are granted, but the answer is delayed.
+    answers_delayed: AtomicBool,
+    /// While set, releases fail.
+    releases_fail: AtomicBool,
+    /// Number of reads that will fail.
+    failing_reads: AtomicU64,
 }
 
-fn away() -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, "the ledger is away")
+fn unavailable() -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, "the ledger does not answer")
 }
 
 #[async_trait]
-impl Layer for Gated {
-    fn behind(&self) -> &dyn Ledger {
+impl LedgerLayer for Gated {
+    fn inner(&self) -> &dyn Ledger {
         &self.inner
     }
 
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let ask = match &command.write {
             Write::Lease(take) => Some(take.ask.clone()),
             _ => None,
         };
-        let releases = matches!(ask, Some(LeaseAsk::Release { .. }));
-        if releases && self.keeps.load(Ordering::SeqCst) {
-            return Err(away());
+        let releases = matches!(ask, Some(LeaseRequest::Release { .. }));
+        if releases && self.releases_fail.load(Ordering::SeqCst) {
+            return Err(unavailable());
         }
         let written = self.inner.write(command).await;
-        if matches!(ask, Some(LeaseAsk::Acquire(_))) {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            while self.kept_back.load(Ordering::SeqCst) {
+        if matches!(ask, Some(LeaseRequest::Acquire(_))) {
+            self.acquire_attempts.fetch_add(1, Ordering::SeqCst);
+            while self.answers_delayed.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
         written
     }
 
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
         let less = |n: u64| n.checked_sub(1);
         let fails = self
-            .unread
+            .failing_reads
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         match fails {
-            Ok(_) => Err(away()),
-            Err(_) => self.inner.inspect(about, question).await,
+            Ok(_) => Err(unavailable()),
+            Err(_) => self.inner.inspect(about, query).await,
         }
     }
 
@@ -89,7 +89,7 @@ fn sid() -> SessionId {
     "s".parse().unwrap()
 }
 
-fn by(holder: &str, wait_ms: u64) -> ResumeSession {
+fn resume_by(holder: &str, wait_ms: u64) -> ResumeSession {
     ResumeSession {
         wait_ms: Some(wait_ms),
         ..ResumeSession::new(holder)
@@ -102,10 +102,10 @@ impl World {
         let keyring = Arc::new(Keyring::single([3; 32]));
         let ledger = Arc::new(Gated {
             inner: MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone()),
-            asked: AtomicU64::new(0),
-            kept_back: AtomicBool::new(false),
-            keeps: AtomicBool::new(false),
-            unread: AtomicU64::new(0),
+            acquire_attempts: AtomicU64::new(0),
+            answers_delayed: AtomicBool::new(false),
+            releases_fail: AtomicBool::new(false),
+            failing_reads: AtomicU64::new(0),
         });
         let engine = Engine::new(
             ledger.clone(),
@@ -126,16 +126,16 @@ impl World {
     async fn resume(&self, holder: &str) -> Result<Written<Resumed>, Failure> {
         self.engine
             .calls
-            .resume(&caller(), &sid(), by(holder, 0))
+            .resume(&caller(), &sid(), resume_by(holder, 0))
             .await
     }
 
-    /// Until somebody has asked for so many leases.
-    async fn asked(&self, leases: u64) {
-        until(async || self.ledger.asked.load(Ordering::SeqCst) >= leases).await;
+    /// Waits until this many attempts to acquire a lease were made.
+    async fn wait_for_attempts(&self, attempts: u64) {
+        until(async || self.ledger.acquire_attempts.load(Ordering::SeqCst) >= attempts).await;
     }
 
-    async fn freed(&self) {
+    async fn wait_until_free(&self) {
         until(async || self.lease().await.holder.is_none()).await;
     }
 
@@ -164,7 +164,7 @@ impl World {
         ended.unwrap();
     }
 
-    /// The same webhook at somebody else's.
+    /// Delivers the same webhook to another caller.
     fn enter(
         &self,
         resume: ResumeSession,
@@ -182,28 +182,28 @@ impl World {
         })
     }
 
-    async fn timeouts_told(&self) -> usize {
+    async fn timeouts_reported(&self) -> usize {
         let (caller, session) = (caller(), sid());
         let listed = self.engine.events.list(&caller, &session, 0, 100);
         let (events, _) = listed.await.unwrap();
-        let of = events.iter().filter(|e| &*e.kind == "call_lock_timeout");
-        of.count()
+        let timeouts = events.iter().filter(|e| &*e.kind == "call_lock_timeout");
+        timeouts.count()
     }
 }
 
-/// Polls until it is so.
-async fn until(so: impl AsyncFn() -> bool) {
+/// Polls until the condition holds.
+async fn until(condition: impl AsyncFn() -> bool) {
     for _ in 0..60_000 {
-        if so().await {
+        if condition().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    panic!("it never was so");
+    panic!("the condition was never true");
 }
 
 #[tokio::test]
-async fn a_lease_of_somebody_who_is_gone_is_given_free() {
+async fn the_lease_of_a_caller_who_is_gone_is_released() {
     let world = World::new();
     let first = world.resume("a").await.unwrap();
     world
@@ -213,12 +213,15 @@ async fn a_lease_of_somebody_who_is_gone_is_given_free() {
         .await
         .unwrap();
     for resumes in [true, false] {
-        let asked = world.ledger.asked.load(Ordering::SeqCst);
-        world.ledger.kept_back.store(true, Ordering::SeqCst);
+        let attempts = world.ledger.acquire_attempts.load(Ordering::SeqCst);
+        world.ledger.answers_delayed.store(true, Ordering::SeqCst);
         let engine = world.engine.clone();
         let gone = tokio::spawn(async move {
             if resumes {
-                let _ = engine.calls.resume(&caller(), &sid(), by("b", 0)).await;
+                let _ = engine
+                    .calls
+                    .resume(&caller(), &sid(), resume_by("b", 0))
+                    .await;
             } else {
                 let request = AcquireLease {
                     holder: "b".into(),
@@ -228,22 +231,22 @@ async fn a_lease_of_somebody_who_is_gone_is_given_free() {
                 let _ = engine.calls.acquire(&caller(), &sid(), request).await;
             }
         });
-        world.asked(asked + 1).await;
+        world.wait_for_attempts(attempts + 1).await;
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
         assert_eq!(world.lease().await.holder.as_deref(), Some("b"));
-        world.ledger.kept_back.store(false, Ordering::SeqCst);
-        world.freed().await;
+        world.ledger.answers_delayed.store(false, Ordering::SeqCst);
+        world.wait_until_free().await;
     }
     let next = world.resume("c").await.unwrap();
     assert_eq!(next.fence, first.fence + 3);
 }
 
 #[tokio::test]
-async fn a_lease_of_a_resume_that_fails_is_given_free_unless_it_was_held_before() {
+async fn a_lease_of_a_resume_that_fails_is_released_unless_it_was_held_before() {
     let world = World::new();
     let first = world.resume("a").await.unwrap();
-    world.ledger.unread.store(1, Ordering::SeqCst);
+    world.ledger.failing_reads.store(1, Ordering::SeqCst);
     let failed = world.resume("a").await.unwrap_err();
     assert_eq!(failed.code, ErrorCode::StoreUnavailable);
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -254,14 +257,14 @@ async fn a_lease_of_a_resume_that_fails_is_given_free_unless_it_was_held_before(
         .release(&caller(), &sid(), "a", Some(first.fence))
         .await
         .unwrap();
-    world.ledger.unread.store(1, Ordering::SeqCst);
+    world.ledger.failing_reads.store(1, Ordering::SeqCst);
     world.resume("b").await.unwrap_err();
-    world.freed().await;
+    world.wait_until_free().await;
     assert_eq!(world.lease().await.fence, first.fence + 1);
 }
 
 #[tokio::test]
-async fn what_was_not_waited_for_is_no_timeout_and_each_waiter_is_told_of_once() {
+async fn a_refusal_without_a_wait_is_no_timeout_and_each_waiter_is_reported_once() {
     let world = World::new();
     world.resume("a").await.unwrap();
     world.resume("b").await.unwrap_err();
@@ -270,12 +273,12 @@ async fn what_was_not_waited_for_is_no_timeout_and_each_waiter_is_told_of_once()
         (counts.lease_timeouts.get(), counts.leases_refused.get()),
         (0, 1)
     );
-    assert_eq!(world.timeouts_told().await, 0);
+    assert_eq!(world.timeouts_reported().await, 0);
     for holder in ["b", "b", "c"] {
         let refused = world
             .engine
             .calls
-            .resume(&caller(), &sid(), by(holder, 1))
+            .resume(&caller(), &sid(), resume_by(holder, 1))
             .await;
         assert_eq!(refused.unwrap_err().code, ErrorCode::LeaseTimeout);
     }
@@ -284,7 +287,7 @@ async fn what_was_not_waited_for_is_no_timeout_and_each_waiter_is_told_of_once()
         (counts.lease_timeouts.get(), counts.leases_refused.get()),
         (3, 1)
     );
-    assert_eq!(world.timeouts_told().await, 2);
+    assert_eq!(world.timeouts_reported().await, 2);
 }
 
 #[tokio::test]
@@ -292,8 +295,8 @@ async fn a_webhook_that_is_answered_in_the_end_is_no_timeout() {
     let world = World::new();
     let held = world.resume("a").await.unwrap();
     let turn = world.start(held.fence).await;
-    let other = world.enter(by("b", 100), OnBusy::Wait(Duration::from_secs(60)));
-    world.asked(2).await;
+    let other = world.enter(resume_by("b", 100), OnBusy::Wait(Duration::from_secs(60)));
+    world.wait_for_attempts(2).await;
     world.finalize(turn.turn_id, held.fence, false).await;
     let entered = other.await.unwrap().unwrap();
     assert!(
@@ -305,16 +308,16 @@ async fn a_webhook_that_is_answered_in_the_end_is_no_timeout() {
         (counts.lease_timeouts.get(), counts.leases_refused.get()),
         (0, 0)
     );
-    assert_eq!(world.timeouts_told().await, 0);
+    assert_eq!(world.timeouts_reported().await, 0);
 }
 
 #[tokio::test]
-async fn a_webhook_whose_owner_is_gone_is_worked_at_by_who_waits() {
+async fn a_waiting_caller_works_on_a_webhook_whose_holder_is_gone() {
     let world = World::new();
     let held = world.resume("a").await.unwrap();
     world.start(held.fence).await;
-    let other = world.enter(by("b", 0), OnBusy::Wait(Duration::from_secs(60)));
-    world.asked(2).await;
+    let other = world.enter(resume_by("b", 0), OnBusy::Wait(Duration::from_secs(60)));
+    world.wait_for_attempts(2).await;
     world
         .engine
         .calls
@@ -330,26 +333,26 @@ async fn a_webhook_whose_owner_is_gone_is_worked_at_by_who_waits() {
 }
 
 #[tokio::test]
-async fn an_answer_is_given_although_the_session_is_not_given_free() {
+async fn an_answer_is_returned_even_if_the_release_fails() {
     let world = World::new();
     let held = world.resume("a").await.unwrap();
     let turn = world.start(held.fence).await;
-    world.ledger.keeps.store(true, Ordering::SeqCst);
-    let other = world.enter(by("b", 30_000), OnBusy::Reject);
-    world.asked(2).await;
+    world.ledger.releases_fail.store(true, Ordering::SeqCst);
+    let other = world.enter(resume_by("b", 30_000), OnBusy::Reject);
+    world.wait_for_attempts(2).await;
     world.finalize(turn.turn_id, held.fence, true).await;
     let entered = other.await.unwrap().unwrap();
     assert!(matches!(entered, Entered::Answered(_)), "{entered:?}");
 }
 
 #[tokio::test]
-async fn a_copy_is_stale_when_somebody_has_held_the_session_since() {
+async fn a_copy_is_stale_if_another_holder_has_held_the_session_since() {
     let world = World::new();
     let first = world.resume("a").await.unwrap();
-    let again = |holder: &str, known_seq, known_fence| ResumeSession {
+    let request = |holder: &str, known_seq, known_fence| ResumeSession {
         known_seq,
         known_fence,
-        ..by(holder, 0)
+        ..resume_by(holder, 0)
     };
     let stale = async |request: ResumeSession| {
         let holder = request.holder.clone();
@@ -366,18 +369,26 @@ async fn a_copy_is_stale_when_somebody_has_held_the_session_since() {
             .unwrap();
         resumed.stale
     };
-    let (mine, none) = (Some(first.fence), Some(0));
-    assert_eq!(stale(again("a", none, mine)).await, Some(false), "renewed");
-    assert_eq!(stale(again("b", none, mine)).await, Some(false), "the next");
+    let (my_fence, no_items) = (Some(first.fence), Some(0));
     assert_eq!(
-        stale(again("a", none, mine)).await,
-        Some(true),
-        "b was there"
+        stale(request("a", no_items, my_fence)).await,
+        Some(false),
+        "a renewed lease"
     );
-    assert_eq!(stale(again("a", None, mine)).await, Some(true));
-    assert_eq!(stale(again("a", Some(7), Some(99))).await, Some(true));
-    assert_eq!(stale(again("a", none, None)).await, Some(false));
-    assert_eq!(stale(again("a", None, None)).await, None);
+    assert_eq!(
+        stale(request("b", no_items, my_fence)).await,
+        Some(false),
+        "the next holder"
+    );
+    assert_eq!(
+        stale(request("a", no_items, my_fence)).await,
+        Some(true),
+        "b has held the session"
+    );
+    assert_eq!(stale(request("a", None, my_fence)).await, Some(true));
+    assert_eq!(stale(request("a", Some(7), Some(99))).await, Some(true));
+    assert_eq!(stale(request("a", no_items, None)).await, Some(false));
+    assert_eq!(stale(request("a", None, None)).await, None);
 }
 
 #[tokio::test]
@@ -394,12 +405,12 @@ async fn a_tail_that_begins_too_late_is_trimmed() {
 }
 
 #[tokio::test]
-async fn filrouge_leaves_room_for_the_events_of_the_application() {
+async fn own_events_leave_room_for_those_of_the_application() {
     let world = World::new();
     world.resume("a").await.unwrap();
     let event = |n: u64| RecordEvent {
         key: format!("k{n}").parse().unwrap(),
-        kind: "told".into(),
+        kind: "reported".into(),
         at: None,
         detail: None,
     };
@@ -410,7 +421,7 @@ async fn filrouge_leaves_room_for_the_events_of_the_application() {
     let refused = world
         .engine
         .calls
-        .resume(&caller(), &sid(), by("b", 1))
+        .resume(&caller(), &sid(), resume_by("b", 1))
         .await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::LeaseTimeout);
     assert_eq!(world.engine.upkeep.counters().events_dropped.get(), 1);

@@ -1,10 +1,10 @@
-//! Leases that nobody has been told of yet (DESIGN §6). Who asked for one may be gone before it is given, or fail before it
-//! is used: then it is given free at once, and blocks nobody until its time is up.
+//! Leases whose caller has not received them yet (DESIGN §6). A caller may be gone before its lease is granted, or fail before
+//! it uses the lease: then the lease is released at once instead of blocking others until it expires.
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Command, LeaseAsk, Outcome, Scope, TakeLease, Write};
-use filrouge_store::{Durability, Ledger, Stored};
+use filrouge_store::command::{Command, LeaseRequest, Outcome, Scope, TakeLease, Write};
+use filrouge_store::{CommittedWrite, Durability, Ledger};
 use filrouge_types::{Clock, ErrorCode, Failure, Lease, SessionId};
 use tokio::runtime::Handle;
 use tracing::Instrument;
@@ -13,37 +13,36 @@ use super::words::word;
 use crate::core::Core;
 use crate::spool::Spooling;
 
-/// A lease that was just taken; given free when this is dropped, unless it was claimed. One that its holder had before is
-/// nobody's to give free.
+/// A new lease that is released on drop unless it was claimed. A renewed lease of the same holder is never released here.
 #[derive(Default)]
-pub(super) struct Unclaimed(Option<Given>);
+pub(super) struct Unclaimed(Option<GrantedLease>);
 
-/// What it takes to find out who holds a session.
+/// Reads a session's lease.
 #[derive(Clone)]
-pub(super) struct Holds {
+pub(super) struct LeaseReader {
     ledger: Arc<dyn Ledger>,
     spool: Option<Arc<Spooling>>,
     clock: Arc<dyn Clock>,
 }
 
-/// A lease as it was given.
-struct Given {
-    holds: Holds,
+/// A granted lease.
+struct GrantedLease {
+    reader: LeaseReader,
     runtime: Handle,
     scope: Scope,
     take: TakeLease,
     lease: Lease,
-    /// Whether the ledger is to learn of it later, and of another end of it then.
+    /// Whether it was granted by the spool: then the ledger may compute another expiry later.
     spooled: bool,
 }
 
 impl Unclaimed {
-    /// Whoever asked for it has it.
+    /// Keeps the lease: its caller has received it.
     pub(super) fn claim(mut self) {
         self.0 = None;
     }
 
-    /// Whether there is a lease to give free.
+    /// Whether there is a lease to release.
     pub(super) const fn is_new(&self) -> bool {
         self.0.is_some()
     }
@@ -51,72 +50,74 @@ impl Unclaimed {
 
 impl Drop for Unclaimed {
     fn drop(&mut self) {
-        if let Some(given) = self.0.take() {
-            let runtime = given.runtime.clone();
-            runtime.spawn(given.give_free().in_current_span());
+        if let Some(granted) = self.0.take() {
+            let runtime = granted.runtime.clone();
+            runtime.spawn(granted.release_and_log().in_current_span());
         }
     }
 }
 
-/// Asks for a lease in a task of its own, which goes on when whoever waits for it is gone.
+/// Acquires a lease in its own task, which continues if the caller is gone.
 ///
 /// # Errors
 /// Those of the rules and of the ledger.
-pub(super) async fn asked(
-    holds: Holds,
+pub(super) async fn acquire(
+    reader: LeaseReader,
     scope: Scope,
     take: TakeLease,
-) -> Result<(Stored, Unclaimed), Failure> {
-    let asking = async move {
+) -> Result<(CommittedWrite, Unclaimed), Failure> {
+    let acquiring = async move {
         let command = Command {
             scope: scope.clone(),
             write: Write::Lease(Box::new(take.clone())),
         };
-        let stored = holds.ledger.write(command).await?;
-        let given = match &stored.outcome {
+        let stored = reader.ledger.write(command).await?;
+        let granted = match &stored.outcome {
             Outcome::Lease {
-                lease, taken: true, ..
-            } => Some(Given {
+                lease,
+                acquired: true,
+                ..
+            } => Some(GrantedLease {
                 lease: lease.clone(),
                 runtime: Handle::current(),
                 scope: scope.with_hold(None),
-                holds,
+                reader,
                 take,
                 spooled: stored.durability == Durability::Spooled,
             }),
             _ => None,
         };
-        Ok((stored, Unclaimed(given)))
+        Ok((stored, Unclaimed(granted)))
     };
-    // Once nobody waits for it any more, what it gives is dropped.
-    let asked = tokio::spawn(asking.in_current_span()).await;
-    asked.unwrap_or_else(|e| {
-        let what = format!("taking a lease was ended: {e}");
+    // If the caller is gone, the result is dropped, which releases the lease.
+    let acquired = tokio::spawn(acquiring.in_current_span()).await;
+    acquired.unwrap_or_else(|e| {
+        let what = format!("the task that acquires a lease ended: {e}");
         Err(Failure::new(ErrorCode::Internal, what))
     })
 }
 
-impl Given {
-    async fn give_free(self) {
+impl GrantedLease {
+    async fn release_and_log(self) {
         let (tenant, call) = (self.scope.tenant.clone(), self.take.session_id.clone());
         let (tenant, call) = (word(tenant.as_str()), word(call.as_str()));
         let fence = self.lease.fence;
-        match self.released().await {
+        match self.release().await {
             Ok(true) => {
-                tracing::info!(tenant_id = %tenant, call_id = %call, fence, "[CALL_LOCK] given back");
+                tracing::info!(tenant_id = %tenant, call_id = %call, fence, "[CALL_LOCK] released");
             }
             Ok(false) => {}
-            // It ends by itself when its time is up.
+            // The lease expires later.
             Err(failure) => {
                 tracing::warn!(err = %failure.code, tenant_id = %tenant, call_id = %call, fence, "[CALL_LOCK_WARN]");
             }
         }
     }
 
-    /// Gives the lease free; `false` when it is not what was given any more, as when the same holder has asked again.
-    async fn released(&self) -> Result<bool, Failure> {
+    /// Releases the lease; `false` if it is no longer the granted one, for example because the same holder has renewed it.
+    async fn release(&self) -> Result<bool, Failure> {
         let session = &self.take.session_id;
-        let now = self.holds.lease(&self.scope, session).await?;
+        let now = self.reader.lease(&self.scope, session).await?;
         let same = now.fence == self.lease.fence
             && now.holder.as_deref() == Some(&*self.take.holder)
             && (self.spooled || now.expires_at == self.lease.expires_at);
@@ -124,18 +125,18 @@ impl Given {
             return Ok(false);
         }
         let release = TakeLease {
-            ask: LeaseAsk::Release { fence: now.fence },
+            ask: LeaseRequest::Release { fence: now.fence },
             ..self.take.clone()
         };
         let command = Command {
             scope: self.scope.clone(),
             write: Write::Lease(Box::new(release)),
         };
-        self.holds.ledger.write(command).await.map(|_| true)
+        self.reader.ledger.write(command).await.map(|_| true)
     }
 }
 
-impl Holds {
+impl LeaseReader {
     pub(super) fn of(core: &Core) -> Self {
         Self {
             ledger: core.ledger.clone(),
@@ -144,10 +145,10 @@ impl Holds {
         }
     }
 
-    /// The lease of a session as it stands; as it is known here while the ledger does not answer.
+    /// The lease of a session in its present state; while the ledger does not answer, its state in the spool.
     ///
     /// # Errors
-    /// `session_not_found`, and the ledger's.
+    /// `session_not_found`, and those of the ledger.
     pub(super) async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
         let waiting = self.spool.as_ref().and_then(|s| s.waiting(scope, session));
         if let Some(waiting) = waiting.filter(|w| w.down) {
@@ -155,7 +156,9 @@ impl Holds {
         }
         let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());
         self.ledger
-            .ask_in(scope, session, move |sight| sight.lease(&viewer, &id, now))
+            .query_session(scope, session, move |snapshot| {
+                snapshot.lease(&viewer, &id, now)
+            })
             .await
     }
 }

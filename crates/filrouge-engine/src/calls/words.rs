@@ -1,8 +1,9 @@
-//! Names in the lines of live calls.
+//! Names in log lines of live calls.
 
 use std::borrow::Cow;
 
-/// A name as one word of a line: `-` for none, and `_` for what would break the line or be taken for its end.
+/// A name as one word of a log line: `-` for an empty one, and `_` for white space and control characters, which would break
+/// the line or the field.
 pub(crate) fn word(name: &str) -> Cow<'_, str> {
     let breaks = |c: char| c.is_control() || c.is_whitespace();
     match name {
@@ -12,7 +13,7 @@ pub(crate) fn word(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// As [`word`], of a name that there may be none of.
+/// Like [`word`], for an optional name.
 pub(crate) fn word_of(name: Option<&str>) -> Cow<'_, str> {
     word(name.unwrap_or_default())
 }

@@ -1,13 +1,13 @@
-//! What drafts show.
+//! The drafts of a diagnosis.
 
-use filrouge_store::draft::{Piece, PieceKind, assemble, chars};
+use filrouge_store::draft::{self, PieceKind, assemble, chars};
 use filrouge_store::read::DraftNews;
 use filrouge_types::{JsonText, RawJson, Timestamp};
 
 use super::report::{Diagnosis, Draft, DraftPiece, Recorder, age_ms};
 
-/// Takes a draft into the diagnosis: what it shows, and who records its turn.
-pub(super) fn take(diagnosis: &mut Diagnosis, news: DraftNews) {
+/// Adds a draft to the diagnosis: its text, and the recorder of its turn.
+pub(super) fn add(diagnosis: &mut Diagnosis, news: DraftNews) {
     let turn = diagnosis
         .pending
         .iter_mut()
@@ -38,14 +38,14 @@ fn recorder(news: &DraftNews, now: Timestamp) -> Recorder {
     }
 }
 
-fn piece(piece: Piece) -> DraftPiece {
-    let Piece { head, text, .. } = piece;
-    // What was not verified may be no JSON.
-    let inner = || {
+fn piece(piece: draft::DraftPiece) -> DraftPiece {
+    let draft::DraftPiece { head, text, .. } = piece;
+    // An unverified draft may hold invalid JSON.
+    let decoded = || {
         let json = RawJson::parse(&format!("\"{text}\"")).ok()?;
         JsonText::from_raw(json).ok()
     };
-    let whole = head.kind == PieceKind::Whole;
+    let is_complete = head.kind == PieceKind::Complete;
     let call = head.kind == PieceKind::ToolCall;
     let (call_id, name) = head.call.unzip();
     DraftPiece {
@@ -57,11 +57,11 @@ fn piece(piece: Piece) -> DraftPiece {
         agent: head.agent,
         model: head.model,
         done: piece.done,
-        chars: if whole { 0 } else { chars(&text) },
-        text: inner().filter(|_| !whole && !call),
+        chars: if is_complete { 0 } else { chars(&text) },
+        text: decoded().filter(|_| !is_complete && !call),
         call_id,
         name,
-        args: inner().filter(|_| call),
-        value: RawJson::parse(&text).ok().filter(|_| whole),
+        args: decoded().filter(|_| call),
+        value: RawJson::parse(&text).ok().filter(|_| is_complete),
     }
 }

@@ -1,4 +1,4 @@
-//! What a diagnosis comes to, in words, each with what can be done.
+//! The findings of a diagnosis: sentences, each with a hint.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,34 @@ use serde::Serialize;
 
 use super::report::{Diagnosis, FailedTurn, PendingTurn, Recorder, UnansweredCall, Unreadable};
 
-/// Most calls that one sentence names.
+/// The maximum number of calls that one sentence names.
 const NAMED_MAX: usize = 5;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Somebody should do something about it.
+    /// An operator should act on it.
     Problem,
-    /// It is as it may be.
+    /// Expected, or only of interest.
     Note,
 }
 
-/// One thing that is to be known.
+/// One finding of a diagnosis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// Its severity.
     pub level: Level,
-    /// A word for it: `not_intact`, `not_verified`, `unverified`, `unreadable`, `stream_abandoned`, `turn_silent`,
-    /// `turn_failed`, `turn_interrupted`, `unanswered_call`, `turn_recorded`, `turn_open`, `waits_for_human`, `draft`,
-    /// `session_ended`.
+    /// Its code: `not_intact`, `not_verified`, `unverified`, `unreadable`, `stream_abandoned`, `turn_silent`, `turn_failed`,
+    /// `turn_interrupted`, `unanswered_call`, `turn_recorded`, `turn_open`, `waits_for_human`, `draft`, `session_ended`.
     pub code: &'static str,
-    /// What it is, in a sentence.
+    /// The finding as a sentence.
     pub what: String,
-    /// What can be done.
+    /// The action that the operator can take.
     pub hint: String,
-    /// The turn it is about.
+    /// The turn it concerns.
     pub turn_id: Option<TurnId>,
-    /// The item it is about.
+    /// The item it concerns.
     pub seq: Option<u64>,
 }
 
@@ -58,15 +57,15 @@ impl Finding {
     }
 }
 
-/// Everything that is to be known, problems first.
-pub(super) fn of(diagnosis: &Diagnosis) -> Vec<Finding> {
+/// All findings of a diagnosis, problems first.
+pub(super) fn derive(diagnosis: &Diagnosis) -> Vec<Finding> {
     let mut findings: Vec<Finding> = verification(diagnosis).into_iter().collect();
     findings.extend(diagnosis.unreadable.iter().map(unreadable));
-    let newest = diagnosis.session.as_ref().map_or(0, |s| s.turn_count);
+    let newest_ordinal = diagnosis.session.as_ref().map_or(0, |s| s.turn_count);
     let pending = diagnosis.pending.iter();
-    findings.extend(pending.map(|turn| self::pending(diagnosis, turn, newest)));
+    findings.extend(pending.map(|turn| self::pending(diagnosis, turn, newest_ordinal)));
     let failed = diagnosis.failed.iter();
-    findings.extend(failed.map(|turn| self::failed(diagnosis, turn, newest)));
+    findings.extend(failed.map(|turn| self::failed(diagnosis, turn, newest_ordinal)));
     findings.extend(unanswered(&diagnosis.unanswered));
     findings.extend(diagnosis.drafts.iter().map(|draft| {
         let age = super::report::age_ms(diagnosis.at, draft.beat_at);
@@ -90,27 +89,28 @@ pub(super) fn of(diagnosis: &Diagnosis) -> Vec<Finding> {
 
 fn verification(diagnosis: &Diagnosis) -> Option<Finding> {
     let verification = &diagnosis.verification;
-    let found = verification.findings.first();
-    let told = found.map_or_else(String::new, |f| format!(": {}", f.what));
-    let seq = found.and_then(|f| f.seq);
+    let first = verification.findings.first();
+    let detail = first.map_or_else(String::new, |f| format!(": {}", f.what));
+    let seq = first.and_then(|f| f.seq);
     let finding = match verification.status {
         Verdict::Intact => return None,
         Verdict::Broken => Finding::new(
             Level::Problem,
             "not_intact",
-            format!("the session is not what was written{told}"),
-            "`filrouge verify` names every place of the store; put the newest backup back",
+            format!("the session is not what was written{detail}"),
+            "`filrouge verify` lists all damage in the store; restore the newest backup",
         ),
-        Verdict::CannotTell if found.is_some() => Finding::new(
+        Verdict::CannotTell if first.is_some() => Finding::new(
             Level::Problem,
             "not_verified",
-            format!("it cannot be told whether the session is what was written{told}"),
+            format!("it is unknown whether the session is what was written{detail}"),
             "put the keyring file back, or read with --unverified",
         ),
         Verdict::CannotTell => Finding::new(
             Level::Note,
             "unverified",
-            "links were checked and MACs were not: who has written this is not known".to_owned(),
+            "links were checked but MACs were not, so it is unknown who wrote the session"
+                .to_owned(),
             "leave --unverified out once the keyring is back",
         ),
     };
@@ -132,7 +132,7 @@ fn unreadable(what: &Unreadable) -> Finding {
         Level::Problem,
         "unreadable",
         format!("{name} cannot be read: {}", what.detail),
-        "with --unverified more may be read, and nobody vouches for it",
+        "--unverified may show more, without verification",
     );
     Finding {
         seq: what.first_seq,
@@ -140,17 +140,17 @@ fn unreadable(what: &Unreadable) -> Finding {
     }
 }
 
-fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest: u64) -> Finding {
+fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest_ordinal: u64) -> Finding {
     let id = turn.turn_id;
     let silent = span(turn.silent_ms);
     let finding = match (&turn.recorder, turn.interrupted_in_ms) {
         _ if turn.status == TurnStatus::Interrupted => {
-            // What was gone on with since is history.
-            let level = match turn.ordinal == newest {
+            // Once newer turns exist, the finding is only a note.
+            let level = match turn.ordinal == newest_ordinal {
                 true => Level::Problem,
                 false => Level::Note,
             };
-            let what = format!("turn {id} was interrupted {silent} ago: its owner was gone");
+            let what = format!("turn {id} was interrupted {silent} ago, before it ended");
             let hint = match &turn.request_id {
                 Some(request) => format!("start it again with request_id {:?}", request.as_str()),
                 None => "start it again with its request_id".to_owned(),
@@ -161,23 +161,23 @@ fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest: u64) -> Finding {
         (_, None) => Finding::new(
             Level::Note,
             "waits_for_human",
-            format!("turn {id} is open and waits for a human since {silent}"),
+            format!("turn {id} is open and has waited for a human for {silent}"),
             "append the answer as hitl_response; until then it is not interrupted",
         ),
         (None, Some(0)) => Finding::new(
             Level::Problem,
             "turn_silent",
-            format!("turn {id} is open, and nobody has written to it for {silent}"),
+            format!("turn {id} is open, without a write for {silent}"),
             "a running server marks it as interrupted within half a minute; or end it by fail or cancel",
         ),
         (None, Some(left)) => Finding::new(
             Level::Note,
             "turn_open",
             format!(
-                "turn {id} is open and nobody records it: interrupted in {} unless something is written",
+                "turn {id} is open and not being recorded: interrupted in {} unless something is written",
                 span(left)
             ),
-            "whoever works at it appends to it, or ends it",
+            "its caller appends to it, or ends it",
         ),
     };
     finding.of_turn(id, turn.last_seq)
@@ -187,14 +187,14 @@ fn recorded(diagnosis: &Diagnosis, id: TurnId, recorder: &Recorder, left: u64) -
     let (stream, beat) = (&recorder.stream, span(recorder.beat_age_ms));
     if recorder.gone || left == 0 {
         let why = match recorder.gone {
-            true => "the process that did is gone",
-            false => "its process gives no sign of life",
+            true => "the recording process is gone",
+            false => "its process sends no heartbeat",
         };
         return Finding::new(
             Level::Problem,
             "stream_abandoned",
             format!(
-                "turn {id} is open and stream {stream} is recorded no more: {why}, last seen {beat} ago"
+                "turn {id} is open and stream {stream} is no longer recorded: {why}, last seen {beat} ago"
             ),
             "a running server marks it as interrupted within half a minute and keeps what the draft shows; or end it by fail or cancel",
         );
@@ -205,7 +205,7 @@ fn recorded(diagnosis: &Diagnosis, id: TurnId, recorder: &Recorder, left: u64) -
         Level::Note,
         "turn_recorded",
         format!(
-            "turn {id} is open and stream {stream} is being recorded, last sign of life {beat} ago"
+            "turn {id} is open and stream {stream} is being recorded, last heartbeat {beat} ago"
         ),
         &format!(
             "follow it with `filrouge sessions tail {session} --drafts`; cancel the turn to end it"
@@ -213,10 +213,10 @@ fn recorded(diagnosis: &Diagnosis, id: TurnId, recorder: &Recorder, left: u64) -
     )
 }
 
-fn failed(diagnosis: &Diagnosis, turn: &FailedTurn, newest: u64) -> Finding {
+fn failed(diagnosis: &Diagnosis, turn: &FailedTurn, newest_ordinal: u64) -> Finding {
     let error = diagnosis.errors.iter().rfind(|e| e.turn_id == turn.turn_id);
-    let told = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
-    let words = error.map(|e| [told(&e.code), told(&e.message)]);
+    let non_empty = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
+    let words = error.map(|e| [non_empty(&e.code), non_empty(&e.message)]);
     let words: Vec<String> = words.into_iter().flatten().flatten().collect();
     let age = span(super::report::age_ms(diagnosis.at, turn.since));
     let what = format!(
@@ -226,11 +226,11 @@ fn failed(diagnosis: &Diagnosis, turn: &FailedTurn, newest: u64) -> Finding {
     );
     let hint = match error.and_then(|e| e.retryable) {
         Some(true) => "asking again can help: ask in a new turn, or replace this one",
-        Some(false) => "asking the same again does not help; the error tells why",
-        None => "the error stands in the turn's last item",
+        Some(false) => "asking the same again does not help: see the error",
+        None => "the turn's last item holds the error",
     };
-    // What was gone on with since is history.
-    let level = match turn.ordinal == newest {
+    // Once newer turns exist, the finding is only a note.
+    let level = match turn.ordinal == newest_ordinal {
         true => Level::Problem,
         false => Level::Note,
     };
@@ -281,10 +281,10 @@ fn session_ended(diagnosis: &Diagnosis) -> Option<Finding> {
     let session = diagnosis.session.as_ref()?;
     let (what, hint) = match session.status {
         SessionStatus::Active => return None,
-        SessionStatus::Paused => ("the session is paused", "a new turn goes on with it"),
+        SessionStatus::Paused => ("the session is paused", "a new turn continues it"),
         SessionStatus::Closed => (
-            "the session is closed: no turn begins in it",
-            "patch its status to active, or begin another one",
+            "the session is closed: no turn can begin in it",
+            "patch its status to active, or create another session",
         ),
     };
     Some(Finding::new(
@@ -295,14 +295,14 @@ fn session_ended(diagnosis: &Diagnosis) -> Option<Finding> {
     ))
 }
 
-/// So many of something whose plural ends in s.
+/// A number with its noun, whose plural ends in s.
 #[must_use]
-pub fn count(number: u64, one: &str) -> String {
+pub fn count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {one}{plural}")
+    format!("{number} {noun}{plural}")
 }
 
-/// How long so many milliseconds are, in the largest unit that leaves a number above one.
+/// A duration in the largest unit that leaves at least two of it, or else in milliseconds.
 #[must_use]
 pub fn span(ms: u64) -> String {
     let units = [

@@ -1,37 +1,39 @@
-//! A walk over the items of the turns that are looked into, and over the newest items.
+//! A walk over the items of the examined turns, and over the newest items.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use filrouge_store::read::{Loaded, Sight};
+use filrouge_store::read::{VerifiedSession, VerifiedSnapshot};
 use filrouge_store::rows::View;
 use filrouge_types::{Channel, Failure, Item, ItemBody, Part, TurnId, TurnStatus};
 
-use super::look::{Turns, note_item};
-use super::report::{Diagnosis, LastItem, TEXT_MAX, TurnError, UnansweredCall, age_ms, is_of_data};
+use super::report::{
+    Diagnosis, LastItem, TEXT_MAX, TurnError, UnansweredCall, age_ms, concerns_data,
+};
+use super::session::{Turns, report_unreadable_item};
 
-/// Items read at once.
+/// The number of items per read.
 const PAGE: usize = 256;
-/// Most calls without an answer, and most errors, that are shown: the newest ones.
+/// The maximum number of unanswered calls, and of errors, that are shown: the newest ones.
 const SHOWN_MAX: usize = 100;
 
-/// The walk.
+/// A walk over a session's items.
 pub(super) struct Walk {
     from: u64,
     to: u64,
     /// The first seq of the newest items.
     newest: u64,
-    /// Where the turns stand whose items are looked into.
+    /// The states of the turns whose items are examined.
     turns: HashMap<TurnId, TurnStatus>,
-    /// Calls by turn and id; `None` once one is answered. Of calls under one id the first counts.
+    /// Calls by turn and id; `None` once answered. Of several calls with the same id the first counts.
     calls: HashMap<(TurnId, String), Option<UnansweredCall>>,
     errors: VecDeque<TurnError>,
-    /// Turns whose newest item of a human in the loop is a question.
+    /// Whether a turn's newest human-in-the-loop item is a question.
     waiting: HashMap<TurnId, bool>,
 }
 
 impl Walk {
-    /// Over `turns` and the newest `items` of a session that ends at `to`.
+    /// A walk over the items of `turns` and the newest `items` items of a session that ends at `to`.
     pub(super) fn of(turns: &Turns, to: u64, items: usize) -> Self {
         let newest = to.saturating_sub(items as u64) + 1;
         let first = turns.all().map(|row| row.first_seq).min();
@@ -46,30 +48,31 @@ impl Walk {
         }
     }
 
-    /// Walks. Items that cannot be read are told of, and passed over.
-    pub(super) fn go<V: View + ?Sized>(
+    /// Walks all items. Unreadable items are reported and skipped.
+    pub(super) fn run<V: View + ?Sized>(
         mut self,
-        sight: &Sight<'_, V>,
-        session: &Loaded,
+        snapshot: &VerifiedSnapshot<'_, V>,
+        session: &VerifiedSession,
         diagnosis: &mut Diagnosis,
     ) -> Result<(), Failure> {
         let mut after = self.from - 1;
-        // Up to where items are read one by one, to find the one that cannot be.
+        // Up to this seq, items are read one by one, to find the unreadable one.
         let mut singly = after;
         while after < self.to {
             let limit = if after < singly { 1 } else { PAGE };
-            match sight.items_of(session, after, limit) {
+            match snapshot.items_of(session, after, limit) {
                 Ok((page, _)) => {
                     let Some(last) = page.last() else { break };
                     after = last.seq;
-                    page.into_iter().for_each(|item| self.see(item, diagnosis));
+                    page.into_iter()
+                        .for_each(|item| self.visit(item, diagnosis));
                 }
-                Err(failure) if is_of_data(&failure) && limit > 1 => {
+                Err(failure) if concerns_data(&failure) && limit > 1 => {
                     singly = after + PAGE as u64;
                 }
-                Err(failure) if is_of_data(&failure) => {
+                Err(failure) if concerns_data(&failure) => {
                     after += 1;
-                    note_item(diagnosis, after, &failure);
+                    report_unreadable_item(diagnosis, after, &failure);
                 }
                 Err(failure) => return Err(failure),
             }
@@ -78,7 +81,7 @@ impl Walk {
         Ok(())
     }
 
-    fn see(&mut self, item: Item, diagnosis: &mut Diagnosis) {
+    fn visit(&mut self, item: Item, diagnosis: &mut Diagnosis) {
         let turn = item.turn_id;
         let watched = turn.and_then(|id| Some((id, *self.turns.get(&id)?)));
         if let Some((turn, status)) = watched.filter(|_| !item.redacted) {
@@ -88,7 +91,7 @@ impl Walk {
                 _ => {}
             }
             for part in Part::all(&item.body.parts) {
-                self.see_part(&item, (turn, status), &part, diagnosis);
+                self.visit_part(&item, (turn, status), &part, diagnosis);
             }
         }
         if item.seq >= self.newest {
@@ -96,7 +99,7 @@ impl Walk {
         }
     }
 
-    fn see_part(
+    fn visit_part(
         &mut self,
         item: &Item,
         (turn, status): (TurnId, TurnStatus),
@@ -159,7 +162,7 @@ fn error(item: &Item, turn_id: TurnId, part: &Part<'_>) -> TurnError {
 }
 
 fn shortened(item: Item) -> LastItem {
-    let mut text = item.body.says();
+    let mut text = item.body.display_text();
     let end = text.char_indices().nth(TEXT_MAX).map(|(at, _)| at);
     let cut = end.is_some();
     text.truncate(end.unwrap_or(text.len()));

@@ -1,6 +1,6 @@
-//! What a diagnosis says.
+//! The report of a diagnosis.
 
-use filrouge_store::verify::{Finding as Broken, Verdict};
+use filrouge_store::verify::{Finding as IntegrityFinding, Verdict};
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemId, JsonText, RawJson, RequestId, Role, Session, Timestamp,
     TurnId, TurnStatus, Variant,
@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::findings::{Finding, Level};
 use crate::stats::TurnsByStatus;
 
-/// Most turns that are looked into: the newest ones, and of those that are open or have failed the newest ones.
+/// The maximum number of examined turns of each kind: the newest ones, the newest pending ones, the newest failed ones.
 pub const TURNS_MAX: usize = 20;
-/// Most characters that are shown of an item.
+/// The maximum number of characters shown of an item.
 pub const TEXT_MAX: usize = 200;
 
 /// The state of a session.
@@ -20,41 +20,41 @@ pub const TEXT_MAX: usize = 200;
 pub struct Diagnosis {
     /// When it was examined.
     pub at: Timestamp,
-    /// Whether all of it is as it was written.
+    /// The result of verifying the entire session.
     pub verification: Verification,
     /// The session; `null` when it cannot be read.
     pub session: Option<Session>,
-    /// Its turns by where they stand, each in its newest version.
+    /// The number of its turns in each state, each turn in its newest version.
     pub turns: TurnsByStatus,
     /// The newest open and interrupted turns, oldest first; at most [`TURNS_MAX`].
     pub pending: Vec<PendingTurn>,
     /// The newest failed turns, oldest first; at most [`TURNS_MAX`].
     pub failed: Vec<FailedTurn>,
-    /// What open turns show that is not an item yet.
+    /// Recorded content of open turns that is not an item yet.
     pub drafts: Vec<Draft>,
     /// The newest items, in order.
     pub items: Vec<LastItem>,
-    /// Calls of the newest turns that have no answer, in order.
+    /// Tool calls of the examined turns without an answer, in order.
     pub unanswered: Vec<UnansweredCall>,
-    /// Errors of the newest turns and of the newest ones that have failed, in order.
+    /// Errors of the examined turns, in order.
     pub errors: Vec<TurnError>,
-    /// What cannot be read.
+    /// What cannot be read: the session, turns, drafts or items.
     pub unreadable: Vec<Unreadable>,
-    /// What is to be known, the most important first.
+    /// The findings, the most important first.
     pub findings: Vec<Finding>,
 }
 
-/// What a verification of the whole session has found.
+/// The result of verifying an entire session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verification {
     /// Its outcome.
     pub status: Verdict,
-    /// How many turns were examined.
+    /// The number of examined turns.
     pub turns: u64,
-    /// How many items were examined.
+    /// The number of examined items.
     pub items: u64,
-    /// What is not as it was written.
-    pub findings: Vec<Broken>,
+    /// The differences from what was written.
+    pub findings: Vec<IntegrityFinding>,
 }
 
 /// A turn that has not ended.
@@ -64,11 +64,11 @@ pub struct PendingTurn {
     pub turn_id: TurnId,
     /// Its key; `null` when its first item cannot be read.
     pub request_id: Option<RequestId>,
-    /// Its place among the turns.
+    /// Its position among the session's turns.
     pub ordinal: u64,
     /// `open` or `interrupted`.
     pub status: TurnStatus,
-    /// When an item was last put into it.
+    /// When its newest item was committed.
     pub since: Timestamp,
     /// How long ago that is, in milliseconds.
     pub silent_ms: u64,
@@ -76,13 +76,13 @@ pub struct PendingTurn {
     pub first_seq: u64,
     /// The seq of its newest item.
     pub last_seq: u64,
-    /// How many items it has.
+    /// The number of its items.
     pub items: u64,
-    /// Whether its newest question to a human has no answer: then it is not interrupted for its silence.
+    /// Whether its newest question to a human is unanswered: then silence does not interrupt it.
     pub waits_for_human: bool,
-    /// Who records a stream into it.
+    /// The recorder of its stream, if one is being recorded.
     pub recorder: Option<Recorder>,
-    /// In how many milliseconds a server may mark it as interrupted, if nothing more comes; `null` when none will.
+    /// The time in milliseconds after which a server may interrupt it if nothing is written; `null` when no server will.
     pub interrupted_in_ms: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ pub struct FailedTurn {
     pub turn_id: TurnId,
     /// Its key; `null` when its first item cannot be read.
     pub request_id: Option<RequestId>,
-    /// Its place among the turns.
+    /// Its position among the session's turns.
     pub ordinal: u64,
     /// When it failed.
     pub since: Timestamp,
@@ -103,35 +103,35 @@ pub struct FailedTurn {
     pub last_seq: u64,
 }
 
-/// Who records a stream.
+/// The process that records a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Recorder {
-    /// The recording: the keys of its items begin with it.
+    /// The id of the recording: the prefix of its items' keys.
     pub stream: String,
-    /// The process; empty for a store of one process alone.
+    /// The process; empty for a store that only one process uses.
     pub writer: Box<str>,
     /// When the recording began.
     pub begun_at: Timestamp,
-    /// When it last gave a sign of life.
+    /// When it last sent a heartbeat.
     pub beat_at: Timestamp,
     /// How long ago that is, in milliseconds.
     pub beat_age_ms: u64,
-    /// Whether the process is certain not to be there any more.
+    /// Whether the process has certainly ended.
     pub gone: bool,
 }
 
-/// What an open turn shows that is not an item yet.
+/// Recorded content of an open turn that is not an item yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Draft {
     /// The turn.
     pub turn_id: TurnId,
     /// The recording.
     pub stream: String,
-    /// When its writer last gave a sign of life.
+    /// When its recorder last sent a heartbeat.
     pub beat_at: Timestamp,
     /// The number of its newest chunk.
     pub chunk: u64,
-    /// How many characters it shows, arguments of calls among them.
+    /// The number of its characters, including the arguments of calls.
     pub chars: u64,
     /// Its pieces, in order.
     pub pieces: Vec<DraftPiece>,
@@ -140,16 +140,16 @@ pub struct Draft {
 /// One piece of a draft.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DraftPiece {
-    /// The number of the item that it becomes part of.
+    /// The number of the item that it will be part of.
     pub number: u64,
-    /// Which part of it.
+    /// The part's number in that item.
     pub part: u64,
-    /// What it is: `text`, `refusal`, `reasoning`, `tool_call`, `whole`.
+    /// Its type: `text`, `refusal`, `reasoning`, `tool_call`, `whole`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Who speaks.
+    /// The role of its creator.
     pub role: Role,
-    /// Where it stands as far as that is known.
+    /// The kind of entry, as far as it can be known yet.
     pub channel: Channel,
     /// The agent.
     pub agent: Option<Box<str>>,
@@ -157,17 +157,17 @@ pub struct DraftPiece {
     pub model: Option<Box<str>>,
     /// Whether it is complete.
     pub done: bool,
-    /// How many characters its text has.
+    /// The number of characters of its text.
     pub chars: u64,
-    /// Its text so far; of a call, none.
+    /// Its text so far; none for a call.
     pub text: Option<JsonText>,
-    /// Of a call: its id.
+    /// The call's id, for a call.
     pub call_id: Option<JsonText>,
-    /// Of a call: the tool.
+    /// The tool's name, for a call.
     pub name: Option<JsonText>,
-    /// Of a call: its arguments so far, as text.
+    /// The arguments so far as text, for a call.
     pub args: Option<JsonText>,
-    /// Of something that came whole: its JSON.
+    /// Its JSON, for a piece that arrived complete.
     pub value: Option<RawJson>,
 }
 
@@ -180,9 +180,9 @@ pub struct LastItem {
     pub item_id: Option<ItemId>,
     /// Its turn.
     pub turn_id: Option<TurnId>,
-    /// Who it comes from.
+    /// The role of its creator.
     pub role: Role,
-    /// What it is.
+    /// The kind of entry.
     pub channel: Channel,
     /// The language it is in.
     pub variant: Variant,
@@ -190,32 +190,32 @@ pub struct LastItem {
     pub agent: Option<Box<str>>,
     /// The model.
     pub model: Option<Box<str>>,
-    /// When it was put.
+    /// When it was committed.
     pub created_at: Timestamp,
     /// Whether its content was redacted.
     pub redacted: bool,
-    /// What it says, at most [`TEXT_MAX`] characters.
+    /// Its text, at most [`TEXT_MAX`] characters.
     pub text: String,
-    /// Whether it says more.
+    /// Whether the text was truncated.
     pub cut: bool,
 }
 
-/// A call of a tool without an answer.
+/// A tool call without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnansweredCall {
-    /// The call.
+    /// The call's id.
     pub call_id: String,
     /// The tool.
     pub tool: Option<String>,
-    /// Its arguments as they were recorded.
+    /// Its arguments as recorded.
     pub args: Option<RawJson>,
-    /// The item that holds it.
+    /// The seq of the item that contains it.
     pub seq: u64,
     /// The turn.
     pub turn_id: TurnId,
-    /// Where the turn stands: of an open one the answer may still come.
+    /// The turn's state: in an open turn the answer may still arrive.
     pub turn_status: TurnStatus,
-    /// When it was put.
+    /// When it was committed.
     pub at: Timestamp,
     /// How long ago that is, in milliseconds.
     pub age_ms: u64,
@@ -226,36 +226,36 @@ pub struct UnansweredCall {
 pub struct TurnError {
     /// The turn.
     pub turn_id: TurnId,
-    /// The item that holds it.
+    /// The seq of the item that contains it.
     pub seq: u64,
-    /// When it was put.
+    /// When it was committed.
     pub at: Timestamp,
-    /// A word for it.
+    /// Its code.
     pub code: Option<String>,
-    /// A sentence about it.
+    /// Its message.
     pub message: Option<String>,
-    /// Who met it: `provider`, `stream`, `client`, `caller`.
+    /// The component that reported it: `provider`, `stream`, `client`, `caller`.
     pub source: Option<String>,
-    /// Whether asking again can help.
+    /// Whether a retry can succeed.
     pub retryable: Option<bool>,
     /// The error as the provider reported it.
     pub detail: Option<RawJson>,
-    /// The whole part as it was recorded.
+    /// The entire part as it was recorded.
     pub part: RawJson,
 }
 
-/// Something that cannot be read.
+/// A part of the session that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unreadable {
-    /// What: `session`, `turns`, `turn`, `drafts`, `items`.
+    /// The unreadable part: `session`, `turns`, `turn`, `drafts`, `items`.
     pub what: &'static str,
-    /// Of items: the first seq.
+    /// The first unreadable seq, for items.
     pub first_seq: Option<u64>,
-    /// Of items: the last seq.
+    /// The last unreadable seq, for items.
     pub last_seq: Option<u64>,
     /// The failure's code.
     pub code: &'static str,
-    /// What is wrong.
+    /// The failure as a sentence.
     pub detail: String,
 }
 
@@ -272,13 +272,13 @@ impl Unreadable {
 }
 
 impl Diagnosis {
-    /// Whether nothing is found that somebody should do something about.
+    /// Whether no finding is a problem.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.findings.iter().all(|f| f.level == Level::Note)
     }
 
-    pub(super) fn begun(at: Timestamp, verification: Verification) -> Self {
+    pub(super) fn empty(at: Timestamp, verification: Verification) -> Self {
         Self {
             at,
             verification,
@@ -300,14 +300,14 @@ impl Diagnosis {
     }
 }
 
-/// Milliseconds from `then` to `now`; none when it lies ahead, as clocks of two machines may differ.
+/// Milliseconds from `then` to `now`; 0 when `then` is ahead, as the clocks of two machines may differ.
 pub(super) fn age_ms(now: Timestamp, then: Timestamp) -> u64 {
     let micros = now.as_micros().saturating_sub(then.as_micros());
     u64::try_from(micros / 1000).unwrap_or(0)
 }
 
-/// Whether a failure is one of the stored data, which a diagnosis reports, rather than of the store.
-pub(super) fn is_of_data(failure: &Failure) -> bool {
+/// Whether a failure concerns the stored data, which a diagnosis reports, rather than the store.
+pub(super) fn concerns_data(failure: &Failure) -> bool {
     matches!(
         failure.code,
         ErrorCode::IntegrityError | ErrorCode::KeyMissing | ErrorCode::LimitExceeded

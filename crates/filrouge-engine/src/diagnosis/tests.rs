@@ -8,7 +8,7 @@ use crate::CancelTurn;
 
 mod world;
 
-use world::{World, call, delta, item, result, said};
+use world::{DiagnosisWorld, call, delta, item, result, text_item};
 
 fn codes(diagnosis: &Diagnosis) -> Vec<(Level, &'static str)> {
     let all = diagnosis.findings.iter();
@@ -16,8 +16,8 @@ fn codes(diagnosis: &Diagnosis) -> Vec<(Level, &'static str)> {
 }
 
 #[tokio::test]
-async fn a_session_in_which_nothing_is_wrong_has_no_findings() {
-    let world = World::new();
+async fn a_sound_session_has_no_findings() {
+    let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
     world.append(&turn, vec![call("c"), result("c")]).await;
     world.finalize(&turn).await;
@@ -32,8 +32,8 @@ async fn a_session_in_which_nothing_is_wrong_has_no_findings() {
 }
 
 #[tokio::test]
-async fn a_failed_turn_is_told_with_its_whole_error() {
-    let world = World::new();
+async fn a_failed_turn_is_reported_with_its_complete_error() {
+    let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
     world.fail(&turn, "model_down").await;
     world.wait(5);
@@ -51,7 +51,7 @@ async fn a_failed_turn_is_told_with_its_whole_error() {
     assert_eq!(error.source.as_deref(), Some("caller"));
     assert_eq!((error.seq, error.retryable), (3, Some(true)));
     assert!(error.part.as_str().contains(r#""message":"it broke""#));
-    // Once the conversation has gone on, it is history.
+    // Once newer turns exist, the failure is only a note.
     let next = world.start("r2").await;
     world.finalize(&next).await;
     let diagnosis = world.diagnose().await;
@@ -60,10 +60,10 @@ async fn a_failed_turn_is_told_with_its_whole_error() {
 }
 
 #[tokio::test]
-async fn calls_without_an_answer_are_told_by_where_their_turn_stands() {
-    let world = World::new();
+async fn unanswered_calls_are_reported_by_the_state_of_their_turn() {
+    let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
-    // The first call of an id counts, and an answer before its call is none.
+    // Of several calls with the same id the first counts, and an answer before its call does not count.
     world
         .append(&turn, vec![call("a"), result("a"), call("a")])
         .await;
@@ -99,8 +99,8 @@ async fn calls_without_an_answer_are_told_by_where_their_turn_stands() {
 }
 
 #[tokio::test]
-async fn an_open_turn_tells_when_it_is_interrupted() {
-    let world = World::new();
+async fn an_open_turn_shows_when_it_is_interrupted() {
+    let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
     world.wait(60);
     let diagnosis = world.diagnose().await;
@@ -119,15 +119,15 @@ async fn an_open_turn_tells_when_it_is_interrupted() {
     let silent = world.diagnose().await;
     assert_eq!(codes(&silent), [(Level::Problem, "turn_silent")]);
     assert_eq!(silent.pending[0].interrupted_in_ms, Some(0));
-    let asks = [said(Channel::HitlRequest, "may I?")];
-    world.append(&turn, asks.to_vec()).await;
+    let question = [text_item(Channel::HitlRequest, "may I?")];
+    world.append(&turn, question.to_vec()).await;
     world.wait(100_000);
     let waits = world.diagnose().await;
     assert_eq!(codes(&waits), [(Level::Note, "waits_for_human")]);
     assert!(waits.pending[0].waits_for_human);
     assert_eq!(waits.pending[0].interrupted_in_ms, None);
     world
-        .append(&turn, vec![said(Channel::HitlResponse, "yes")])
+        .append(&turn, vec![text_item(Channel::HitlResponse, "yes")])
         .await;
     world.wait(1000);
     assert_eq!(world.engine.upkeep.sweep().await.unwrap(), 1);
@@ -141,8 +141,8 @@ async fn an_open_turn_tells_when_it_is_interrupted() {
 }
 
 #[tokio::test]
-async fn a_draft_is_shown_with_who_records_it() {
-    let world = World::new();
+async fn a_draft_is_shown_with_its_recorder() {
+    let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
     world.draft(&turn, 0, Vec::new()).await;
     let pieces = vec![
@@ -182,7 +182,7 @@ async fn a_draft_is_shown_with_who_records_it() {
     assert_eq!(piece.name.as_ref().unwrap().to_plain(), "look");
 
     diagnosis.pending[0].recorder.as_mut().unwrap().gone = true;
-    let gone = findings::of(&diagnosis);
+    let gone = findings::derive(&diagnosis);
     assert_eq!(
         (gone[0].level, gone[0].code),
         (Level::Problem, "stream_abandoned")
@@ -190,7 +190,7 @@ async fn a_draft_is_shown_with_who_records_it() {
     assert!(
         gone[0]
             .what
-            .contains("the process that did is gone, last seen 3 s ago")
+            .contains("the recording process is gone, last seen 3 s ago")
     );
     world.wait(60);
     let lapsed = world.diagnose().await;
@@ -209,8 +209,8 @@ async fn a_draft_is_shown_with_who_records_it() {
 }
 
 #[tokio::test]
-async fn only_the_newest_are_looked_into_and_all_are_counted() {
-    let world = World::new();
+async fn only_the_newest_turns_are_examined_and_all_are_counted() {
+    let world = DiagnosisWorld::new();
     let first = world.start("call").await;
     world.append(&first, vec![call("old")]).await;
     world.finalize(&first).await;
@@ -237,7 +237,10 @@ async fn only_the_newest_are_looked_into_and_all_are_counted() {
     let diagnosis = world.diagnose().await;
     let turns = diagnosis.turns;
     assert_eq!((turns.failed, turns.finalized, turns.cancelled), (9, 9, 8));
-    assert!(diagnosis.unanswered.is_empty(), "its turn is not a new one");
+    assert!(
+        diagnosis.unanswered.is_empty(),
+        "the call's turn is not among the newest"
+    );
     assert_eq!((diagnosis.failed.len(), diagnosis.errors.len()), (9, 9));
     assert_eq!(
         diagnosis.failed[0].request_id.as_ref().unwrap().as_str(),
@@ -253,14 +256,14 @@ async fn only_the_newest_are_looked_into_and_all_are_counted() {
 }
 
 #[tokio::test]
-async fn long_texts_are_cut_and_odd_parts_are_passed_over() {
-    let world = World::new();
+async fn long_texts_are_truncated_and_malformed_parts_are_skipped() {
+    let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
     let long = "é".repeat(TEXT_MAX + 1);
     let odd = r#"[{"type":"odd","text":7},{"type":"tool_call","call_id":5},{"type":"image_url","url":"u"}]"#;
     let odd = item(Role::Assistant, Channel::Observation, odd);
     world
-        .append(&turn, vec![said(Channel::Thought, &long), odd])
+        .append(&turn, vec![text_item(Channel::Thought, &long), odd])
         .await;
     let diagnosis = world.diagnose().await;
     assert_eq!(diagnosis.items[1].text.chars().count(), TEXT_MAX);
@@ -274,8 +277,8 @@ async fn long_texts_are_cut_and_odd_parts_are_passed_over() {
 }
 
 #[tokio::test]
-async fn an_absent_session_is_absent() {
-    let world = World::new();
+async fn absent_foreign_and_erased_sessions_are_refused() {
+    let world = DiagnosisWorld::new();
     let id = "s".parse().unwrap();
     let failure = world
         .engine
@@ -319,14 +322,14 @@ async fn an_absent_session_is_absent() {
 }
 
 #[test]
-fn one_is_told_as_one() {
-    let told = [0, 1, 2].map(|n| count(n, "turn"));
-    assert_eq!(told, ["0 turns", "1 turn", "2 turns"]);
+fn a_count_of_one_is_singular() {
+    let texts = [0, 1, 2].map(|n| count(n, "turn"));
+    assert_eq!(texts, ["0 turns", "1 turn", "2 turns"]);
 }
 
 #[test]
-fn times_are_told_in_their_largest_unit() {
-    for (ms, told) in [
+fn durations_are_shown_in_their_largest_unit() {
+    for (ms, text) in [
         (0, "0 ms"),
         (1_999, "1999 ms"),
         (2_000, "2 s"),
@@ -334,6 +337,6 @@ fn times_are_told_in_their_largest_unit() {
         (7_200_000, "2 h"),
         (259_200_000, "3 d"),
     ] {
-        assert_eq!(span(ms), told);
+        assert_eq!(span(ms), text);
     }
 }

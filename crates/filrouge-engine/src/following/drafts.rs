@@ -1,4 +1,4 @@
-//! What a reader has been told of drafts, and what it is told next.
+//! Tracks which draft text a reader has received, and computes the next events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,32 @@ use filrouge_types::{Channel, Item, ItemId, JsonText, Members, RawJson, Role, Tu
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// Bytes of the names of a piece that a reader holds; longer ones are told with its first text alone.
+/// The maximum size of a piece's call id, tool and model that is kept for each reader; longer ones are sent only with the first
+/// text.
 const NAMES_BYTES: usize = 1 << 10;
 
-/// What has come to one part of what will be an item.
+/// New text of one part of a future item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DraftEvent {
     /// The turn.
     pub turn_id: TurnId,
-    /// The key of the item that it will be.
+    /// The key of the future item.
     pub item_id: ItemId,
-    /// Which part, numbered from 0 as they begin; those that stay empty are not in the item.
+    /// The part's number, from 0 in the order in which parts begin; parts that stay empty are not in the item.
     pub part: u64,
-    /// What grows: `text`, `refusal`, `reasoning`, `tool_call` (its arguments), `whole` (JSON that came whole).
+    /// The type: `text`, `refusal`, `reasoning`, `tool_call` (its arguments), `whole` (JSON that arrived complete).
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Who speaks.
+    /// The role of its creator.
     pub role: Role,
-    /// Where it stands as far as that is known: what is said may turn out not to be the answer.
+    /// The kind of entry as far as it is known yet: a text may turn out not to be the answer.
     pub channel: Channel,
-    /// Of a call: its id.
+    /// The call's id, for a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = JsonText, required = false))]
     pub call_id: Option<JsonText>,
-    /// Of a call: the tool's name.
+    /// The tool's name, for a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = JsonText, required = false))]
     pub name: Option<JsonText>,
@@ -40,38 +41,38 @@ pub struct DraftEvent {
     pub agent: Option<Box<str>>,
     /// The model that writes it.
     pub model: Option<Box<str>>,
-    /// Unicode code points before `text`; 0 begins, also again.
+    /// The number of Unicode code points before `text`; 0 starts the part, also when it restarts.
     pub offset: u64,
-    /// What is new, a JSON string.
+    /// The new text, a JSON string.
     #[cfg_attr(feature = "openapi", schema(value_type = JsonText))]
     pub text: RawJson,
-    /// Whether it is complete.
+    /// Whether the part is complete.
     pub done: bool,
 }
 
-/// What one reader has been told.
+/// The draft text that one reader has received.
 #[derive(Debug, Default)]
 pub(super) struct Drafts {
-    /// Of each recording the newest chunk.
-    known: BTreeMap<StreamId, u64>,
-    /// By recording, number and part.
-    told: BTreeMap<(StreamId, u64, u64), Told>,
+    /// The newest chunk of each recording.
+    received: BTreeMap<StreamId, u64>,
+    /// Sent text by recording, number and part.
+    sent: BTreeMap<(StreamId, u64, u64), SentPart>,
 }
 
-/// What was told of one part.
+/// The text that was sent of one part.
 #[derive(Debug, Clone)]
-struct Told {
+struct SentPart {
     turn_id: TurnId,
     head: PieceHead,
     begun: bool,
     done: bool,
     bytes: usize,
     chars: u64,
-    /// Of all its text, so that it shows whether what is stored goes on with it.
+    /// Digest of all sent text: shows whether the stored text continues it.
     digest: Sha256,
 }
 
-impl Told {
+impl SentPart {
     fn new(turn_id: TurnId, head: PieceHead) -> Self {
         Self {
             turn_id,
@@ -84,30 +85,30 @@ impl Told {
         }
     }
 
-    /// What `text` has behind what was told; `None` when it does not go on with that.
-    fn behind<'t>(&self, text: &'t str) -> Option<&'t str> {
-        let (told, rest) = text.split_at_checked(self.bytes)?;
-        (Sha256::digest(told) == self.digest.clone().finalize()).then_some(rest)
+    /// The part of `text` that was not sent yet; `None` when `text` does not continue what was sent.
+    fn unsent<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let (sent, rest) = text.split_at_checked(self.bytes)?;
+        (Sha256::digest(sent) == self.digest.clone().finalize()).then_some(rest)
     }
 
-    /// All over again.
+    /// Restarts the part from its beginning.
     fn restart(&mut self) {
         let fresh = Self::new(self.turn_id, self.head.clone());
         *self = fresh;
     }
 
-    /// Tells `text`, which goes on with what was told; `None` when that says nothing.
-    fn tell(&mut self, key: (StreamId, u64, u64), text: &str, done: bool) -> Option<DraftEvent> {
+    /// The event that sends `text`, the continuation of what was sent; `None` when there is nothing new.
+    fn send(&mut self, key: (StreamId, u64, u64), text: &str, done: bool) -> Option<DraftEvent> {
         let (kind, ends) = (self.head.kind, done && !self.done);
-        let says = !text.is_empty() || (kind == PieceKind::ToolCall && !self.begun);
-        if !(says || self.begun && ends) {
+        let has_news = !text.is_empty() || (kind == PieceKind::ToolCall && !self.begun);
+        if !(has_news || self.begun && ends) {
             return None;
         }
         let (stream, number, part) = key;
         let head = &self.head;
         let (call_id, name) = head.call.clone().unzip();
         let token = match kind {
-            PieceKind::Whole => JsonText::from_plain(text).as_token().to_owned(),
+            PieceKind::Complete => JsonText::from_plain(text).as_token().to_owned(),
             _ => format!("\"{text}\""),
         };
         let event = DraftEvent {
@@ -129,11 +130,11 @@ impl Told {
         self.done = done;
         self.bytes += text.len();
         self.chars += match kind {
-            PieceKind::Whole => text.chars().count() as u64,
+            PieceKind::Complete => text.chars().count() as u64,
             _ => chars(text),
         };
         self.digest.update(text);
-        // What is long is told once, and not held for each reader.
+        // Long names are sent once, and not kept for each reader.
         let names = |c: &(JsonText, JsonText)| c.0.as_token().len() + c.1.as_token().len();
         let model = self.head.model.as_ref().map_or(0, |m| m.len());
         if self.head.call.as_ref().map_or(0, names) + model > NAMES_BYTES {
@@ -145,112 +146,113 @@ impl Told {
 }
 
 impl Drafts {
-    /// The newest chunk of each recording that was looked at.
-    pub(super) fn known(&self) -> BTreeMap<StreamId, u64> {
-        self.known.clone()
+    /// The newest chunk received of each recording.
+    pub(super) fn received(&self) -> BTreeMap<StreamId, u64> {
+        self.received.clone()
     }
 
-    /// What has come to drafts. Those that are not among the news are not there any more.
-    pub(super) fn grown(&mut self, news: Vec<DraftNews>) -> Vec<DraftEvent> {
+    /// The events for new draft text. Recordings that are not in `news` have ended.
+    pub(super) fn update(&mut self, news: Vec<DraftNews>) -> Vec<DraftEvent> {
         let live: BTreeSet<StreamId> = news.iter().map(|n| n.stream).collect();
-        self.known.retain(|stream, _| live.contains(stream));
-        self.told.retain(|(stream, _, _), _| live.contains(stream));
+        self.received.retain(|stream, _| live.contains(stream));
+        self.sent.retain(|(stream, _, _), _| live.contains(stream));
         let mut events = Vec::new();
         for news in news {
-            self.known.insert(news.stream, news.chunk);
-            for delta in gathered(news.deltas) {
+            self.received.insert(news.stream, news.chunk);
+            for delta in merge_deltas(news.deltas) {
                 let key = (news.stream, delta.number, delta.part);
                 if let Some(head) = delta.head {
-                    let told = self.told.entry(key);
-                    let told = told.or_insert_with(|| Told::new(news.turn_id, head.clone()));
-                    told.head = head;
+                    let sent = self.sent.entry(key);
+                    let sent = sent.or_insert_with(|| SentPart::new(news.turn_id, head.clone()));
+                    sent.head = head;
                 }
-                let Some(told) = self.told.get_mut(&key) else {
+                let Some(sent) = self.sent.get_mut(&key) else {
                     continue;
                 };
                 if delta.replaces {
-                    told.restart();
+                    sent.restart();
                 }
                 let mut text = Some(delta.text.as_str());
-                if news.whole {
-                    text = told.behind(&delta.text);
+                if news.complete {
+                    text = sent.unsent(&delta.text);
                 }
                 let text = text.unwrap_or_else(|| {
-                    told.restart();
+                    sent.restart();
                     &delta.text
                 });
-                events.extend(told.tell(key, text, delta.done));
+                events.extend(sent.send(key, text, delta.done));
             }
         }
         events
     }
 
-    /// What an item's parts have behind what was told of its draft, which is over.
+    /// The text of an item's parts that its draft did not send yet; they complete the draft.
     pub(super) fn rest(&mut self, item: &Item) -> Vec<DraftEvent> {
-        let Some((stream, number)) = item.body.item_id.as_ref().and_then(piece) else {
+        let Some((stream, number)) = item.body.item_id.as_ref().and_then(parse_item_key) else {
             return Vec::new();
         };
         let range = (stream, number, 0)..=(stream, number, u64::MAX);
-        let keys: Vec<_> = self.told.range(range).map(|(key, _)| *key).collect();
+        let keys: Vec<_> = self.sent.range(range).map(|(key, _)| *key).collect();
         if keys.is_empty() {
             return Vec::new();
         }
         let parts: Vec<Members<'_>> =
             serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
-        let mut texts: Vec<(PieceKind, &str)> = parts.iter().filter_map(shown).collect();
+        let mut texts: Vec<(PieceKind, &str)> = parts.iter().filter_map(text_of_part).collect();
         let done = item.body.channel != Channel::Partial;
         let mut events = Vec::new();
         for key in keys {
-            let Some(mut told) = self.told.remove(&key).filter(|t| t.bytes > 0) else {
+            let Some(mut sent) = self.sent.remove(&key).filter(|t| t.bytes > 0) else {
                 continue;
             };
-            let kind = told.head.kind;
-            // A part that was told may stand further up: empty ones are left out.
-            let goes_on = |(k, text): &(PieceKind, &str)| *k == kind && told.behind(text).is_some();
-            let at = texts.iter().position(goes_on);
+            let kind = sent.head.kind;
+            // The part may have moved forward, because empty parts are left out.
+            let continues =
+                |(k, text): &(PieceKind, &str)| *k == kind && sent.unsent(text).is_some();
+            let at = texts.iter().position(continues);
             let at = at.or_else(|| texts.iter().position(|(k, _)| *k == kind));
             let Some((_, text)) = at.map(|at| texts.remove(at)) else {
                 continue;
             };
-            let rest = told.behind(text).unwrap_or_else(|| {
-                told.restart();
+            let rest = sent.unsent(text).unwrap_or_else(|| {
+                sent.restart();
                 text
             });
             if !rest.is_empty() {
-                events.extend(told.tell(key, rest, done));
+                events.extend(sent.send(key, rest, done));
             }
         }
         events
     }
 }
 
-/// Several deltas of one part as one.
-fn gathered(deltas: Vec<Delta>) -> Vec<Delta> {
-    let mut gathered: Vec<Delta> = Vec::new();
+/// Merges the deltas of each part into one.
+fn merge_deltas(deltas: Vec<Delta>) -> Vec<Delta> {
+    let mut all: Vec<Delta> = Vec::new();
     let mut at: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     for delta in deltas {
         let key = (delta.number, delta.part);
-        match at.get(&key).and_then(|at| gathered.get_mut(*at)) {
-            Some(known) => {
+        match at.get(&key).and_then(|at| all.get_mut(*at)) {
+            Some(merged) => {
                 if delta.replaces {
-                    known.text.clear();
-                    known.replaces = true;
+                    merged.text.clear();
+                    merged.replaces = true;
                 }
-                known.text.push_str(&delta.text);
-                known.head = delta.head.or(known.head.take());
-                known.done = delta.done;
+                merged.text.push_str(&delta.text);
+                merged.head = delta.head.or(merged.head.take());
+                merged.done = delta.done;
             }
             None => {
-                at.insert(key, gathered.len());
-                gathered.push(delta);
+                at.insert(key, all.len());
+                all.push(delta);
             }
         }
     }
-    gathered
+    all
 }
 
 /// The recording and number that an item's key names.
-fn piece(id: &ItemId) -> Option<(StreamId, u64)> {
+fn parse_item_key(id: &ItemId) -> Option<(StreamId, u64)> {
     let (stream, number) = id.as_str().strip_prefix("st_")?.split_once('.')?;
     let stream = u64::from_str_radix(stream, 16).ok()?;
     let stream = StreamId(stream.to_be_bytes());
@@ -258,8 +260,8 @@ fn piece(id: &ItemId) -> Option<(StreamId, u64)> {
     (stream.item_id(number).as_ref() == Some(id)).then_some((stream, number))
 }
 
-/// The text of a part that a draft may have shown, as it is spelled.
-fn shown<'a>(part: &Members<'a>) -> Option<(PieceKind, &'a str)> {
+/// The type and text of a text, reasoning or refusal part, with its JSON escapes as recorded; `None` for other parts.
+fn text_of_part<'a>(part: &Members<'a>) -> Option<(PieceKind, &'a str)> {
     let (kind, name) = match part.get("type")? {
         r#""text""# => (PieceKind::Text, "text"),
         r#""reasoning""# => (PieceKind::Reasoning, "text"),

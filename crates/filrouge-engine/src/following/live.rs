@@ -1,8 +1,8 @@
-//! Following sessions: whoever waits for one is woken when a commit touches it, of whichever process.
+//! Followers of sessions: a commit of any process that touches a session wakes its followers.
 //!
-//! Nothing is handed to those who wait but the news that something has changed; they read it from the ledger, from
-//! where they stand. So nothing is lost or seen twice, whoever is slow costs no memory, and what is read has been
-//! verified (DESIGN §12, tail).
+//! Followers receive only the signal that something changed; they read the changes from the ledger, each from its own position.
+//! So nothing is lost or delivered twice, slow followers cost no memory, and everything that is read is verified (DESIGN §12,
+//! tail).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,63 +14,63 @@ use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Commits looked at at once.
+/// The number of commits examined per read.
 const COMMITS: usize = 1024;
 
-/// Those who follow, by session.
+/// The followers by session.
 type Followed = Mutex<HashMap<SessionPk, watch::Sender<()>>>;
 
-/// Wakes those who follow sessions of one ledger.
+/// Wakes the followers of the sessions of one ledger.
 pub(crate) struct Live {
     followed: Arc<Followed>,
     task: JoinHandle<()>,
 }
 
-/// How often who follows a session that is not in the ledger looks: no commit tells of it.
-const LOOK: Duration = Duration::from_secs(1);
+/// The poll interval of a follower of a session outside the ledger, whose changes no commit announces.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
-/// One who follows a session.
-pub struct Follower(Way);
+/// A follower of a session.
+pub struct Follower(Mode);
 
-/// How the news come.
-enum Way {
+/// The way in which a follower is notified of changes.
+enum Mode {
     /// Woken by commits.
     Woken {
         pk: SessionPk,
         changes: watch::Receiver<()>,
         followed: Arc<Followed>,
     },
-    /// Looks for itself: the session is in the hot store alone, as far as is known.
-    Looking,
+    /// Polls, because as far as is known the session is only in the hot store.
+    Polling,
 }
 
 fn locked(followed: &Followed) -> MutexGuard<'_, HashMap<SessionPk, watch::Sender<()>>> {
-    // Each change of the map is one call.
+    // Each change of the map is one call, so a panic cannot leave it inconsistent.
     followed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Live {
-    /// Begins to follow the ledger's commits; ends when dropped. To be called within a Tokio runtime.
+    /// Starts to follow the ledger's commits; ends when dropped. Must be called within a Tokio runtime.
     pub(crate) fn start(ledger: Arc<dyn Ledger>) -> Self {
         let followed = Arc::<Followed>::default();
-        // From now on, and not from when the task first runs.
+        // Captured now and not when the task first runs, so that no commit in between is missed.
         let (commits, seen) = (ledger.commits(), ledger.position().commit_no);
         let task = tokio::spawn(wake(ledger, commits, seen, followed.clone()));
         Self { followed, task }
     }
 
-    /// Follows a session from now on: a commit that touches it afterwards wakes. Without a number the session is not in the
-    /// ledger: no commit touches it, and who follows it is woken every second.
+    /// Follows a session from now on: later commits that touch it wake the follower. Without a key the session is not in the
+    /// ledger: no commit touches it, and its follower is woken every second.
     pub(super) fn follow(&self, session: Option<SessionPk>) -> Follower {
         let Some(pk) = session else {
-            return Follower(Way::Looking);
+            return Follower(Mode::Polling);
         };
         let mut followed = locked(&self.followed);
         let changes = followed
             .entry(pk)
             .or_insert_with(|| watch::Sender::new(()))
             .subscribe();
-        Follower(Way::Woken {
+        Follower(Mode::Woken {
             pk,
             changes,
             followed: self.followed.clone(),
@@ -85,13 +85,13 @@ impl Drop for Live {
 }
 
 impl Follower {
-    /// Waits for a commit that has touched the session since this was last called. May be given up at any time.
+    /// Waits for a commit that touched the session since the last call. Cancel-safe.
     pub async fn changed(&mut self) {
         match &mut self.0 {
-            Way::Looking => tokio::time::sleep(LOOK).await,
-            Way::Woken { changes, .. } => {
+            Mode::Polling => tokio::time::sleep(POLL_EVERY).await,
+            Mode::Woken { changes, .. } => {
                 if changes.changed().await.is_err() {
-                    // Nobody wakes any more: the ledger is being closed.
+                    // The ledger is closing: no commit follows.
                     std::future::pending::<()>().await;
                 }
             }
@@ -101,11 +101,11 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let Way::Woken { pk, followed, .. } = &self.0 else {
+        let Mode::Woken { pk, followed, .. } = &self.0 else {
             return;
         };
         let mut followed = locked(followed);
-        // This one's own receiver still counts.
+        // The count still includes this follower's own receiver.
         if followed.get(pk).is_some_and(|s| s.receiver_count() <= 1) {
             followed.remove(pk);
         }
@@ -121,7 +121,7 @@ async fn wake(
     loop {
         let newest = *commits.borrow_and_update();
         if locked(&followed).is_empty() {
-            // Who begins to follow now reads afterwards, and with it all of these commits.
+            // A new follower reads the session after it subscribes, and so sees all of these commits.
             seen = seen.max(newest);
         }
         while seen < newest {
@@ -134,7 +134,7 @@ async fn wake(
                     seen = last;
                 }
                 Err(error) => {
-                    // All look for themselves, and meet the failure if it is theirs.
+                    // All followers are woken: each reads for itself, and gets the failure if it concerns its session.
                     tracing::warn!(%error, "the newest commits cannot be followed");
                     for sender in locked(&followed).values() {
                         sender.send_replace(());
@@ -149,11 +149,11 @@ async fn wake(
     }
 }
 
-/// The sessions that commits behind `after` have touched, and the last commit that was looked at.
+/// The sessions that commits after `after` touched, and the last examined commit.
 async fn touched(ledger: &dyn Ledger, after: u64) -> Result<(Vec<SessionPk>, u64), Failure> {
     ledger
-        .ask_apart(move |sight| {
-            let rows = sight.view.log(after, COMMITS)?;
+        .query_reserved(move |snapshot| {
+            let rows = snapshot.view.log(after, COMMITS)?;
             let Some(last) = rows.last().map(|r| r.commit_no) else {
                 let what = format!("commit {} is missing", after + 1);
                 return Err(Failure::new(ErrorCode::IntegrityError, what));

@@ -1,9 +1,8 @@
-//! Reading a session as it grows (DESIGN §12, tail): its items from any seq on, and the text of open turns' streams
-//! before it becomes items.
+//! Reads a session as it grows (DESIGN §12, tail): its items from any seq on, and the text of open turns' streams before it
+//! becomes items.
 //!
-//! A reader holds a place: the seq of the last item, and how much of each draft it has given out. What is given out is
-//! read from the store each time, items and drafts in one sight of it: the text that a draft had is neither missing
-//! nor given twice when its item comes.
+//! A reader holds a position: the seq of the last item, and how much of each draft it has returned. Each read gets items and
+//! drafts from one snapshot of the store, so that a draft's text is neither missing nor repeated when its item arrives.
 
 use std::sync::Arc;
 
@@ -16,11 +15,10 @@ use crate::caller::{Caller, Permission};
 use crate::core::Core;
 use crate::engine::Following;
 
-/// What comes next in a session.
+/// The next event of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TailEvent {
-    /// What has come to a draft. Draft events of an item's part, put together, are the text that the part has when
-    /// the item comes.
+    /// New text of a draft. The concatenated draft events of a part are the text that the part has in the item.
     Draft(Box<DraftEvent>),
     /// An item.
     Item(Box<Item>),
@@ -37,10 +35,10 @@ pub struct Tail {
 }
 
 impl Following {
-    /// A reader of the items behind `after`, or behind those that are there, and of drafts if it wants them.
+    /// Opens a reader of the items after `after`, or after the existing ones, and of drafts if `drafts` is set.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
     pub async fn tail(
         &self,
         caller: &Caller,
@@ -72,26 +70,26 @@ impl Tail {
         &self.session
     }
 
-    /// Waits for a commit that has touched the session since this was last called. May be given up at any time.
+    /// Waits for a commit that touched the session since the last call. Cancel-safe.
     pub async fn changed(&mut self) {
         self.follower.changed().await;
     }
 
-    /// What has come since the last call, at most `most` items; and whether that is all. Drafts are told when there
-    /// are no more items.
+    /// The events since the last call, with at most `max_items` items; and whether these are all. Drafts are returned when no
+    /// further items remain.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`, and the ledger's.
-    pub async fn read(&mut self, most: usize) -> Result<(Vec<TailEvent>, bool), Failure> {
-        let (viewer, of, after) = (self.scope.clone(), self.session.clone(), self.position);
-        let known = self.drafts.as_ref().map(Drafts::known);
+    /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`, and the ledger's errors.
+    pub async fn read(&mut self, max_items: usize) -> Result<(Vec<TailEvent>, bool), Failure> {
+        let (viewer, id, after) = (self.scope.clone(), self.session.clone(), self.position);
+        let received = self.drafts.as_ref().map(Drafts::received);
         let (items, news, all) = self
             .core
             .ledger
-            .ask_in(&self.scope, &self.session, move |sight| {
-                let (items, next) = sight.items(&viewer, &of, after, most)?;
-                let news = match known.filter(|_| next.is_none()) {
-                    Some(known) => Some(sight.drafts(&viewer, &of, &known)?),
+            .query_session(&self.scope, &self.session, move |snapshot| {
+                let (items, next) = snapshot.items(&viewer, &id, after, max_items)?;
+                let news = match received.filter(|_| next.is_none()) {
+                    Some(received) => Some(snapshot.drafts(&viewer, &id, &received)?),
                     None => None,
                 };
                 Ok((items, news, next.is_none()))
@@ -106,7 +104,7 @@ impl Tail {
             events.push(TailEvent::Item(Box::new(item)));
         }
         if let Some((drafts, news)) = self.drafts.as_mut().zip(news) {
-            events.extend(drafts.grown(news).into_iter().map(draft));
+            events.extend(drafts.update(news).into_iter().map(draft));
         }
         Ok((events, all))
     }

@@ -1,4 +1,4 @@
-//! Waiting for a session, and for a turn's end.
+//! Waiting for changes of a session, and for the end of a turn.
 
 use std::time::Duration;
 
@@ -12,19 +12,20 @@ use crate::core::Core;
 use crate::engine::Following;
 
 impl Following {
-    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before.
+    /// Follows a session from now on: later commits that touch it wake the follower. Read the session after this call, not
+    /// before.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, and the ledger's.
+    /// `session_not_found`, `session_erased`, and the ledger's errors.
     pub async fn follow(&self, caller: &Caller, session: &SessionId) -> Result<Follower, Failure> {
         let scope = caller.scope(Permission::Read)?;
         self.follow_session(&scope, session).await
     }
 
-    /// A turn, once it is closed, or as it stands when `wait` is over.
+    /// A turn, as soon as it is closed, or in its current state after `wait`.
     ///
     /// # Errors
-    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, and the ledger's.
+    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, and the ledger's errors.
     pub async fn turn(
         &self,
         caller: &Caller,
@@ -39,26 +40,28 @@ impl Following {
 }
 
 impl Core {
-    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before. No
-    /// commit reports a session that is not in the ledger: its followers are woken every second.
+    /// Follows a session from now on: later commits that touch it wake the follower. Read the session after this call, not
+    /// before. No commit announces changes of a session outside the ledger: its followers are woken every second.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, and the ledger's.
+    /// `session_not_found`, `session_erased`, and the ledger's errors.
     async fn follow_session(
         &self,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Follower, Failure> {
-        let looking = self.in_hot(scope, session).await?;
+        let only_hot = self.in_hot(scope, session).await?;
         let (viewer, id) = (scope.clone(), session.clone());
         let pk = self
             .ledger
-            .ask_in(scope, session, move |sight| Ok(sight.get(&viewer, &id)?.pk))
+            .query_session(scope, session, move |snapshot| {
+                Ok(snapshot.get(&viewer, &id)?.pk)
+            })
             .await?;
-        Ok(self.live().follow((!looking).then_some(pk)))
+        Ok(self.live().follow((!only_hot).then_some(pk)))
     }
 
-    /// A turn, once it is closed, or as it stands at `until`.
+    /// A turn, as soon as it is closed, or in its state at `until`.
     pub(crate) async fn closed_turn(
         &self,
         scope: &Scope,
@@ -71,7 +74,7 @@ impl Core {
             .await
     }
 
-    /// A turn, once its status is a wanted one, or as it stands at `until`.
+    /// A turn, as soon as `wanted` accepts its status, or in its state at `until`.
     pub(crate) async fn wait_for_status(
         &self,
         scope: &Scope,
@@ -81,7 +84,8 @@ impl Core {
         wanted: impl Fn(TurnStatus) -> bool,
     ) -> Result<Turn, Failure> {
         let mut follower = match self.follow_session(scope, session).await {
-            // The ledger says more about a turn that was deleted than about its session.
+            // Reading the turn returns a more precise failure: an anonymous session may have expired with its turns
+            // (`turn_expired`).
             Err(failure) if failure.code == ErrorCode::SessionNotFound => {
                 return self.ledger.turn(scope, session, id).await;
             }
@@ -92,7 +96,7 @@ impl Core {
             if wanted(turn.status) || Instant::now() >= until {
                 return Ok(turn);
             }
-            // When time is over, the turn is read once more, so that nothing that came in time is missed.
+            // After the deadline the turn is read one last time, so that no timely change is missed.
             let _ = tokio::time::timeout_at(until, follower.changed()).await;
         }
     }

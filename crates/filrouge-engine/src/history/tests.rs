@@ -1,64 +1,64 @@
-//! The rules of the contract, each over every store that it holds for: `docs/history-contract.md` names them.
+//! The rules of the contract, each tested over every store that it applies to; `docs/history-contract.md` lists them.
 mod reading;
 mod service;
 mod session_scope;
 mod user_scope;
 mod world;
 
-use world::World;
+use world::HistoryWorld;
 
-/// One test for each rule and store.
+/// One test per rule and store.
 macro_rules! tests {
     ($store:ident $module:ident: $($rule:ident)+) => {
         mod $module {
             $(#[tokio::test]
             async fn $rule() {
-                let world = super::super::World::$store();
+                let world = super::super::HistoryWorld::$store();
                 super::super::$module::$rule(&world).await;
             })+
         }
     };
 }
 
-/// The rules of the session scope, which hold everywhere.
+/// The rules of the session scope, which apply to every store.
 macro_rules! session_rules {
     ($($store:ident)+) => { $(mod $store {
         tests! { $store session_scope:
-            one_turn_for_a_request
-            a_request_id_is_of_its_session
+            a_request_has_one_turn
+            a_request_id_is_scoped_to_its_session
             starting_again_gives_the_same_turn
             concurrent_starts_are_one_turn
             concurrent_turns_are_all_kept
             finalizing_again_changes_nothing
             finalizing_another_turn_is_refused
             translations_are_optional
-            metadata_is_kept_as_it_is
+            metadata_is_kept_unchanged
             the_history_of_another_looks_absent
         }
         tests! { $store reading:
-            the_newest_turns_in_order
+            the_newest_turns_are_listed_in_order
             redacted_turns_are_tombstones
-            replaced_turns_leave_their_place
+            a_replacement_keeps_the_position_of_the_turn
             pairs_are_a_list
             turns_have_every_field
         }
         tests! { $store service:
-            the_question_is_there_before_the_answer
+            the_question_is_stored_before_the_answer
             a_missing_neutral_question_is_a_flagged_copy
             a_turn_needs_a_question
             a_missing_translation_is_a_flagged_copy
             a_translation_wins_over_its_flag
             finalizing_needs_a_start
-            best_effort_is_for_development
+            best_effort_is_only_for_development
             a_start_links_the_session
             a_second_identity_is_refused
-            two_logins_have_one_winner
+            one_of_several_logins_wins
             after_a_login_the_session_is_closed_to_others
         }
     })+ };
 }
 
-/// The rules of the user scope, which hold where there is a ledger.
+/// The rules of the user scope, which apply to stores with a ledger.
 macro_rules! user_rules {
     ($($store:ident $name:ident)+) => { $(mod $name {
         tests! { $store user_scope:
@@ -66,11 +66,11 @@ macro_rules! user_rules {
             a_link_to_another_identity_is_refused
             inserting_again_changes_nothing
             an_open_turn_gets_its_answer
-            told_turns_keep_their_times_and_order
-            what_is_not_inserted
-            finalizing_makes_no_turn
-            finalizing_is_for_the_owner
-            the_stores_time_counts
+            inserted_turns_keep_their_times_and_order
+            turns_that_violate_a_rule_are_not_inserted
+            finalizing_creates_no_turn
+            only_the_owner_finalizes
+            the_stores_clock_sets_the_time
         }
     })+ };
 }

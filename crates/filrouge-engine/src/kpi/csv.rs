@@ -4,22 +4,22 @@ use filrouge_types::Members;
 
 use super::KpiReport;
 
-/// The members of a row that have no column: how many events there are of each kind.
-const IN_JSON_ALONE: [&str; 2] = ["kinds", "events_of_other_kinds"];
+/// The members of a row that have no column: the counts by kind.
+const IN_JSON_ONLY: [&str; 2] = ["kinds", "events_of_other_kinds"];
 
 impl KpiReport {
-    /// The report as CSV: a line of names, and a line for each row, the members of a row in JSON but for the kinds; what is
-    /// absent is empty. No cell holds what somebody else wrote, so that none needs quotes.
+    /// The report as CSV: a header line, then one line per row with the row's JSON members except the kinds; absent values are
+    /// empty. No cell contains user text, so none needs quotes.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut text = String::new();
         for row in &self.data {
-            // Counts, rates and times can be written.
+            // Counts, rates and times always serialize.
             let json = serde_json::to_string(row).unwrap_or_default();
             let members = Members::of(&json).unwrap_or_default();
             let shown = members
                 .iter()
-                .filter(|(name, _)| !IN_JSON_ALONE.contains(&&**name));
+                .filter(|(name, _)| !IN_JSON_ONLY.contains(&&**name));
             let (names, cells): (Vec<_>, Vec<_>) =
                 shown.map(|(name, value)| (name, cell(value))).unzip();
             if text.is_empty() {

@@ -1,74 +1,74 @@
-//! What is counted, and the rates made of it.
+//! The counted figures, and the rates derived from them.
 
 use serde::Serialize;
 
-/// Above so many percent of timeouts there is an alert.
+/// The percentage of timeouts above which the alert is set.
 const ALERT_PCT: f64 = 0.5;
 
-/// The key figures of one window. Rates are fractions rounded to four decimals, those in percent to two; all are absent
-/// without calls, and none is bounded by one.
+/// The key figures of one window. Rates are fractions rounded to four decimals, percentages to two. All rates are absent without
+/// calls, and they may exceed one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyFigures {
-    /// Sessions with an event `call_started`.
+    /// The number of sessions with an event `call_started`.
     #[cfg_attr(feature = "openapi", schema(example = 10))]
     pub calls: u64,
-    /// Events `call_lock_timeout`.
+    /// The number of events `call_lock_timeout`.
     #[cfg_attr(feature = "openapi", schema(example = 1))]
     pub call_lock_timeouts: u64,
-    /// Those for each call, in percent.
+    /// Lock timeouts per call, in percent.
     #[cfg_attr(feature = "openapi", schema(required, example = 10.0))]
     pub call_lock_timeout_rate_pct: Option<f64>,
-    /// Whether that is more than 0.5.
+    /// Whether that rate exceeds 0.5.
     pub call_lock_timeout_alert: bool,
-    /// Events `resume_from_pg`.
+    /// The number of events `resume_from_pg`.
     #[cfg_attr(feature = "openapi", schema(example = 3))]
     pub resume_from_pg_count: u64,
-    /// Those for each call.
+    /// These resumes per call.
     #[cfg_attr(feature = "openapi", schema(required, example = 0.3))]
     pub resume_from_pg_rate: Option<f64>,
-    /// Sessions with an event `session_reconstruct_used`.
+    /// The number of sessions with an event `session_reconstruct_used`.
     #[cfg_attr(feature = "openapi", schema(example = 1))]
     pub sessions_reconstructed: u64,
-    /// Those for each call.
+    /// Reconstructed sessions per call.
     #[cfg_attr(feature = "openapi", schema(required, example = 0.1))]
     pub session_reconstruct_rate: Option<f64>,
-    /// Sessions with an event `unknown_state`.
+    /// The number of sessions with an event `unknown_state`.
     #[cfg_attr(feature = "openapi", schema(example = 0))]
     pub sessions_with_unknown_state: u64,
-    /// Those for each call.
+    /// Sessions with an unknown state per call.
     #[cfg_attr(feature = "openapi", schema(required, example = 0.0))]
     pub unknown_state_rate: Option<f64>,
-    /// Sessions with an event `transferred` or `transferred_human`.
+    /// The number of sessions with an event `transferred` or `transferred_human`.
     #[cfg_attr(feature = "openapi", schema(example = 2))]
     pub sessions_transferred: u64,
-    /// Those for each call.
+    /// Transferred sessions per call.
     #[cfg_attr(feature = "openapi", schema(required, example = 0.2))]
     pub transfer_rate: Option<f64>,
-    /// All events.
+    /// The number of all events.
     #[cfg_attr(feature = "openapi", schema(example = 17))]
     pub events: u64,
-    /// How many of each kind, the most frequent first.
+    /// The number of events of each kind, the most frequent first.
     pub kinds: Vec<KindCount>,
-    /// Events of further kinds, when there are more than are told apart.
+    /// The number of events of further kinds, beyond the maximum number of counted kinds.
     #[cfg_attr(feature = "openapi", schema(example = 0))]
     pub events_of_other_kinds: u64,
 }
 
-/// How many events of a kind there are.
+/// The number of events of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KindCount {
-    /// The kind, as it was told.
+    /// The kind, as recorded.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "call_started"))]
     pub kind: Box<str>,
-    /// Its events.
+    /// The number of its events.
     #[cfg_attr(feature = "openapi", schema(example = 10))]
     pub events: u64,
 }
 
 impl KeyFigures {
-    /// With the rates that follow from the counts.
+    /// Adds the rates that follow from the counts.
     pub(super) fn with_rates(mut self) -> Self {
         let calls = self.calls;
         let rate = |of: u64| per(of, calls, 1, 10_000);
@@ -84,10 +84,10 @@ impl KeyFigures {
     }
 }
 
-/// `count / calls`, times `times`, rounded half up to so many parts of one; `None` without calls.
+/// `count / calls * times`, rounded half up to `1 / parts`; `None` without calls.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a rate whose parts are more than 2^53 is told roughly"
+    reason = "a rate whose parts are more than 2^53 is approximate"
 )]
 fn per(count: u64, calls: u64, times: u128, parts: u128) -> Option<f64> {
     let (count, calls) = (u128::from(count), u128::from(calls));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alert_is_judged_by_the_rate_that_is_shown() {
+    fn the_alert_uses_the_rounded_rate() {
         let alert = |call_lock_timeouts, calls| {
             let counted = KeyFigures {
                 calls,

@@ -1,16 +1,16 @@
-//! Weeks and days of a window.
+//! The weeks and days of a window.
 
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
-use super::tally::Tally;
+use super::tally::KpiTally;
 use super::{DAY, Every, KpiRow, WEEK};
 
-/// Most rows of a report: more than a year of days.
+/// The maximum number of rows of a report: more than a year of days.
 const ROWS_MAX: usize = 400;
-/// 1970 began on a Thursday, so that the Monday before was three days earlier.
+/// 1970 began on a Thursday, so the preceding Monday was three days earlier.
 const MONDAY: i64 = -3 * DAY;
 
-/// What one row is about.
+/// The period of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Period {
     name: Option<Box<str>>,
@@ -19,7 +19,7 @@ pub(super) struct Period {
 }
 
 impl Period {
-    pub(super) fn row(self, tally: Tally) -> KpiRow {
+    pub(super) fn row(self, tally: KpiTally) -> KpiRow {
         KpiRow {
             period: self.name,
             since: self.since,
@@ -29,10 +29,10 @@ impl Period {
     }
 }
 
-/// The periods of a window, cut to it.
+/// The periods of a window, clipped to it.
 ///
 /// # Errors
-/// `invalid` when the window is empty, or there are too many.
+/// `invalid` when the window is empty or has too many periods.
 pub(super) fn periods(
     since: Timestamp,
     until: Timestamp,
@@ -52,14 +52,14 @@ pub(super) fn periods(
     };
     let (from, to) = (since.as_micros(), until.as_micros());
     let mut periods = Vec::new();
-    // Moments that no calendar has, below and above, are kept away from the sums.
-    let whole = from.saturating_sub(first).div_euclid(length);
-    let mut begin = first.saturating_add(whole.saturating_mul(length));
+    // Saturating arithmetic, because the window may exceed the calendar at both ends.
+    let index = from.saturating_sub(first).div_euclid(length);
+    let mut begin = first.saturating_add(index.saturating_mul(length));
     while begin < to {
         if periods.len() == ROWS_MAX {
             let what = format!("there would be more than {ROWS_MAX} rows");
             return Err(Failure::new(ErrorCode::Invalid, what)
-                .with_hint("ask for a shorter time, or for a row a week"));
+                .with_hint("request a shorter window, or one row per week"));
         }
         let end = begin.saturating_add(length);
         periods.push(Period {
@@ -72,12 +72,12 @@ pub(super) fn periods(
     Ok(periods)
 }
 
-/// The name of the period that begins here (ISO 8601).
+/// The ISO 8601 name of the period that begins here.
 fn name(by: Every, begin: i64) -> String {
     match by {
         Every::Day => date(begin),
         Every::Week => {
-            // A week is of the year that its Thursday is in.
+            // A week belongs to the year of its Thursday.
             let thursday = begin.saturating_add(3 * DAY);
             let date = date(thursday);
             let year = date.rsplitn(3, '-').nth(2).unwrap_or(&date);
@@ -97,7 +97,7 @@ fn date(moment: i64) -> String {
 mod tests {
     use super::*;
 
-    fn of(since: &str, until: &str, by: Option<Every>) -> Vec<(String, String, String)> {
+    fn periods_of(since: &str, until: &str, by: Option<Every>) -> Vec<(String, String, String)> {
         let (since, until) = (since.parse().unwrap(), until.parse().unwrap());
         let periods = periods(since, until, by).unwrap().into_iter();
         let short = |t: Timestamp| t.to_string().replace(":00.000000Z", "");
@@ -115,10 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn weeks_begin_on_monday_and_are_cut_to_the_window() {
+    fn weeks_begin_on_monday_and_are_clipped_to_the_window() {
         // 2026-11-22 is a Sunday.
         assert_eq!(
-            of(
+            periods_of(
                 "2026-11-22T10:00:00Z",
                 "2026-12-01T00:00:00Z",
                 Some(Every::Week)
@@ -129,9 +129,9 @@ mod tests {
                 ["2026-W49", "2026-11-30T00:00", "2026-12-01T00:00"],
             ])
         );
-        // The first days of 2027 are of the 53rd week of 2026.
+        // The first days of 2027 belong to the 53rd week of 2026.
         assert_eq!(
-            of(
+            periods_of(
                 "2026-12-28T00:00:00Z",
                 "2027-01-11T00:00:00Z",
                 Some(Every::Week)
@@ -141,8 +141,8 @@ mod tests {
                 ["2027-W01", "2027-01-04T00:00", "2027-01-11T00:00"],
             ])
         );
-        // And the last one of 2024 is of the first week of 2025.
-        let [(name, ..)] = &of(
+        // The last day of 2024 belongs to the first week of 2025.
+        let [(name, ..)] = &periods_of(
             "2024-12-31T00:00:00Z",
             "2025-01-01T00:00:00Z",
             Some(Every::Week),
@@ -153,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn days_are_those_of_utc() {
+    fn days_are_in_utc() {
         assert_eq!(
-            of(
+            periods_of(
                 "1969-12-31T23:30:00Z",
                 "1970-01-01T01:00:00Z",
                 Some(Every::Day)
@@ -166,7 +166,7 @@ mod tests {
             ])
         );
         assert_eq!(
-            of("2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", None),
+            periods_of("2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", None),
             expected(&[["", "2026-11-22T00:00", "2026-11-23T00:00"]])
         );
     }
@@ -184,13 +184,13 @@ mod tests {
                 .len(),
             400
         );
-        let (least, most) = (
+        let (earliest, latest) = (
             Timestamp::from_micros(i64::MIN),
             Timestamp::from_micros(i64::MAX),
         );
         for by in [Every::Week, Every::Day] {
-            periods(least, most, Some(by)).unwrap_err();
+            periods(earliest, latest, Some(by)).unwrap_err();
         }
-        assert_eq!(periods(least, most, None).unwrap().len(), 1);
+        assert_eq!(periods(earliest, latest, None).unwrap().len(), 1);
     }
 }

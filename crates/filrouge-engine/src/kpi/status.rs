@@ -1,72 +1,71 @@
-//! How the service of a tenant does right now: the key figures of the last seven days, and what happened last.
+//! The current condition of a tenant's live calls: the key figures of the last seven days, and recent events.
 
 use filrouge_types::{Failure, TenantId, Timestamp};
 use serde::Serialize;
 
 use super::figures::KeyFigures;
-use super::tally::Tally;
+use super::tally::KpiTally;
 use super::{HOUR, MICROS, WEEK, before, check_operator};
 use crate::caller::{Caller, Permission};
 use crate::engine::Events;
 
-/// So long after its last event a tenant's agent counts as online.
+/// The time after its last event for which a tenant's agent counts as online.
 const ONLINE: i64 = 15 * 60 * MICROS;
-/// Fewer timeouts within an hour are no spike.
+/// The minimum number of timeouts within an hour that can be a spike.
 const SPIKE_LEAST: u64 = 3;
-/// A spike is more than so many times what the other hours had on average.
+/// A spike exceeds the average of the other hours by more than this factor.
 const SPIKE_TIMES: u64 = 3;
-/// The hours of the window but for the last one.
+/// The hours of the window before the last one.
 const OTHER_HOURS: u64 = 167;
 
 /// A window of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Window {
-    /// Events count that happened at this moment or later,
+pub struct TimeWindow {
+    /// The start of the window, inclusive.
     pub since: Timestamp,
-    /// and at this moment or earlier.
+    /// The end of the window, inclusive.
     pub until: Timestamp,
 }
 
-/// Whether a tenant's agent is at work.
+/// Whether a tenant's agent is working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ServiceAgent {
-    /// Something happened within the last 15 minutes.
+    /// An event happened within the last 15 minutes.
     Online,
-    /// Nothing did.
+    /// No event happened within the last 15 minutes.
     Offline,
 }
 
-/// How the service of a tenant does: the key figures of the last seven days, and what happened last.
+/// The current condition of a tenant's live calls: the key figures of the last seven days, and recent events.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TechnicalStatus {
-    /// Whose sessions they are.
+    /// The tenant whose sessions are counted.
     pub tenant_id: TenantId,
-    /// The moment at which it was so.
+    /// The moment of the report.
     pub as_of: Timestamp,
-    /// What is counted: seven days up to `as_of`.
-    pub window: Window,
+    /// The counted window: seven days up to `as_of`.
+    pub window: TimeWindow,
     /// The key figures.
     #[serde(flatten)]
     pub figures: KeyFigures,
-    /// Whether the last hour has at least three timeouts, and more than three times as many as the other hours of the
-    /// window on average.
+    /// Whether the last hour has at least three timeouts, and more than three times the average of the window's other hours.
     pub call_lock_timeout_spike: bool,
     /// `online` when an event happened within the last 15 minutes.
     pub service_agent: ServiceAgent,
     /// When the last event of the window happened.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub last_event_at: Option<Timestamp>,
-    /// Whole seconds since then.
+    /// Full seconds since then.
     #[cfg_attr(feature = "openapi", schema(required, example = 12))]
     pub last_event_ago: Option<u64>,
 }
 
 impl Events {
-    /// How the service of the scope's tenant does now. One pass over the events of seven days.
+    /// The current condition of the caller's tenant. One pass over the events of seven days.
     ///
     /// # Errors
     /// As [`Self::key_figures`].
@@ -76,20 +75,20 @@ impl Events {
         let now = self.clock.now();
         let since = before(now, WEEK);
         let tenant = scope.tenant.clone();
-        let (tally, last_event_at, lately) = self
+        let (tally, last_event_at, in_last_hour) = self
             .ledger
-            .ask(move |sight| {
-                // What happens at this very moment has happened.
+            .query(move |snapshot| {
+                // The window is inclusive: an event at this very moment counts.
                 let window = (since, before(now, -1));
-                let (mut tally, mut last, mut lately) = (Tally::default(), None, 0);
-                sight.tenant_events(&tenant, window, &mut |session, event| {
+                let (mut tally, mut last, mut in_last_hour) = (KpiTally::default(), None, 0);
+                snapshot.tenant_events(&tenant, window, &mut |session, event| {
                     last = Some(event.at);
                     if *event.kind == *"call_lock_timeout" && event.at > before(now, HOUR) {
-                        lately += 1;
+                        in_last_hour += 1;
                     }
-                    tally.see(session, event)
+                    tally.count(session, event)
                 })?;
-                Ok((tally, last, lately))
+                Ok((tally, last, in_last_hour))
             })
             .await?;
         let figures = tally.figures();
@@ -97,8 +96,11 @@ impl Events {
         Ok(TechnicalStatus {
             tenant_id: scope.tenant.clone(),
             as_of: now,
-            window: Window { since, until: now },
-            call_lock_timeout_spike: is_spike(lately, figures.call_lock_timeouts - lately),
+            window: TimeWindow { since, until: now },
+            call_lock_timeout_spike: is_spike(
+                in_last_hour,
+                figures.call_lock_timeouts - in_last_hour,
+            ),
             figures,
             service_agent: match ago {
                 Some(ago) if ago <= ONLINE => ServiceAgent::Online,
@@ -110,9 +112,9 @@ impl Events {
     }
 }
 
-/// Whether so many timeouts in the last hour are many, beside those of the other hours.
-const fn is_spike(lately: u64, others: u64) -> bool {
-    lately >= SPIKE_LEAST && lately * OTHER_HOURS > SPIKE_TIMES * others
+/// Whether this many timeouts in the last hour are a spike, given the number in the other hours.
+const fn is_spike(in_last_hour: u64, others: u64) -> bool {
+    in_last_hour >= SPIKE_LEAST && in_last_hour * OTHER_HOURS > SPIKE_TIMES * others
 }
 
 #[cfg(test)]
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_spike_is_three_times_the_mean_and_at_least_three() {
-        for (lately, others, expected) in [
+        for (in_last_hour, others, expected) in [
             (0, 0, false),
             (2, 0, false),
             (3, 0, true),
@@ -130,7 +132,11 @@ mod tests {
             (4, 222, true),  // 4 > 3 x 1.329
             (4, 223, false), // 4 < 3 x 1.335
         ] {
-            assert_eq!(is_spike(lately, others), expected, "{lately}, {others}");
+            assert_eq!(
+                is_spike(in_last_hour, others),
+                expected,
+                "{in_last_hour}, {others}"
+            );
         }
     }
 }

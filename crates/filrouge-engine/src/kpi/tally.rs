@@ -1,4 +1,4 @@
-//! Counting events as they are read.
+//! Counts events as they are read.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -7,9 +7,9 @@ use filrouge_types::{ErrorCode, Failure, SessionEvent, SessionId};
 
 use super::figures::{KeyFigures, KindCount};
 
-/// Most sessions that are told apart in one tally: about 100 MB.
+/// The maximum number of sessions that one tally distinguishes: about 100 MB.
 const SESSIONS_MAX: usize = 2_000_000;
-/// Most kinds that are told apart in one tally.
+/// The maximum number of kinds that one tally distinguishes.
 const KINDS_MAX: usize = 1000;
 
 const STARTED: u8 = 1;
@@ -17,22 +17,26 @@ const RECONSTRUCTED: u8 = 2;
 const UNKNOWN_STATE: u8 = 4;
 const TRANSFERRED: u8 = 8;
 
-/// What was seen so far.
+/// The events counted so far.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct KpiTally {
     figures: KeyFigures,
-    /// What happened to which session. Of its name 128 bits are kept, hashed under keys of this tally.
+    /// The marks of each session. The key is a 128-bit hash of its id, made with random keys of this tally.
     sessions: HashMap<[u64; 2], u8>,
-    hashed: [RandomState; 2],
+    hashers: [RandomState; 2],
     kinds: HashMap<Box<str>, u64>,
 }
 
-impl Tally {
+impl KpiTally {
     /// Counts an event.
     ///
     /// # Errors
-    /// `limit_exceeded` when there are more sessions than can be told apart.
-    pub(super) fn see(&mut self, session: &SessionId, event: &SessionEvent) -> Result<(), Failure> {
+    /// `limit_exceeded` when there are more sessions than a tally distinguishes.
+    pub(super) fn count(
+        &mut self,
+        session: &SessionId,
+        event: &SessionEvent,
+    ) -> Result<(), Failure> {
         self.figures.events += 1;
         match &*event.kind {
             "call_lock_timeout" => self.figures.call_lock_timeouts += 1,
@@ -55,23 +59,23 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts the session among those that `what` happened to, the first time that it does.
+    /// Sets `mark` on the session; if it is new, increments the figure that `figure` selects.
     fn mark(
         &mut self,
         session: &SessionId,
-        what: u8,
-        sessions: fn(&mut KeyFigures) -> &mut u64,
+        mark: u8,
+        figure: fn(&mut KeyFigures) -> &mut u64,
     ) -> Result<(), Failure> {
-        let name = [0, 1].map(|n: usize| self.hashed[n].hash_one(session.as_str()));
+        let name = [0, 1].map(|n: usize| self.hashers[n].hash_one(session.as_str()));
         if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&name) {
             let what = format!("there are more than {SESSIONS_MAX} sessions in one row");
             return Err(Failure::new(ErrorCode::LimitExceeded, what)
-                .with_hint("ask for a shorter time, or for a row a day"));
+                .with_hint("request a shorter window, or one row per day"));
         }
         let seen = self.sessions.entry(name).or_default();
-        if *seen & what == 0 {
-            *seen |= what;
-            *sessions(&mut self.figures) += 1;
+        if *seen & mark == 0 {
+            *seen |= mark;
+            *figure(&mut self.figures) += 1;
         }
         Ok(())
     }
@@ -86,7 +90,7 @@ impl Tally {
         }
     }
 
-    /// The figures of all that was seen.
+    /// The figures of all counted events.
     pub(super) fn figures(self) -> KeyFigures {
         let mut kinds: Vec<KindCount> = self
             .kinds

@@ -10,7 +10,7 @@ use crate::api_keys::Role;
 use crate::caller::{Caller, Holder};
 use crate::{CreateSession, Engine, RecordEvent, ResumeSession, Settings, StartTurn};
 
-/// A Sunday.
+/// The tests' clock: a Sunday.
 const NOW: &str = "2026-11-22T12:00:00Z";
 
 struct World {
@@ -47,8 +47,8 @@ impl World {
         Self { engine, clock }
     }
 
-    /// An event of a session that is made if need be; `at` is a day and a time of November 2026.
-    fn tell(&self, tenant: &str, session: &str, key: &str, kind: &str, at: &str) {
+    /// Records an event, creating its session if needed; `at` is a day and a time of November 2026.
+    fn write(&self, tenant: &str, session: &str, key: &str, kind: &str, at: &str) {
         let caller = operator(tenant);
         let new = CreateSession {
             session_id: Some(session.parse().unwrap()),
@@ -65,8 +65,8 @@ impl World {
         .unwrap();
     }
 
-    fn told(&self, session: &str, kind: &str, at: &str) {
-        self.tell("default", session, &format!("{kind} {at}"), kind, at);
+    fn record(&self, session: &str, kind: &str, at: &str) {
+        self.write("default", session, &format!("{kind} {at}"), kind, at);
     }
 
     fn status(&self) -> TechnicalStatus {
@@ -102,9 +102,9 @@ fn without_events_all_rates_are_absent() {
     assert_eq!((status.last_event_at, status.last_event_ago), (None, None));
     assert_eq!(status.as_of, moment(NOW));
     assert_eq!(status.window.since, moment("2026-11-15T12:00:00Z"));
-    // Without calls there is nothing to count timeouts against.
+    // Without calls, timeouts have no rate.
     let world = World::new();
-    world.told("s", "call_lock_timeout", "22T11:00:00");
+    world.record("s", "call_lock_timeout", "22T11:00:00");
     let figures = world.status().figures;
     assert_eq!((figures.calls, figures.call_lock_timeouts), (0, 1));
     assert_eq!(figures.call_lock_timeout_rate_pct, None);
@@ -112,12 +112,12 @@ fn without_events_all_rates_are_absent() {
 }
 
 #[test]
-fn counts_are_of_events_or_of_sessions_as_the_table_says() {
+fn figures_count_events_or_sessions_as_documented() {
     let world = World::new();
     for call in ["a", "b", "c", "d"] {
-        world.told(call, "call_started", "20T10:00:00");
+        world.record(call, "call_started", "20T10:00:00");
     }
-    // Twice the same thing in one call: two events, one session.
+    // The same kinds twice in one call: two events, one session.
     for at in ["20T10:01:00", "20T10:02:00"] {
         for kind in [
             "call_started",
@@ -129,12 +129,12 @@ fn counts_are_of_events_or_of_sessions_as_the_table_says() {
             "transferred_human",
             "booking_confirmed",
         ] {
-            world.told("a", kind, at);
+            world.record("a", kind, at);
         }
     }
-    // A session that was never started counts where it is counted, and is no call.
-    world.told("stray", "transferred", "20T10:03:00");
-    world.told("stray", "resume_from_pg", "20T10:03:00");
+    // A session that was never started counts in the other figures, but is no call.
+    world.record("stray", "transferred", "20T10:03:00");
+    world.record("stray", "resume_from_pg", "20T10:03:00");
     let figures = world.status().figures;
     assert_eq!(figures.calls, 4);
     assert_eq!(figures.call_lock_timeouts, 2);
@@ -163,7 +163,7 @@ fn counts_are_of_events_or_of_sessions_as_the_table_says() {
 }
 
 #[test]
-fn the_window_is_seven_days_with_both_ends() {
+fn the_window_is_seven_days_inclusive() {
     let world = World::new();
     for (session, at) in [
         ("too-early", "15T11:59:59.999999"),
@@ -171,13 +171,13 @@ fn the_window_is_seven_days_with_both_ends() {
         ("last", "22T12:00:00"),
         ("to-come", "22T12:00:00.000001"),
     ] {
-        world.told(session, "call_started", at);
+        world.record(session, "call_started", at);
     }
     let status = world.status();
     assert_eq!(status.figures.calls, 2);
     assert_eq!(status.last_event_at, Some(moment(NOW)));
     assert_eq!(status.last_event_ago, Some(0));
-    // A moment later the one to come has come, and the first one is gone.
+    // A microsecond later, the future event counts and the first one no longer does.
     world.clock.advance(1);
     let status = world.status();
     assert_eq!(status.figures.calls, 2);
@@ -190,7 +190,7 @@ fn the_window_is_seven_days_with_both_ends() {
 #[test]
 fn the_agent_is_online_for_fifteen_minutes() {
     let world = World::new();
-    world.told("s", "booking_confirmed", "22T11:45:00");
+    world.record("s", "booking_confirmed", "22T11:45:00");
     let status = world.status();
     assert_eq!(status.service_agent, ServiceAgent::Online);
     assert_eq!(status.last_event_ago, Some(900));
@@ -201,34 +201,34 @@ fn the_agent_is_online_for_fifteen_minutes() {
 }
 
 #[test]
-fn a_spike_is_of_the_last_hour() {
+fn a_spike_concerns_the_last_hour() {
     let world = World::new();
-    // Just before the last hour, and twice in it.
+    // One timeout is just before the last hour, two are within it.
     for at in ["22T11:00:00", "22T11:00:00.000001", "22T11:30:00"] {
-        world.told("s", "call_lock_timeout", at);
+        world.record("s", "call_lock_timeout", at);
     }
     assert!(!world.status().call_lock_timeout_spike);
-    world.told("s", "call_lock_timeout", "22T12:00:00");
+    world.record("s", "call_lock_timeout", "22T12:00:00");
     assert!(world.status().call_lock_timeout_spike); // 3 x 167 > 3 x 1
-    // 167 in the other hours: one an hour, and three are no more than three times as many.
+    // 167 in the other hours are one per hour: three are not more than three times that.
     for n in 0..166 {
-        world.told("s", "call_lock_timeout", &format!("18T09:00:00.{n:06}"));
+        world.record("s", "call_lock_timeout", &format!("18T09:00:00.{n:06}"));
     }
     assert!(!world.status().call_lock_timeout_spike);
-    world.told("s", "call_lock_timeout", "22T11:59:00");
+    world.record("s", "call_lock_timeout", "22T11:59:00");
     assert!(world.status().call_lock_timeout_spike); // 4 x 167 > 3 x 167
 }
 
 #[test]
-fn other_tenants_and_the_same_key_again_do_not_count() {
+fn other_tenants_and_repeated_keys_do_not_count() {
     let world = World::new();
     for _ in 0..3 {
-        world.tell("default", "s", "start", "call_started", "22T11:00:00");
-        world.tell("default", "s", "wait-1", "call_lock_timeout", "22T11:00:01");
+        world.write("default", "s", "start", "call_started", "22T11:00:00");
+        world.write("default", "s", "wait-1", "call_lock_timeout", "22T11:00:01");
     }
-    // Another tenant's session of the same name, and one of its own.
+    // The other tenant has a session with the same id, and one with another id.
     for session in ["s", "theirs"] {
-        world.tell("other", session, "start", "call_started", "22T11:58:00");
+        world.write("other", session, "start", "call_started", "22T11:58:00");
     }
     let status = world.status();
     assert_eq!((status.figures.calls, status.figures.events), (1, 2));
@@ -241,15 +241,15 @@ fn other_tenants_and_the_same_key_again_do_not_count() {
 }
 
 #[test]
-fn rows_are_weeks_and_days_by_when_it_happened() {
+fn events_count_in_the_row_in_which_they_happened() {
     let world = World::new();
-    // Told last, happened first: the row is that of when it happened.
-    world.told("b", "call_started", "16T00:00:00");
-    world.told("a", "transferred", "16T00:00:01");
-    world.told("a", "call_started", "15T23:59:59.999999");
+    // This event is recorded last but happened first: `at` decides its row.
+    world.record("b", "call_started", "16T00:00:00");
+    world.record("a", "transferred", "16T00:00:01");
+    world.record("a", "call_started", "15T23:59:59.999999");
     let until = "2026-11-23T00:00:00Z";
     let weeks = world.report("2026-11-09T00:00:00Z", until, Some(Every::Week));
-    let told = |report: &KpiReport| -> Vec<(String, u64, Option<f64>)> {
+    let calls_and_rates = |report: &KpiReport| -> Vec<(String, u64, Option<f64>)> {
         let rows = report.data.iter();
         rows.map(|row| {
             let period = row.period.clone().unwrap_or_default();
@@ -259,7 +259,7 @@ fn rows_are_weeks_and_days_by_when_it_happened() {
     };
     let row = |period: &str, calls, rate| (period.to_owned(), calls, rate);
     assert_eq!(
-        told(&weeks),
+        calls_and_rates(&weeks),
         [row("2026-W46", 1, Some(0.0)), row("2026-W47", 1, Some(1.0))]
     );
     let days = world.report(
@@ -268,7 +268,7 @@ fn rows_are_weeks_and_days_by_when_it_happened() {
         Some(Every::Day),
     );
     assert_eq!(
-        told(&days),
+        calls_and_rates(&days),
         [
             row("2026-11-14", 0, None),
             row("2026-11-15", 1, Some(0.0)),
@@ -276,28 +276,28 @@ fn rows_are_weeks_and_days_by_when_it_happened() {
         ]
     );
     let all = world.report("2026-11-09T00:00:00Z", until, None);
-    assert_eq!(told(&all), [row("", 2, Some(0.5))]);
-    // A report ends before its `until`.
+    assert_eq!(calls_and_rates(&all), [row("", 2, Some(0.5))]);
+    // `until` is exclusive.
     let cut = world.report("2026-11-15T23:59:59.999999Z", "2026-11-16T00:00:00Z", None);
-    assert_eq!(told(&cut), [row("", 1, Some(0.0))]);
-    // Without a window it is the last seven days up to now.
-    let usual = run(world
+    assert_eq!(calls_and_rates(&cut), [row("", 1, Some(0.0))]);
+    // The default window is the last seven days.
+    let by_default = run(world
         .engine
         .events
         .key_figures(&operator("default"), KpiQuery::default()))
     .unwrap();
-    assert_eq!(usual.since, moment("2026-11-15T12:00:00Z"));
-    assert_eq!(usual.until, moment(NOW));
-    assert_eq!(told(&usual), [row("", 2, Some(0.5))]);
+    assert_eq!(by_default.since, moment("2026-11-15T12:00:00Z"));
+    assert_eq!(by_default.until, moment(NOW));
+    assert_eq!(calls_and_rates(&by_default), [row("", 2, Some(0.5))]);
 }
 
 #[test]
-fn a_report_as_csv() {
+fn a_report_is_written_as_csv() {
     let world = World::new();
-    world.told("a", "call_started", "17T10:00:00");
-    world.told("b", "call_started", "17T10:00:00");
-    world.told("c", "call_started", "17T10:00:00");
-    world.told("a", "transferred", "17T10:00:00");
+    world.record("a", "call_started", "17T10:00:00");
+    world.record("b", "call_started", "17T10:00:00");
+    world.record("c", "call_started", "17T10:00:00");
+    world.record("a", "transferred", "17T10:00:00");
     let report = world.report(
         "2026-11-16T00:00:00Z",
         "2026-11-24T00:00:00Z",
@@ -351,9 +351,9 @@ fn an_end_user_is_refused() {
 }
 
 #[test]
-fn what_the_engine_tells_of_itself_is_counted() {
+fn events_of_the_engine_itself_are_counted() {
     let world = World::new();
-    world.told("s", "call_started", "22T11:50:00");
+    world.record("s", "call_started", "22T11:50:00");
     let caller = operator("default");
     let turn = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
     let turn: StartTurn = serde_json::from_value(turn).unwrap();
@@ -372,7 +372,7 @@ fn what_the_engine_tells_of_itself_is_counted() {
             .calls
             .resume(&caller, &"s".parse().unwrap(), request))
     };
-    // There is no checkpoint: the state is made anew from items.
+    // Without a checkpoint the state is rebuilt from items.
     resume("first").unwrap();
     assert_eq!(resume("second").unwrap_err().code, ErrorCode::LeaseTimeout);
     let figures = world.status().figures;

@@ -17,7 +17,7 @@ fn engine() -> Engine {
     Engine::new(Arc::new(ledger), Arc::new(OsEntropy), clock, settings)
 }
 
-fn of(name: &str) -> Caller {
+fn caller(name: &str) -> Caller {
     Caller::local(TenantId::default_tenant(), Some(name.parse().unwrap()))
 }
 
@@ -26,7 +26,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Its metadata is larger than a page of rows, so each page of children holds one.
+/// Creates a session with metadata larger than a page of rows, so that each page of children holds one.
 fn make_large(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
     let large = format!(r#"{{"k":"{}"}}"#, "x".repeat(9 << 20));
     let request = CreateSession {
@@ -52,7 +52,7 @@ fn make(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
     assert!(new, "{id}");
 }
 
-fn ask(engine: &Engine, caller: &Caller, id: &str) -> Lineage {
+fn lineage_of(engine: &Engine, caller: &Caller, id: &str) -> Lineage {
     let id: SessionId = id.parse().unwrap();
     run(engine.stats.lineage(caller, &id)).unwrap()
 }
@@ -61,7 +61,7 @@ fn ids(relatives: &[Relative]) -> Vec<&str> {
     relatives.iter().map(|r| r.session_id.as_str()).collect()
 }
 
-fn below(lineage: &Lineage) -> Vec<(&str, u64)> {
+fn descendants(lineage: &Lineage) -> Vec<(&str, u64)> {
     let found = lineage.descendants.iter();
     found
         .map(|d| (d.session.session_id.as_str(), d.depth))
@@ -69,8 +69,8 @@ fn below(lineage: &Lineage) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn a_family_from_each_of_its_places() {
-    let (engine, ada) = (engine(), of("ada"));
+fn a_family_is_seen_from_each_of_its_members() {
+    let (engine, ada) = (engine(), caller("ada"));
     for (id, parent) in [
         ("root", None),
         ("a", Some("root")),
@@ -82,7 +82,7 @@ fn a_family_from_each_of_its_places() {
     ] {
         make(&engine, &ada, id, parent);
     }
-    let root = ask(&engine, &ada, "root");
+    let root = lineage_of(&engine, &ada, "root");
     assert_eq!(ids(&root.parents), Vec::<&str>::new());
     let all = [
         ("a", 1),
@@ -92,95 +92,98 @@ fn a_family_from_each_of_its_places() {
         ("b1", 2),
         ("a11", 3),
     ];
-    assert_eq!(below(&root), all);
+    assert_eq!(descendants(&root), all);
     assert_eq!(ids(&root.siblings), Vec::<&str>::new());
-    let a1 = ask(&engine, &ada, "a1");
+    let a1 = lineage_of(&engine, &ada, "a1");
     assert_eq!(ids(&a1.parents), ["a", "root"]);
-    assert_eq!(below(&a1), [("a11", 1)]);
+    assert_eq!(descendants(&a1), [("a11", 1)]);
     assert_eq!(ids(&a1.siblings), ["a2"]);
     assert_eq!(a1.siblings[0].title.as_deref(), Some("A2"));
     assert_eq!((a1.cycle, a1.truncated, a1.gaps.len()), (false, false, 0));
 }
 
 #[test]
-fn somebody_elses_parent_looks_absent_and_somebody_elses_child_is_not_listed() {
-    let (engine, ada, bob) = (engine(), of("ada"), of("bob"));
+fn a_foreign_parent_looks_absent_and_a_foreign_child_is_not_listed() {
+    let (engine, ada, bob) = (engine(), caller("ada"), caller("bob"));
     make(&engine, &bob, "bobs", None);
     make(&engine, &ada, "under-bobs", Some("bobs"));
     make(&engine, &ada, "under-none", Some("none"));
     for (id, gap) in [("under-bobs", "bobs"), ("under-none", "none")] {
-        let lineage = ask(&engine, &ada, id);
+        let lineage = lineage_of(&engine, &ada, id);
         assert_eq!(lineage.gaps, [gap.parse().unwrap()]);
         assert_eq!((lineage.parents.len(), lineage.cycle), (0, false));
     }
     make(&engine, &bob, "under-adas", Some("under-none"));
     make(&engine, &bob, "under-that", Some("under-adas"));
     make(&engine, &bob, "beside-adas", Some("none"));
-    let lineage = ask(&engine, &ada, "under-none");
+    let lineage = lineage_of(&engine, &ada, "under-none");
     assert_eq!((lineage.descendants.len(), lineage.siblings.len()), (0, 0));
-    assert_eq!(ask(&engine, &bob, "bobs").descendants.len(), 0);
+    assert_eq!(lineage_of(&engine, &bob, "bobs").descendants.len(), 0);
     let operator = Caller::operator(TenantId::default_tenant());
-    let whole = ask(&engine, &operator, "under-none");
-    assert_eq!(below(&whole), [("under-adas", 1), ("under-that", 2)]);
-    assert_eq!(ids(&whole.siblings), ["beside-adas"]);
+    let seen_by_operator = lineage_of(&engine, &operator, "under-none");
+    assert_eq!(
+        descendants(&seen_by_operator),
+        [("under-adas", 1), ("under-that", 2)]
+    );
+    assert_eq!(ids(&seen_by_operator.siblings), ["beside-adas"]);
 }
 
 #[test]
 fn an_erased_parent_is_a_gap() {
-    let (engine, ada) = (engine(), of("ada"));
+    let (engine, ada) = (engine(), caller("ada"));
     make(&engine, &ada, "p", None);
     make(&engine, &ada, "c", Some("p"));
     run(engine.erasure.erase(&ada, "p".parse().unwrap())).unwrap();
-    let lineage = ask(&engine, &ada, "c");
+    let lineage = lineage_of(&engine, &ada, "c");
     assert_eq!(lineage.gaps, ["p".parse().unwrap()]);
     let erased = run(engine.stats.lineage(&ada, &"p".parse().unwrap())).unwrap_err();
     assert_eq!(erased.code.as_str(), "session_erased");
 }
 
 #[test]
-fn circles_end() {
-    let (engine, ada) = (engine(), of("ada"));
+fn a_cycle_ends_the_walk() {
+    let (engine, ada) = (engine(), caller("ada"));
     make(&engine, &ada, "self", Some("self"));
-    let own = ask(&engine, &ada, "self");
+    let own = lineage_of(&engine, &ada, "self");
     assert!(own.cycle && own.parents.is_empty() && own.descendants.is_empty());
     assert!(own.siblings.is_empty() && own.gaps.is_empty());
     for (id, parent) in [("x", "z"), ("y", "x"), ("z", "y"), ("tail", "z")] {
         make(&engine, &ada, id, Some(parent));
     }
-    let x = ask(&engine, &ada, "x");
+    let x = lineage_of(&engine, &ada, "x");
     assert!(x.cycle);
     assert_eq!(ids(&x.parents), ["z", "y"]);
-    assert_eq!(below(&x), [("y", 1), ("z", 2), ("tail", 3)]);
+    assert_eq!(descendants(&x), [("y", 1), ("z", 2), ("tail", 3)]);
     assert_eq!(ids(&x.siblings), ["tail"]);
-    // The circle lies above this one.
-    let tail = ask(&engine, &ada, "tail");
+    // This session is not part of the cycle: its ancestors are.
+    let tail = lineage_of(&engine, &ada, "tail");
     assert!(tail.cycle);
     assert_eq!(ids(&tail.parents), ["z", "y", "x"]);
     assert_eq!(tail.descendants.len(), 0);
 }
 
 #[test]
-fn more_than_a_thousand_relatives_are_told_of() {
-    let (engine, ada) = (engine(), of("ada"));
+fn lists_of_more_than_a_thousand_relatives_are_truncated() {
+    let (engine, ada) = (engine(), caller("ada"));
     make(&engine, &ada, "top", None);
     for n in 0..RELATIVES_MAX {
         make(&engine, &ada, &format!("wide-{n}"), Some("top"));
     }
-    let top = ask(&engine, &ada, "top");
+    let top = lineage_of(&engine, &ada, "top");
     assert_eq!(
         (top.descendants.len(), top.truncated),
         (RELATIVES_MAX, false)
     );
     make(&engine, &ada, "one-more", Some("top"));
-    let top = ask(&engine, &ada, "top");
+    let top = lineage_of(&engine, &ada, "top");
     assert_eq!(
         (top.descendants.len(), top.truncated),
         (RELATIVES_MAX, true)
     );
-    let one = ask(&engine, &ada, "one-more");
+    let one = lineage_of(&engine, &ada, "one-more");
     assert_eq!((one.siblings.len(), one.truncated), (RELATIVES_MAX, false));
     make(&engine, &ada, "two-more", Some("top"));
-    let one = ask(&engine, &ada, "one-more");
+    let one = lineage_of(&engine, &ada, "one-more");
     assert_eq!((one.siblings.len(), one.truncated), (RELATIVES_MAX, true));
 
     make(&engine, &ada, "deep-0", None);
@@ -192,17 +195,17 @@ fn more_than_a_thousand_relatives_are_told_of() {
             Some(&format!("deep-{}", n - 1)),
         );
     }
-    let at_most = ask(&engine, &ada, &format!("deep-{RELATIVES_MAX}"));
+    let at_most = lineage_of(&engine, &ada, &format!("deep-{RELATIVES_MAX}"));
     assert_eq!(
         (at_most.parents.len(), at_most.truncated),
         (RELATIVES_MAX, false)
     );
-    let deepest = ask(&engine, &ada, &format!("deep-{}", RELATIVES_MAX + 1));
+    let deepest = lineage_of(&engine, &ada, &format!("deep-{}", RELATIVES_MAX + 1));
     assert_eq!(
         (deepest.parents.len(), deepest.truncated),
         (RELATIVES_MAX, true)
     );
-    let first = ask(&engine, &ada, "deep-0");
+    let first = lineage_of(&engine, &ada, "deep-0");
     assert_eq!(
         (first.descendants.len(), first.truncated),
         (RELATIVES_MAX, true)
@@ -214,16 +217,19 @@ fn more_than_a_thousand_relatives_are_told_of() {
 }
 
 #[test]
-fn relatives_with_much_metadata() {
-    let (engine, ada) = (engine(), of("ada"));
+fn relatives_with_large_metadata_are_all_found() {
+    let (engine, ada) = (engine(), caller("ada"));
     make_large(&engine, &ada, "root", None);
     for id in ["a", "b", "c", "d"] {
         make_large(&engine, &ada, id, Some("root"));
     }
     make(&engine, &ada, "c1", Some("c"));
-    let root = ask(&engine, &ada, "root");
+    let root = lineage_of(&engine, &ada, "root");
     let all = [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("c1", 2)];
-    assert_eq!(below(&root), all);
+    assert_eq!(descendants(&root), all);
     assert!(!root.truncated && !root.cycle);
-    assert_eq!(ids(&ask(&engine, &ada, "b").siblings), ["a", "c", "d"]);
+    assert_eq!(
+        ids(&lineage_of(&engine, &ada, "b").siblings),
+        ["a", "c", "d"]
+    );
 }

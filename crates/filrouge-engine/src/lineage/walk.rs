@@ -1,50 +1,50 @@
-//! The walk from a session to those it comes from, and to those it has started, wherever sessions are kept.
+//! Walks from a session to its ancestors and descendants, in any kind of store.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
-/// Where a session leads to.
+/// The next step up from a session.
 #[derive(Debug)]
 pub enum Step<I, T> {
-    /// To no other.
+    /// It has no parent.
     End,
-    /// To one that is not there.
+    /// Its parent does not exist.
     Gap(I),
-    /// To this one.
+    /// This is its parent.
     To(I, T),
 }
 
-/// The sessions that lead up from one.
+/// The ancestors of a session.
 #[derive(Debug)]
 pub struct Ancestors<I, T> {
-    /// The nearest first.
+    /// Nearest first.
     pub found: Vec<T>,
-    /// The id that the last one names, if it is not there.
+    /// The parent that the last one names, if that does not exist.
     pub gap: Option<I>,
-    /// Whether they lead round in a circle.
+    /// Whether they form a cycle.
     pub cycle: bool,
-    /// Whether there are more.
+    /// Whether more exist than were found.
     pub truncated: bool,
 }
 
-/// The sessions that one has started, at first or at second hand.
+/// The descendants of a session.
 #[derive(Debug)]
 pub struct Descendants<T> {
-    /// Breadth first, each with how many steps down it is, from 1; those of one parent as they were given.
+    /// Breadth first, each with the number of steps down to it, from 1; children of one parent in the given order.
     pub found: Vec<(usize, T)>,
     /// Whether the session is its own ancestor.
     pub cycle: bool,
-    /// Whether there are more.
+    /// Whether more exist than were found.
     pub truncated: bool,
 }
 
-/// At most `most` sessions up from `own`; `next` is where the last one leads to.
+/// At most `limit` ancestors of `own`; each call of `next` is one step up.
 ///
 /// # Errors
 /// Those of `next`.
 pub fn ancestors<I: Clone + Eq + Hash, T, E>(
     own: I,
-    most: usize,
+    limit: usize,
     mut next: impl FnMut() -> Result<Step<I, T>, E>,
 ) -> Result<Ancestors<I, T>, E> {
     let mut up = Ancestors {
@@ -53,14 +53,14 @@ pub fn ancestors<I: Clone + Eq + Hash, T, E>(
         cycle: false,
         truncated: false,
     };
-    let mut met = HashSet::from([own]);
+    let mut visited = HashSet::from([own]);
     loop {
         match next()? {
             Step::End => return Ok(up),
             Step::Gap(id) => up.gap = Some(id),
             Step::To(id, one) => {
-                up.cycle = !met.insert(id);
-                up.truncated = !up.cycle && up.found.len() == most;
+                up.cycle = !visited.insert(id);
+                up.truncated = !up.cycle && up.found.len() == limit;
                 if !up.cycle && !up.truncated {
                     up.found.push(one);
                     continue;
@@ -71,14 +71,14 @@ pub fn ancestors<I: Clone + Eq + Hash, T, E>(
     }
 }
 
-/// At most `most` sessions down from `root`. `children` gives those that one has started, about as many as it is asked
-/// for, and whether there are more; `id_of` is a session's id.
+/// At most `limit` descendants of `root`. `children` returns the children of a session, about as many as requested, and whether
+/// there are further ones; `id_of` returns a session's id.
 ///
 /// # Errors
 /// Those of `children`.
 pub fn descendants<I: Clone + Eq, T, E>(
     root: &I,
-    most: usize,
+    limit: usize,
     id_of: impl Fn(&T) -> I,
     mut children: impl FnMut(&I, usize) -> Result<(Vec<T>, bool), E>,
 ) -> Result<Descendants<T>, E> {
@@ -89,15 +89,15 @@ pub fn descendants<I: Clone + Eq, T, E>(
     };
     let mut waiting = VecDeque::from([(root.clone(), 1)]);
     while let Some((parent, depth)) = waiting.pop_front() {
-        // One more than there is room for: the root itself, which closes a cycle.
-        let room = (most - down.found.len()).saturating_add(1);
+        // Requests one more than fit: the root itself may be among them, which closes a cycle.
+        let room = (limit - down.found.len()).saturating_add(1);
         let (found, more) = children(&parent, room)?;
         for one in found {
             let id = id_of(&one);
-            // A session has one parent, so the root alone can be met again.
+            // A session has one parent, so only the root can occur a second time.
             if id == *root {
                 down.cycle = true;
-            } else if down.found.len() == most {
+            } else if down.found.len() == limit {
                 down.truncated = true;
             } else {
                 waiting.push_back((id, depth + 1));
@@ -112,7 +112,7 @@ pub fn descendants<I: Clone + Eq, T, E>(
     Ok(down)
 }
 
-/// Sessions that stand breadth first, each right behind its parent; `ids_of` are its own id and its parent's.
+/// Reorders sessions from breadth first to each directly after its parent; `ids_of` returns a session's own id and its parent's.
 pub fn tree<I: Eq + Hash, T>(
     root: I,
     found: impl DoubleEndedIterator<Item = T>,

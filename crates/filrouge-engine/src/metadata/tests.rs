@@ -31,8 +31,8 @@ fn hashed(metadata: &str) -> String {
     hashed_in("t", metadata)
 }
 
-/// The metadata that an address alone becomes.
-fn of(address: &str) -> String {
+/// The metadata that results from a single address.
+fn hashed_address(address: &str) -> String {
     let text = hashed(&format!(r#"{{"ip":"{address}"}}"#));
     assert!(
         !text.contains(address) && text.starts_with(r#"{"ip_hash":""#),
@@ -44,7 +44,7 @@ fn of(address: &str) -> String {
 
 #[test]
 fn every_member_that_holds_an_address_becomes_a_hash() {
-    let expected = of("192.0.2.1");
+    let expected = hashed_address("192.0.2.1");
     for name in [
         "ip",
         "ip_address",
@@ -87,7 +87,7 @@ fn every_member_that_holds_an_address_becomes_a_hash() {
 
 #[test]
 fn one_address_has_one_hash_however_it_is_written() {
-    let expected = of("192.0.2.1");
+    let expected = hashed_address("192.0.2.1");
     for text in [
         "::ffff:192.0.2.1",
         "::FFFF:c000:201",
@@ -106,7 +106,7 @@ fn one_address_has_one_hash_however_it_is_written() {
         hashed(r#"{"X-Forwarded-For":["192.0.2.1","198.51.100.7"]}"#),
         expected
     );
-    let six = of("2001:db8::1");
+    let six = hashed_address("2001:db8::1");
     for text in [
         "2001:0DB8:0:0::0001",
         "[2001:db8::1]",
@@ -115,18 +115,18 @@ fn one_address_has_one_hash_however_it_is_written() {
     ] {
         assert_eq!(hashed(&format!(r#"{{"ip":"{text}"}}"#)), six, "{text}");
     }
-    assert_ne!(of("192.0.2.2"), expected);
+    assert_ne!(hashed_address("192.0.2.2"), expected);
 }
 
 #[test]
-fn a_hash_tells_nothing_to_another_tenant() {
+fn the_hash_of_an_address_differs_between_tenants() {
     let metadata = r#"{"ip":"192.0.2.1"}"#;
     assert_ne!(hashed_in("t", metadata), hashed_in("u", metadata));
 }
 
 #[test]
 fn several_addresses_become_one_hash_and_a_given_one_wins() {
-    let client = of("192.0.2.1");
+    let client = hashed_address("192.0.2.1");
     assert_eq!(
         hashed(r#"{"remote_addr":"10.0.0.1","x_forwarded_for":"192.0.2.1, 10.0.0.2"}"#),
         client
@@ -134,7 +134,7 @@ fn several_addresses_become_one_hash_and_a_given_one_wins() {
     assert_eq!(
         hashed(r#"{"ip":"10.0.0.1","ip":"192.0.2.1"}"#),
         client,
-        "the last of a name"
+        "the last of duplicate names counts"
     );
     assert_eq!(
         hashed(r#"{"ip":"10.0.0.1","a":1.0,"ip_hash":"mine","\u0062":[]}"#),
@@ -144,17 +144,17 @@ fn several_addresses_become_one_hash_and_a_given_one_wins() {
     assert_eq!(
         hashed(r#"{"ip_hash":"192.0.2.1"}"#),
         client,
-        "an address is no hash"
+        "an address is not a hash"
     );
     let untouched = r#"{"ip_hash" : "mine", "a":1}"#;
     assert_eq!(hashed(untouched), untouched);
 }
 
 #[test]
-fn what_is_no_address_is_hashed_as_text() {
-    let unknown = of("unknown");
+fn values_that_are_not_addresses_are_hashed_as_text() {
+    let unknown = hashed_address("unknown");
     assert_eq!(hashed(r#"{"x_real_ip":"unknown"}"#), unknown);
-    assert_ne!(of("hidden"), unknown);
+    assert_ne!(hashed_address("hidden"), unknown);
     let number = hashed(r#"{"ip":3232235777}"#);
     assert!(number.starts_with(r#"{"ip_hash":""#) && !number.contains("3232235777"));
     let object = hashed(r#"{"ip":{"v4":"192.0.2.1"}}"#);
@@ -170,8 +170,8 @@ fn what_is_no_address_is_hashed_as_text() {
 }
 
 #[test]
-fn addresses_are_hashed_where_they_stand() {
-    let hash = of("192.0.2.1");
+fn nested_addresses_are_hashed_in_place() {
+    let hash = hashed_address("192.0.2.1");
     let hash = &hash[1..hash.len() - 1];
     let nested = r#"{"a":1.0, "geo" : {"city":"\u00e9 \" {\"ip\":1}", "remoteAddr":"192.0.2.1","n":[1,  2]},"hops":[ {"ip":"192.0.2.1"},"ip",{"x":{"IP":["192.0.2.1"]}} ],"b":"ip" }"#;
     let expected = format!(
@@ -192,8 +192,8 @@ fn addresses_are_hashed_where_they_stand() {
 }
 
 #[test]
-fn null_takes_away_what_an_address_was_kept_as() {
-    let hash = of("192.0.2.1");
+fn null_removes_the_hash_of_an_address() {
+    let hash = hashed_address("192.0.2.1");
     let hash = &hash[1..hash.len() - 1];
     for (patch, expected) in [
         (r#"{"ip":null}"#, r#"{"ip":null,"ip_hash":null}"#.to_owned()),
@@ -217,7 +217,7 @@ fn null_takes_away_what_an_address_was_kept_as() {
 }
 
 #[tokio::test]
-async fn no_address_comes_in_with_an_imported_turn() {
+async fn an_imported_turn_contains_no_address() {
     let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     let keyring = Arc::new(Keyring::single([7; 32]));
     let ledger = Arc::new(MemoryLedger::new(
@@ -242,7 +242,7 @@ async fn no_address_comes_in_with_an_imported_turn() {
         let recorded = engine.turns.record(&caller, &session, turn.clone()).await;
         assert_eq!(recorded.unwrap().value, outcome);
     }
-    let hash = of("192.0.2.1");
+    let hash = hashed_address("192.0.2.1");
     let (items, _) = engine.turns.items(&caller, &session, 0, 10).await.unwrap();
     let kept = items[0].body.metadata.as_ref().unwrap();
 

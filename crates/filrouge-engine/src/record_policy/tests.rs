@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use filrouge_store::hot::KeepItems;
+use filrouge_store::hot::ItemRetention;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{
@@ -23,19 +23,19 @@ fn engine(settings: Settings) -> Engine {
     Engine::new(Arc::new(ledger), Arc::new(OsEntropy), clock, settings)
 }
 
-/// One that records conversations alone, but for the tenant `whole`.
+/// An engine that records only conversations, except for the tenant `whole`.
 fn conversations() -> Engine {
-    let whole = (TenantId::new("whole").unwrap(), KeepItems::All);
+    let whole = (TenantId::new("whole").unwrap(), ItemRetention::All);
     engine(Settings {
         record: RecordPolicies {
-            default: KeepItems::Conversation,
+            default: ItemRetention::Conversation,
             tenants: BTreeMap::from([whole]),
         },
         ..Settings::default()
     })
 }
 
-/// One whose ledger takes but a few members of metadata.
+/// An engine that records only these members of metadata.
 fn listing(names: &[&str]) -> Engine {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
     engine(Settings {
@@ -44,7 +44,7 @@ fn listing(names: &[&str]) -> Engine {
     })
 }
 
-fn nobody(tenant: &str) -> Caller {
+fn anonymous(tenant: &str) -> Caller {
     Caller::local(TenantId::new(tenant).unwrap(), None)
 }
 
@@ -95,8 +95,9 @@ async fn channels(engine: &Engine, caller: &Caller) -> Vec<String> {
         .collect()
 }
 
-fn counts(of: &[(&str, u64)]) -> Vec<(String, u64)> {
-    of.iter()
+fn counts(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
+    expected
+        .iter()
         .map(|(name, n)| ((*name).to_owned(), *n))
         .collect()
 }
@@ -104,7 +105,7 @@ fn counts(of: &[(&str, u64)]) -> Vec<(String, u64)> {
 #[tokio::test]
 async fn a_conversation_is_questions_and_answers() {
     let engine = conversations();
-    let caller = nobody("t");
+    let caller = anonymous("t");
     let mut first = start("r");
     first.items = items(&["thought", "tool_call", "mine"]).items;
     let turn = begun(&engine, &caller, first).await;
@@ -140,7 +141,7 @@ async fn a_conversation_is_questions_and_answers() {
 #[tokio::test]
 async fn a_tenant_has_its_own_policy() {
     let engine = conversations();
-    let caller = nobody("whole");
+    let caller = anonymous("whole");
     let turn = begun(&engine, &caller, start("r")).await;
     let done = engine
         .turns
@@ -151,9 +152,9 @@ async fn a_tenant_has_its_own_policy() {
 }
 
 #[tokio::test]
-async fn how_a_turn_ends_is_recorded() {
+async fn the_ending_of_a_turn_is_recorded() {
     let engine = conversations();
-    let caller = nobody("t");
+    let caller = anonymous("t");
     let failed = begun(&engine, &caller, start("r1")).await;
     let error = FailTurn {
         error: ErrorBody {
@@ -175,7 +176,7 @@ async fn how_a_turn_ends_is_recorded() {
         .turns
         .cancel(&caller, session(), cancelled.turn_id, CancelTurn::default());
     cancel.await.unwrap();
-    // A final item is promoted by a note of filrouge's own.
+    // Without an answer in the request, the turn's final item becomes the answer; filrouge records that as an item.
     let promoted = begun(&engine, &caller, start("r3")).await;
     let append = engine
         .turns
@@ -203,9 +204,9 @@ async fn how_a_turn_ends_is_recorded() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
+async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
     let engine = conversations();
-    let caller = nobody("t");
+    let caller = anonymous("t");
     let turn = begun(&engine, &caller, start("r")).await;
     let thought = |expected_seq| AppendItems {
         expected_seq,
@@ -231,13 +232,15 @@ async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
     let unknown = TurnId::from_bytes([9; 16]);
     let unknown = append(&caller, unknown, None).await.unwrap_err();
     assert_eq!(unknown.code, ErrorCode::TurnNotFound);
-    let absent = append(&nobody("u"), turn.turn_id, None).await.unwrap_err();
+    let absent = append(&anonymous("u"), turn.turn_id, None)
+        .await
+        .unwrap_err();
     assert_eq!(absent.code, ErrorCode::SessionNotFound);
     let cancel = engine
         .turns
         .cancel(&caller, session(), turn.turn_id, CancelTurn::default());
     cancel.await.unwrap();
-    // Word for word what an item that is recorded is refused with.
+    // The failure is the same, word for word, as for an item that is recorded.
     let recorded = engine
         .turns
         .append(&caller, session(), turn.turn_id, items(&["partial"]));
@@ -267,11 +270,11 @@ async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
     );
 }
 
-/// Its answer was lost, and the turn has ended since: it is answered as it was.
+/// The answer to the first attempt was lost, and the turn has ended since: the retry is answered as the first attempt was.
 #[tokio::test]
-async fn a_retry_of_what_is_left_out_whole() {
+async fn a_retry_of_a_batch_without_recorded_items_is_a_replay() {
     let engine = conversations();
-    let caller = nobody("t");
+    let caller = anonymous("t");
     let turn = begun(&engine, &caller, start("r")).await;
     let mut batch = items(&["thought", "plan"]);
     for (item, key) in batch.items.iter_mut().zip(["a", "b"]) {
@@ -295,7 +298,7 @@ async fn a_retry_of_what_is_left_out_whole() {
         engine.upkeep.counters().items.all(),
         counts(&[("plan", 1), ("thought", 1)])
     );
-    // What names its place, or has an item without a name, is no retry.
+    // With an expected seq, or an item without a key, it is not a retry.
     let at = AppendItems {
         expected_seq: Some(again.last_seq),
         ..batch.clone()
@@ -310,7 +313,7 @@ async fn a_retry_of_what_is_left_out_whole() {
 #[tokio::test]
 async fn retries_count_once() {
     let engine = conversations();
-    let caller = nobody("t");
+    let caller = anonymous("t");
     let mut request = start("r");
     request.items = items(&["thought"]).items;
     let turn = begun(&engine, &caller, request.clone()).await;
@@ -334,7 +337,7 @@ async fn retries_count_once() {
 #[tokio::test]
 async fn members_that_are_not_listed_do_not_reach_the_ledger() {
     let engine = listing(&["channel"]);
-    let caller = nobody("t");
+    let caller = anonymous("t");
     let mut request = start("r");
     request.metadata = json(r#"{"channel":"web","prompt":"all of it","prompt":1,"a b":2}"#);
     let turn = begun(&engine, &caller, request.clone()).await;
@@ -342,7 +345,7 @@ async fn members_that_are_not_listed_do_not_reach_the_ledger() {
     let again = begun(&engine, &caller, request).await;
     assert!(
         again.replayed && !again.differs,
-        "a retry is known by what came"
+        "a retry is recognized by the request as it was sent"
     );
     let end = |metadata| FinalizeTurn {
         answer_neutral: Some(JsonText::from_plain("a")),
@@ -375,9 +378,9 @@ async fn members_that_are_not_listed_do_not_reach_the_ledger() {
 }
 
 #[tokio::test]
-async fn what_filrouge_adds_stays() {
+async fn members_that_filrouge_adds_are_kept() {
     let engine = listing(&[]);
-    let caller = nobody("t");
+    let caller = anonymous("t");
     let mut request = start("r");
     request.question_translated = request.question_neutral.take();
     request.metadata = json(r#"{"channel":"web"}"#);
@@ -398,7 +401,7 @@ async fn no_address_is_stored() {
         runtime_context_allow: vec!["ip".to_owned(), "ip_hash".to_owned()],
         ..Settings::default()
     });
-    let caller = nobody("t");
+    let caller = anonymous("t");
     let mut request = start("r");
     request.metadata = json(r#"{"client_ip":"192.0.2.1","channel":"web"}"#);
     request.runtime_context = json(r#"{"ip":"192.0.2.1"}"#);
@@ -439,7 +442,7 @@ async fn no_address_is_stored() {
 }
 
 #[test]
-fn names_are_counted_up_to_a_bound() {
+fn a_bounded_number_of_names_is_counted() {
     let tally = Tally::<String>::default();
     for n in 0..100 {
         tally.add_word(&format!("name-{n}"));
@@ -448,12 +451,12 @@ fn names_are_counted_up_to_a_bound() {
     for odd in ["", "a b", "é", &"x".repeat(65)] {
         tally.add_word(odd);
     }
-    let told = tally.all();
-    assert_eq!(told.len(), 65);
-    let of = |name: &str| told.iter().find(|(n, _)| n == name).map(|(_, n)| *n);
+    let counted = tally.all();
+    assert_eq!(counted.len(), 65);
+    let count_of = |name: &str| counted.iter().find(|(n, _)| n == name).map(|(_, n)| *n);
     assert_eq!(
-        (of("name-0"), of("name-1"), of("name-64")),
+        (count_of("name-0"), count_of("name-1"), count_of("name-64")),
         (Some(2), Some(1), None)
     );
-    assert_eq!(of("other"), Some(36 + 4));
+    assert_eq!(count_of("other"), Some(36 + 4));
 }

@@ -1,4 +1,4 @@
-//! Parts as a restored context reads them (docs/context.md has the table).
+//! Reads parts for a restored context (docs/context.md has the table).
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use filrouge_types::{ItemBody, JsonText, Members, RawJson, sound_json};
 
 use super::media;
 use super::plan::{Answer, Args, Content, Provider, Sealed};
-use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_tame};
+use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_portable};
 
-/// The first of these members that is there.
+/// The first of these members that is present.
 fn first<'a>(members: &Members<'a>, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| members.get(name))
 }
 
-/// A member's string, as a token that every reader takes.
+/// A member's string, as a token that every reader accepts.
 fn text_in(members: &Members<'_>, names: &[&str]) -> Option<JsonText> {
     first(members, names).and_then(text)
 }
@@ -27,7 +27,7 @@ fn is(members: &Members<'_>, name: &str, value: &str) -> bool {
     members.get(name) == Some(value)
 }
 
-/// A JSON string as a token that every reader takes; `None` for another value.
+/// A JSON string as a token that every reader accepts; `None` for another value.
 pub(super) fn text(raw: &str) -> Option<JsonText> {
     if !raw.starts_with('"') {
         return None;
@@ -35,26 +35,26 @@ pub(super) fn text(raw: &str) -> Option<JsonText> {
     JsonText::from_raw(RawJson::from_checked(sound_json(raw))).ok()
 }
 
-/// A JSON value that every reader takes; `None` for one that is too deep or has a number that is too large.
+/// A JSON value that every reader accepts; `None` if it is nested too deep or has a number out of range.
 fn value(raw: &str) -> Option<RawJson> {
-    is_tame(raw).then(|| RawJson::from_checked(sound_json(raw)))
+    is_portable(raw).then(|| RawJson::from_checked(sound_json(raw)))
 }
 
-/// A value as text, for what no reader would take otherwise.
-fn spelled(raw: &str) -> JsonText {
+/// The JSON of a value as a text, for a value that some reader would reject as JSON.
+fn json_as_text(raw: &str) -> JsonText {
     JsonText::from_plain(&sound_json(raw))
 }
 
-/// One part, read.
-pub(super) enum Part {
-    /// Something said.
+/// One decoded part.
+pub(super) enum ContentPart {
+    /// Contents of a message.
     Content(Content),
-    /// Something thought.
+    /// Reasoning of the agent.
     Reasoning {
         text: Option<JsonText>,
         sealed: Option<Sealed>,
     },
-    /// A call of a tool.
+    /// A tool call.
     Call {
         call_id: String,
         name: String,
@@ -67,13 +67,13 @@ pub(super) enum Part {
         ok: bool,
         answer: Answer,
     },
-    /// Nothing for a model, and why.
+    /// A part that is not for a model, with the reason.
     Nothing(&'static str),
 }
 
-/// The parts of an item in order; `None` when they are no list of objects. A text that is all an item says is taken out of
-/// it without copying: its parts are gone then.
-pub(super) fn parts(item: &mut ItemBody) -> Option<Vec<Part>> {
+/// The parts of an item in order; `None` if they are no list of objects. If the only part is a text, it is moved out without a
+/// copy, and the item's parts are empty afterwards.
+pub(super) fn parts(item: &mut ItemBody) -> Option<Vec<ContentPart>> {
     let list: Vec<Members<'_>> = serde_json::from_str(item.parts.as_str()).ok()?;
     let Some(token) = sole_text(item.parts.as_str(), &list) else {
         let model = item.model.as_deref();
@@ -81,10 +81,10 @@ pub(super) fn parts(item: &mut ItemBody) -> Option<Vec<Part>> {
     };
     let parts = std::mem::replace(&mut item.parts, RawJson::from_checked(""));
     let text = JsonText::within(parts, token).ok()?;
-    Some(vec![Part::Content(Content::Text(text))])
+    Some(vec![ContentPart::Content(Content::Text(text))])
 }
 
-/// Where the text stands in parts that are one text, which is not blank and which every reader takes.
+/// The range of the text in parts that consist of one text, if it is not blank and every reader accepts it.
 fn sole_text(parts: &str, list: &[Members<'_>]) -> Option<Range<usize>> {
     let [members] = list else { return None };
     let token = members.get("text").filter(|t| t.starts_with('"'))?;
@@ -96,37 +96,37 @@ fn sole_text(parts: &str, list: &[Members<'_>]) -> Option<Range<usize>> {
     Some(at..at + token.len())
 }
 
-fn part(members: &Members<'_>, model: Option<&str>) -> Part {
+fn part(members: &Members<'_>, model: Option<&str>) -> ContentPart {
     let kind = members.get("type").unwrap_or("").trim_matches('"');
     match kind {
         "reasoning" => reasoning(members, model),
         "tool_call" => call(members, model),
         "tool_result" => result(members),
-        "turn_status" | "redaction" => Part::Nothing("bookkeeping"),
-        "error" => Part::Nothing("error"),
-        "tool_call_partial" => Part::Nothing("incomplete_call"),
+        "turn_status" | "redaction" => ContentPart::Nothing("bookkeeping"),
+        "error" => ContentPart::Nothing("error"),
+        "tool_call_partial" => ContentPart::Nothing("incomplete_call"),
         _ => match content(kind, members) {
-            Some(Ok(content)) => Part::Content(content),
-            Some(Err(reason)) => Part::Nothing(reason),
-            None => Part::Nothing("unknown_part"),
+            Some(Ok(content)) => ContentPart::Content(content),
+            Some(Err(reason)) => ContentPart::Nothing(reason),
+            None => ContentPart::Nothing("unknown_part"),
         },
     }
 }
 
-/// A part that says something; `None` when its type is not one of these.
+/// A part with contents; `None` if its type has none.
 fn content(kind: &str, members: &Members<'_>) -> Option<Result<Content, &'static str>> {
-    let said = |text: Option<JsonText>| text.filter(|t| !is_blank(t)).ok_or("empty");
+    let not_blank = |text: Option<JsonText>| text.filter(|t| !is_blank(t)).ok_or("empty");
     Some(match kind {
-        "text" => said(text_in(members, &["text"])).map(Content::Text),
-        "refusal" => said(text_in(members, &["refusal", "text"])).map(Content::Refusal),
-        "code" => said(code(members)).map(Content::Text),
-        "link" => said(link(members)).map(Content::Text),
+        "text" => not_blank(text_in(members, &["text"])).map(Content::Text),
+        "refusal" => not_blank(text_in(members, &["refusal", "text"])).map(Content::Refusal),
+        "code" => not_blank(code(members)).map(Content::Text),
+        "link" => not_blank(link(members)).map(Content::Text),
         "image_url" | "image" | "file" => Ok(media::read(kind, members)),
         _ => return None,
     })
 }
 
-/// Code becomes a fenced block, its fence longer than any inside.
+/// Code as a fenced block, with a fence longer than any inside.
 fn code(members: &Members<'_>) -> Option<JsonText> {
     let code = plain(members, &["code", "text"]).filter(|c| !c.trim().is_empty())?;
     let language = plain(members, &["language"]).unwrap_or_default();
@@ -147,12 +147,12 @@ fn link(members: &Members<'_>) -> Option<JsonText> {
     Some(JsonText::from_plain(&text))
 }
 
-/// Whose words these are: said by the part, else told by the model's name.
+/// The provider whose model produced a part: named by the part, else derived from the model's name.
 fn provider(members: &Members<'_>, model: Option<&str>) -> Option<Provider> {
     let named = plain(members, &["provider"]).unwrap_or_default();
-    // Bedrock serves the models of several.
-    let told = !named.is_empty() && !named.to_ascii_lowercase().contains("bedrock");
-    let name = if told { &named } else { model? };
+    // Bedrock serves models of several providers.
+    let names_provider = !named.is_empty() && !named.to_ascii_lowercase().contains("bedrock");
+    let name = if names_provider { &named } else { model? };
     let name = name.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|w| name.contains(w));
     if has(&["anthropic", "claude"]) {
@@ -166,13 +166,13 @@ fn provider(members: &Members<'_>, model: Option<&str>) -> Option<Provider> {
     }
 }
 
-fn reasoning(members: &Members<'_>, model: Option<&str>) -> Part {
+fn reasoning(members: &Members<'_>, model: Option<&str>) -> ContentPart {
     let text = text_in(members, &["text", "thinking"]).filter(|t| !is_blank(t));
     let sealed = sealed(members, model);
     if text.is_none() && sealed.is_none() {
-        return Part::Nothing("empty");
+        return ContentPart::Nothing("empty");
     }
-    Part::Reasoning { text, sealed }
+    ContentPart::Reasoning { text, sealed }
 }
 
 fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
@@ -191,8 +191,8 @@ fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
         });
     }
     if let Some(data) = seal("redacted") {
-        let whole = matches!(own, None | Some(Provider::Anthropic));
-        return Some(if whole {
+        let by_anthropic = matches!(own, None | Some(Provider::Anthropic));
+        return Some(if by_anthropic {
             Sealed::AnthropicRedacted(data)
         } else {
             Sealed::Unknown
@@ -208,12 +208,12 @@ fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
     None
 }
 
-fn call(members: &Members<'_>, model: Option<&str>) -> Part {
+fn call(members: &Members<'_>, model: Option<&str>) -> ContentPart {
     let Some(call_id) = plain(members, &["call_id"]).filter(|id| !id.is_empty()) else {
-        return Part::Nothing("malformed_call");
+        return ContentPart::Nothing("malformed_call");
     };
     let signature = text_in(members, &["signature"]).filter(|s| !is_blank(s));
-    Part::Call {
+    ContentPart::Call {
         call_id,
         name: plain(members, &["name"]).unwrap_or_default(),
         args: args(members.get("args")),
@@ -231,11 +231,11 @@ fn args(raw: Option<&str>) -> Args {
     match value(raw) {
         Some(json) if json.is_object() => Args::Object(json),
         Some(json) => Args::Value(json),
-        None => Args::Text(spelled(raw)),
+        None => Args::Text(json_as_text(raw)),
     }
 }
 
-/// Arguments as a provider's stream gives them: the text of a JSON object, when it is one.
+/// Arguments as a provider's stream delivers them: the text of a JSON object, if it is one.
 fn text_args(token: JsonText) -> Args {
     let plain = token.to_plain();
     if plain.trim().is_empty() {
@@ -246,11 +246,11 @@ fn text_args(token: JsonText) -> Args {
     json.map_or(Args::Text(token), Args::Object)
 }
 
-fn result(members: &Members<'_>) -> Part {
+fn result(members: &Members<'_>) -> ContentPart {
     let Some(call_id) = plain(members, &["call_id"]).filter(|id| !id.is_empty()) else {
-        return Part::Nothing("orphan_result");
+        return ContentPart::Nothing("orphan_result");
     };
-    Part::Result {
+    ContentPart::Result {
         call_id,
         ok: !is(members, "ok", "false"),
         answer: answer(first(members, &["content", "error"])),
@@ -268,11 +268,11 @@ fn answer(raw: Option<&str>) -> Answer {
     if let Some(contents) = contents(raw) {
         return Answer::Contents(contents);
     }
-    let spelled = || Answer::Contents(vec![Content::Text(spelled(raw))]);
-    value(raw).map_or_else(spelled, Answer::Value)
+    let as_text = || Answer::Contents(vec![Content::Text(json_as_text(raw))]);
+    value(raw).map_or_else(as_text, Answer::Value)
 }
 
-/// A list of parts that all say something; `None` for any other list.
+/// A list whose parts all have contents; `None` for any other list.
 fn contents(raw: &str) -> Option<Vec<Content>> {
     let list: Vec<Members<'_>> = serde_json::from_str(raw).ok()?;
     let mut contents = Vec::with_capacity(list.len());

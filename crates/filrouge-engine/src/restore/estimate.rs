@@ -1,11 +1,10 @@
-//! How many tokens a context has, without any provider's tokenizer.
+//! Estimates the tokens of a context without a provider's tokenizer.
 
 use super::media::is_text;
 use super::plan::{Answer, Args, Block, Call, Content, Media, MediaSource, Pair, Reasoning, Say};
 
-/// The estimate's name, told in every report: UTF-8 bytes of texts, names, arguments and answers as recorded,
-/// divided by 4; 4 tokens for each piece around them; 1,500 tokens for an image or a file, for a file of text that is in
-/// the journal its bytes.
+/// The estimate's name, shown in every report. UTF-8 bytes of texts, names, arguments and answers as recorded, divided by 4; 4
+/// tokens of overhead for each piece; 1,500 tokens for an image or a file, but for a text file in the ledger its bytes.
 pub const ESTIMATE: &str = "bytes/4";
 
 const PIECE: u64 = 4;
@@ -26,12 +25,12 @@ pub(super) fn blocks(blocks: &[Block]) -> u64 {
     blocks.iter().map(block).sum()
 }
 
-/// The tokens of a question with its answer.
+/// The tokens of a question and its answer.
 pub(super) fn pair(pair: &Pair) -> u64 {
     2 * PIECE + bytes(pair.question.inner().len()) + bytes(pair.answer.inner().len())
 }
 
-/// The tokens of something said.
+/// The tokens of a message.
 pub(super) fn say(say: &Say) -> u64 {
     PIECE + thoughts(&say.reasoning) + contents(&say.contents)
 }
@@ -53,7 +52,7 @@ fn contents(contents: &[Content]) -> u64 {
     contents.iter().map(content).sum()
 }
 
-/// A file of text is told by its text wherever whole files are not taken.
+/// A text file counts by its text, because renderers inline it where files are not accepted.
 fn file(file: &Media) -> u64 {
     let mime = file.mime.as_deref().unwrap_or_default();
     match &file.source {

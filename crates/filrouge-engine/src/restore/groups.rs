@@ -1,4 +1,4 @@
-//! Calls find their answers, and groups of calls are kept or go (DESIGN §5).
+//! Matches calls with their answers, and keeps or drops groups of calls (DESIGN §5).
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -9,10 +9,10 @@ use super::pieces::{Piece, Shaper};
 use super::plan::{Answer, CallResult, Content};
 use super::query::Unanswered;
 
-/// What a call is answered with when no answer was recorded (`unanswered=error`).
+/// The answer given to a call whose answer was not recorded (`unanswered=error`).
 const NO_RESULT: &str = "No result of this call was recorded.";
 
-/// Whose calls or answers a piece is one of.
+/// The id of a call (`true`) or an answer (`false`).
 fn call_id(piece: &Piece) -> Option<(bool, &str)> {
     match piece {
         Piece::Call(call) => Some((true, &call.call_id)),
@@ -22,7 +22,7 @@ fn call_id(piece: &Piece) -> Option<(bool, &str)> {
 }
 
 impl Shaper {
-    /// Of calls and answers under one id those in the language asked for stand before the others.
+    /// Of calls or answers with the same id, keeps those in the requested language.
     pub(super) fn choose_variants(&mut self) {
         if self.atoms.iter().all(|a| !a.other_variant) {
             return;
@@ -36,12 +36,12 @@ impl Shaper {
             let atom = &self.atoms[at];
             let id = call_id(&atom.piece).filter(|_| atom.other_variant);
             if id.is_some_and(|(call, id)| wanted.contains(&(call, id.to_owned()))) {
-                self.lose(at, Piece::Gone, "other_variant");
+                self.omit(at, Piece::Gone, "other_variant");
             }
         }
     }
 
-    /// Gives each call its answer: the first one after it. Of calls and of answers under one id the first counts.
+    /// Attaches to each call the first answer after it. If several calls or answers have the same id, the first counts.
     pub(super) fn answer_calls(&mut self) {
         let mut calls: HashMap<String, usize> = HashMap::new();
         for at in 0..self.atoms.len() {
@@ -50,7 +50,7 @@ impl Shaper {
                     if let Entry::Vacant(slot) = calls.entry(call.call_id.clone()) {
                         slot.insert(at);
                     } else {
-                        self.lose(at, Piece::Repeated, "duplicate_call");
+                        self.omit(at, Piece::Repeated, "duplicate_call");
                     }
                 }
                 Piece::Result(..) => self.attach(at, &calls),
@@ -60,21 +60,21 @@ impl Shaper {
     }
 
     fn attach(&mut self, at: usize, calls: &HashMap<String, usize>) {
-        let taken = std::mem::replace(&mut self.atoms[at].piece, Piece::Answered);
-        let Piece::Result(call_id, result) = taken else {
+        let piece = std::mem::replace(&mut self.atoms[at].piece, Piece::Answered);
+        let Piece::Result(call_id, result) = piece else {
             return;
         };
         let Some(call) = calls.get(&call_id) else {
-            return self.lose(at, Piece::Stray, "orphan_result");
+            return self.omit(at, Piece::Stray, "orphan_result");
         };
         match &mut self.atoms[*call].piece {
             Piece::Call(call) if call.result.is_none() => call.result = Some((Some(at), result)),
-            _ => self.lose(at, Piece::Stray, "duplicate_result"),
+            _ => self.omit(at, Piece::Stray, "duplicate_result"),
         }
     }
 
-    /// A group is the calls that no other step lies between. It is kept only if every call of it is there and
-    /// answered.
+    /// Drops or completes groups. A group is a series of calls without another step in between; it is kept only if every call
+    /// in it is present and answered.
     pub(super) fn close_groups(&mut self, unanswered: Unanswered) {
         let mut group: Vec<usize> = Vec::new();
         let mut redacted = false;
@@ -83,7 +83,7 @@ impl Shaper {
                 Piece::Call(_) => group.push(at),
                 Piece::RedactedCall => redacted = true,
                 Piece::Gone | Piece::GroupGone | Piece::Repeated => {}
-                // It may be the redacted call's answer.
+                // The stray result may be the answer of the redacted call.
                 Piece::Stray if !redacted => {}
                 _ => {
                     self.close_group(&std::mem::take(&mut group), unanswered, redacted);
@@ -101,7 +101,7 @@ impl Shaper {
     fn close_group(&mut self, group: &[usize], unanswered: Unanswered, redacted: bool) {
         if redacted {
             for at in group {
-                self.lose_call(*at, "call_group_redacted");
+                self.drop_call(*at, "call_group_redacted");
             }
             return;
         }
@@ -112,20 +112,20 @@ impl Shaper {
             match (unanswered, self.is_open(*at)) {
                 (Unanswered::Error, true) => self.answer_by_error(*at),
                 (Unanswered::Error, false) => {}
-                (Unanswered::Drop, true) => self.lose_call(*at, "unanswered_call"),
-                (Unanswered::Drop, false) => self.lose_call(*at, "call_group_unanswered"),
+                (Unanswered::Drop, true) => self.drop_call(*at, "unanswered_call"),
+                (Unanswered::Drop, false) => self.drop_call(*at, "call_group_unanswered"),
             }
         }
     }
 
-    /// Takes a call out, with its answer.
-    fn lose_call(&mut self, at: usize, reason: &'static str) {
+    /// Drops a call and its answer.
+    fn drop_call(&mut self, at: usize, reason: &'static str) {
         if let Piece::Call(call) = &self.atoms[at].piece
             && let Some((Some(result), _)) = call.result
         {
-            self.lose(result, Piece::Gone, reason);
+            self.omit(result, Piece::Gone, reason);
         }
-        self.lose(at, Piece::GroupGone, reason);
+        self.omit(at, Piece::GroupGone, reason);
     }
 
     fn answer_by_error(&mut self, at: usize) {
@@ -138,7 +138,7 @@ impl Shaper {
                 answer: Answer::Contents(vec![Content::Text(text)]),
             };
             call.result = Some((None, result));
-            self.fates[atom.item]
+            self.dispositions[atom.item]
                 .reason
                 .get_or_insert("error_result_added");
         }

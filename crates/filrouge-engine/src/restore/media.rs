@@ -1,11 +1,11 @@
-//! Images and files as parts tell of them.
+//! Reads images and files from parts.
 
 use filrouge_types::Members;
 
 use super::content::plain;
 use super::plan::{Content, Media, MediaSource};
 
-/// Reads an `image_url`, `image` or `file` part. It never fails: what no provider can read is kept by its name.
+/// Reads an `image_url`, `image` or `file` part. It never fails: if no provider can read the source, its name is kept.
 pub(super) fn read(kind: &str, members: &Members<'_>) -> Content {
     let nested = ["image_url", "file", "source"];
     let inner = nested
@@ -22,7 +22,7 @@ pub(super) fn read(kind: &str, members: &Members<'_>) -> Content {
     let source = if let Some(data) = find(&["data"]) {
         base64(&data)
     } else if let Some(url) = find(&["url", "image_url", "file_data"]) {
-        at(&url, &mut mime)
+        source_at(&url, &mut mime)
     } else if let Some(id) = find(&["file_id"]) {
         MediaSource::Id(id.into())
     } else {
@@ -60,8 +60,8 @@ pub fn is_text(mime: &str) -> bool {
     mime.starts_with("text/") || TEXTUAL.contains(&mime)
 }
 
-/// Where an address points; a `data:` address tells its media type.
-fn at(url: &str, mime: &mut Option<String>) -> MediaSource {
+/// The source that an address names; a `data:` address also sets the media type.
+fn source_at(url: &str, mime: &mut Option<String>) -> MediaSource {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") {
         return MediaSource::Url(url.into());
@@ -69,7 +69,7 @@ fn at(url: &str, mime: &mut Option<String>) -> MediaSource {
     if !scheme.eq_ignore_ascii_case("data") {
         return MediaSource::Elsewhere(url.into());
     }
-    // The bytes of a data address that cannot be read are of no use to a reader either.
+    // The text of an unreadable `data:` address is useless to a model as well, so only its scheme is kept.
     let unreadable = MediaSource::Elsewhere("data:".into());
     let Some((head, data)) = url[scheme.len() + 1..].split_once(',') else {
         return unreadable;
@@ -85,7 +85,7 @@ fn at(url: &str, mime: &mut Option<String>) -> MediaSource {
     }
 }
 
-/// Checks standard base64 with its padding; white space inside is left out.
+/// Checks standard base64 with padding; removes white space.
 fn base64(data: &str) -> MediaSource {
     let spaced = data.bytes().any(|b| b.is_ascii_whitespace());
     let data: Box<str> = if spaced {
@@ -96,11 +96,11 @@ fn base64(data: &str) -> MediaSource {
     let bytes = data.as_bytes();
     let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
     let alphabet = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
-    let sound = !bytes.is_empty()
+    let valid = !bytes.is_empty()
         && bytes.len().is_multiple_of(4)
         && padding <= 2
         && bytes[..bytes.len() - padding].iter().all(alphabet);
-    if sound {
+    if valid {
         MediaSource::Base64(data)
     } else {
         MediaSource::Elsewhere("data:".into())

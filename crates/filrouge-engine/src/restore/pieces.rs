@@ -1,11 +1,11 @@
-//! A turn's items as pieces (DESIGN §5).
+//! Splits a turn's items into pieces (DESIGN §5).
 
 use filrouge_types::{Channel, Item, JsonText, Role};
 
-use super::content::{Part, parts};
+use super::content::{ContentPart, parts};
 use super::plan::{Args, Block, CallResult, Content, Provider, Reasoning, Speaker};
 use super::query::Unanswered;
-use super::report::Fate;
+use super::report::Disposition;
 use super::sound::has_lone_surrogates;
 
 /// One piece of an item.
@@ -14,17 +14,17 @@ pub(super) enum Piece {
     Thought(Reasoning),
     Call(Box<OpenCall>),
     Result(String, CallResult),
-    /// A result that its call has taken, or one that was redacted: it ends the step that calls were made in.
+    /// A result that was attached to its call, or that was redacted: it ends the group of calls before it.
     Answered,
-    /// A result that no call takes.
+    /// A result without a call.
     Stray,
-    /// A call of a group that is left out.
+    /// A call of a group that was dropped.
     GroupGone,
-    /// A call that was there already: the step that it was repeated in says nothing by it.
+    /// A repetition of an earlier call: it neither joins nor ends a group.
     Repeated,
-    /// A call that was redacted: nothing is left to say which, so its group goes.
+    /// A call that was redacted. Nothing identifies it any more, so its group is dropped.
     RedactedCall,
-    /// Something else of the agent's that was redacted: what it was thought for goes with it.
+    /// Another redacted item of the agent: the reasoning before it is dropped.
     RedactedStep,
     Gone,
 }
@@ -34,15 +34,15 @@ pub(super) struct OpenCall {
     pub(super) name: String,
     pub(super) args: Args,
     pub(super) signature: Option<(Provider, JsonText)>,
-    /// The answer, and which atom it was.
+    /// The answer, and the index of the atom that contained it.
     pub(super) result: Option<(Option<usize>, CallResult)>,
 }
 
 pub(super) struct Atom {
-    /// Index of its item's fate.
+    /// Index of its item's disposition.
     pub(super) item: usize,
     pub(super) seq: u64,
-    /// Whether it is in another language than the one asked for.
+    /// Whether its language is not the requested one.
     pub(super) other_variant: bool,
     pub(super) piece: Piece,
 }
@@ -58,7 +58,7 @@ impl Atom {
     }
 }
 
-/// What a redacted item leaves behind: nothing to show, but what belongs to it goes as well.
+/// The piece for a redacted item: it shows nothing, but pieces that depend on it are dropped.
 const fn redacted(item: &Item) -> Option<Piece> {
     match (&item.body.channel, item.body.role) {
         (Channel::ToolCall, _) => Some(Piece::RedactedCall),
@@ -77,8 +77,8 @@ const fn redacted(item: &Item) -> Option<Piece> {
     }
 }
 
-/// What a part is in an item of `speaker`; a part that is not for a model tells why.
-fn piece(part: Part, speaker: Speaker, item: &Item) -> Result<Piece, &'static str> {
+/// The piece that a part becomes in an item of `speaker`; for a part that is not for a model, the reason.
+fn piece(part: ContentPart, speaker: Speaker, item: &Item) -> Result<Piece, &'static str> {
     let thought = |text, sealed| {
         Piece::Thought(Reasoning {
             seq: item.seq,
@@ -87,15 +87,15 @@ fn piece(part: Part, speaker: Speaker, item: &Item) -> Result<Piece, &'static st
         })
     };
     match part {
-        Part::Nothing(reason) => Err(reason),
-        Part::Content(Content::Text(text)) if item.body.channel == Channel::Thought => {
+        ContentPart::Nothing(reason) => Err(reason),
+        ContentPart::Content(Content::Text(text)) if item.body.channel == Channel::Thought => {
             Ok(thought(Some(text), None))
         }
-        Part::Content(_) if item.body.channel == Channel::ToolResult => Err("orphan_result"),
-        Part::Content(content) => Ok(Piece::Said(speaker, content)),
-        Part::Reasoning { .. } if speaker != Speaker::Assistant => Err("reasoning_alone"),
-        Part::Reasoning { text, sealed } => Ok(thought(text, sealed)),
-        Part::Call {
+        ContentPart::Content(_) if item.body.channel == Channel::ToolResult => Err("orphan_result"),
+        ContentPart::Content(content) => Ok(Piece::Said(speaker, content)),
+        ContentPart::Reasoning { .. } if speaker != Speaker::Assistant => Err("reasoning_alone"),
+        ContentPart::Reasoning { text, sealed } => Ok(thought(text, sealed)),
+        ContentPart::Call {
             call_id,
             name,
             args,
@@ -107,7 +107,7 @@ fn piece(part: Part, speaker: Speaker, item: &Item) -> Result<Piece, &'static st
             signature,
             result: None,
         }))),
-        Part::Result {
+        ContentPart::Result {
             call_id,
             ok,
             answer,
@@ -118,80 +118,80 @@ fn piece(part: Part, speaker: Speaker, item: &Item) -> Result<Piece, &'static st
     }
 }
 
-/// Takes a turn's items one by one and gives its blocks.
+/// Collects a turn's items, and builds its blocks.
 pub(super) struct Shaper {
-    pub(super) fates: Vec<Fate>,
+    pub(super) dispositions: Vec<Disposition>,
     pub(super) atoms: Vec<Atom>,
 }
 
 impl Shaper {
     pub(super) fn new(items: usize) -> Self {
         Self {
-            fates: Vec::with_capacity(items),
+            dispositions: Vec::with_capacity(items),
             atoms: Vec::with_capacity(items),
         }
     }
 
-    /// Takes an item that filrouge speaks for.
-    pub(super) fn keep(&mut self, item: &Item) {
-        self.fates.push(Fate::new(item.seq, 1, None));
+    /// Adds the item that records how the turn ended; it is shown as a mark.
+    pub(super) fn add_ending(&mut self, item: &Item) {
+        self.dispositions.push(Disposition::new(item.seq, 1, None));
     }
 
-    /// Takes an item with its speaker, or with the reason why it is left out.
-    pub(super) fn take(
+    /// Adds an item with its speaker, or with the reason why it is left out.
+    pub(super) fn add_item(
         &mut self,
         item: &mut Item,
         other_variant: bool,
-        read: Result<Speaker, &'static str>,
+        speaker: Result<Speaker, &'static str>,
     ) {
-        let at = self.fates.len();
-        let mut fate = Fate::new(item.seq, 0, None);
+        let at = self.dispositions.len();
+        let mut disposition = Disposition::new(item.seq, 0, None);
         if item.redacted
             && let Some(piece) = redacted(item)
         {
             self.atoms.push(Atom::new(at, item, false, piece));
         }
-        let read = read.and_then(|speaker| {
+        let decoded = speaker.and_then(|speaker| {
             let parts = parts(&mut item.body).ok_or("malformed_parts")?;
             Ok((speaker, parts))
         });
         if has_lone_surrogates(item.body.parts.as_str()) {
-            fate.change = Some("surrogates_replaced");
+            disposition.change = Some("surrogates_replaced");
         }
-        match read {
-            Err(reason) => fate.reason = Some(reason),
+        match decoded {
+            Err(reason) => disposition.reason = Some(reason),
             Ok((speaker, parts)) => {
                 for part in parts {
                     match piece(part, speaker, item) {
                         Ok(piece) => {
-                            fate.pieces += 1;
+                            disposition.pieces += 1;
                             self.atoms.push(Atom::new(at, item, other_variant, piece));
                         }
                         Err(reason) => {
-                            fate.reason.get_or_insert(reason);
+                            disposition.reason.get_or_insert(reason);
                         }
                     }
                 }
             }
         }
-        self.fates.push(fate);
+        self.dispositions.push(disposition);
     }
 
-    /// Takes a piece out again.
-    pub(super) fn lose(&mut self, atom: usize, piece: Piece, reason: &'static str) {
+    /// Removes a piece.
+    pub(super) fn omit(&mut self, atom: usize, piece: Piece, reason: &'static str) {
         let atom = &mut self.atoms[atom];
         atom.piece = piece;
-        let fate = &mut self.fates[atom.item];
-        fate.pieces = fate.pieces.saturating_sub(1);
-        fate.reason.get_or_insert(reason);
+        let disposition = &mut self.dispositions[atom.item];
+        disposition.pieces = disposition.pieces.saturating_sub(1);
+        disposition.reason.get_or_insert(reason);
     }
 
-    /// The blocks, and what became of the items.
-    pub(super) fn blocks(mut self, unanswered: Unanswered) -> (Vec<Block>, Vec<Fate>) {
+    /// The blocks, and the dispositions of the items.
+    pub(super) fn blocks(mut self, unanswered: Unanswered) -> (Vec<Block>, Vec<Disposition>) {
         self.choose_variants();
         self.answer_calls();
         self.close_groups(unanswered);
         let blocks = self.in_order();
-        (blocks, self.fates)
+        (blocks, self.dispositions)
     }
 }

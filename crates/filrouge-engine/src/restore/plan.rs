@@ -1,18 +1,18 @@
-//! The neutral plan of a restored context: what a renderer needs and no provider's words (DESIGN §5).
+//! The neutral plan of a restored context: all that a renderer needs, without any provider's terms (DESIGN §5).
 
 use filrouge_types::{JsonText, RawJson, TurnId, TurnStatus};
 
-use super::report::Fates;
+use super::report::Dispositions;
 
-/// A restored conversation, oldest turn first, with the fate of every item it was made of.
+/// A restored conversation, oldest turn first, with the disposition of every item it was built from.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What stands for turns before the window, if something does.
+    /// The summary of turns before the window, if one is used.
     pub summary: Option<Say>,
-    /// The turns of the window that have something to show.
+    /// The turns of the window that show something.
     pub turns: Vec<PlanTurn>,
-    /// What became of every item of the window; a renderer notes there what it leaves out or changes.
-    pub fates: Fates,
+    /// The disposition of every item of the window; a renderer records there what it leaves out or changes.
+    pub dispositions: Dispositions,
 }
 
 /// One turn.
@@ -20,47 +20,47 @@ pub struct Plan {
 pub struct PlanTurn {
     /// Its id.
     pub turn_id: TurnId,
-    /// Where it stands.
+    /// Its state.
     pub status: TurnStatus,
-    /// What was said and done, in order. All calls in it are answered.
+    /// Its messages and calls, in order. Every call is answered.
     pub blocks: Vec<Block>,
-    /// Question and answer, of a finalized turn that has both in the variant asked for.
+    /// Question and answer, for a finalized turn that has both in the requested variant.
     pub pair: Option<Pair>,
 }
 
 /// A question with its answer, as they were recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// What was asked.
+    /// The question.
     pub question: JsonText,
-    /// What was answered.
+    /// The answer.
     pub answer: JsonText,
 }
 
 /// One step of a turn.
 #[derive(Debug, Clone)]
 pub enum Block {
-    /// Somebody says something.
+    /// A message.
     Say(Say),
-    /// The agent calls tools, and they answer.
+    /// Tool calls of the agent with their answers.
     Calls(Calls),
 }
 
-/// Who speaks to whom in a model's terms.
+/// The speaker of a message in a model's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
     /// The person.
     User,
     /// The agent.
     Assistant,
-    /// The application, by a note.
+    /// The application, which speaks in notes.
     System,
 }
 
-/// Why filrouge itself says something.
+/// A message of filrouge itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// The turn's owner was gone.
+    /// The turn was interrupted, because its recorder stopped before the turn ended.
     Interrupted,
     /// The user cancelled.
     Cancelled,
@@ -71,7 +71,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// The words a model reads.
+    /// The text that a model reads.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -83,21 +83,21 @@ impl Mark {
     }
 }
 
-/// Something said.
+/// A message.
 #[derive(Debug, Clone)]
 pub struct Say {
-    /// Its item; `None` for a mark that no item stands for.
+    /// Its item; `None` for a mark without an item.
     pub seq: Option<u64>,
-    /// By whom.
+    /// Its speaker.
     pub speaker: Speaker,
-    /// The reasoning that led to it, the agent's alone.
+    /// The reasoning that led to it; only for the agent.
     pub reasoning: Vec<Reasoning>,
-    /// What is said, never nothing.
+    /// Its contents, never empty.
     pub contents: Vec<Content>,
 }
 
 impl Say {
-    /// filrouge's own words, for item `seq` when there is one.
+    /// A message of filrouge, for item `seq` if there is one.
     pub(super) fn mark(mark: Mark, seq: Option<u64>) -> Self {
         Self {
             seq,
@@ -108,10 +108,10 @@ impl Say {
     }
 }
 
-/// A piece of what is said or answered.
+/// A piece of a message or an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Text that is not blank. Lone surrogates are replaced, so that every reader takes it.
+    /// Text that is not blank. Lone surrogates are replaced, so that every reader accepts it.
     Text(JsonText),
     /// A refusal.
     Refusal(JsonText),
@@ -119,27 +119,27 @@ pub enum Content {
     Image(Media),
     /// A file.
     File(Media),
-    /// Words of filrouge.
+    /// A message of filrouge.
     Mark(Mark),
-    /// A summary that stands for the turns before the window.
+    /// A summary that replaces the turns before the window.
     Summary(JsonText),
 }
 
 /// An image or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Media {
-    /// Where its bytes are.
+    /// The source of its bytes.
     pub source: MediaSource,
-    /// Its media type in lower case, such as `image/png`, when it is known.
+    /// Its media type in lower case, such as `image/png`, if known.
     pub mime: Option<Box<str>>,
-    /// Its name, when it has one.
+    /// Its name, if it has one.
     pub name: Option<Box<str>>,
 }
 
-/// Where the bytes of an image or a file are.
+/// The source of an image's or a file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaSource {
-    /// In the journal, as standard base64 that was checked.
+    /// In the ledger, as valid standard base64.
     Base64(Box<str>),
     /// At an `http:` or `https:` address.
     Url(Box<str>),
@@ -163,13 +163,13 @@ pub struct Calls {
 pub struct Call {
     /// Its item.
     pub seq: u64,
-    /// Its id as it was recorded; plain text, any bytes.
+    /// Its id as recorded; plain text, any bytes.
     pub call_id: Box<str>,
-    /// The tool's name as it was recorded; plain text, any bytes.
+    /// The tool's name as recorded; plain text, any bytes.
     pub name: Box<str>,
     /// The arguments.
     pub args: Args,
-    /// What the provider wants back with the call, and whose it is.
+    /// A signature that its provider expects back with the call.
     pub signature: Option<(Provider, JsonText)>,
     /// The answer.
     pub result: CallResult,
@@ -180,20 +180,20 @@ pub struct Call {
 pub enum Args {
     /// A JSON object.
     Object(RawJson),
-    /// Any other JSON value that is no string.
+    /// Any other JSON value except a string.
     Value(RawJson),
     /// A string that is not the JSON of an object.
     Text(JsonText),
 }
 
-/// What a tool answered.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub struct CallResult {
-    /// Its item; `None` for an answer made because there was none (`unanswered=error`).
+    /// Its item; `None` for an error in place of a missing answer (`unanswered=error`).
     pub seq: Option<u64>,
     /// Whether the tool succeeded.
     pub ok: bool,
-    /// What it answered.
+    /// The content of the answer.
     pub answer: Answer,
 }
 
@@ -206,7 +206,7 @@ pub enum Answer {
     Value(RawJson),
 }
 
-/// A provider of models whose reasoning can be told apart.
+/// A provider whose models' reasoning can be recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
     /// OpenAI.
@@ -217,18 +217,18 @@ pub enum Provider {
     Google,
 }
 
-/// What an agent thought.
+/// Reasoning of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reasoning {
     /// Its item.
     pub seq: u64,
-    /// The text, when it may be read.
+    /// The text, if it is readable.
     pub text: Option<JsonText>,
-    /// What only the provider that made it can check or read.
+    /// Data that only the provider of the model can verify or read.
     pub sealed: Option<Sealed>,
 }
 
-/// Signed or encrypted reasoning: it goes back to its provider as it came, and to no other.
+/// Signed or encrypted reasoning: it is returned unchanged to its provider, and to no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sealed {
     /// Anthropic's signature over the text of a `thinking` block.
@@ -241,11 +241,11 @@ pub enum Sealed {
         id: JsonText,
         /// Its summary, a JSON array.
         summary: RawJson,
-        /// Its encrypted content, when it was asked for.
+        /// Its encrypted content, if it was requested.
         encrypted_content: Option<JsonText>,
     },
     /// Google's signature of a thought.
     GoogleSignature(JsonText),
-    /// Something of a provider that is not known.
+    /// Data of an unknown provider.
     Unknown,
 }

@@ -1,10 +1,10 @@
-//! What is asked of a restored context.
+//! The query of a restored context.
 
 use serde::Deserialize;
 
 use filrouge_types::{ErrorCode, Failure, Variant};
 
-/// What happens to a call that has no answer.
+/// Treatment of a call that has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -12,32 +12,32 @@ pub enum Unanswered {
     /// It is left out, with all calls of its group and their answers.
     #[default]
     Drop,
-    /// It is answered by an error.
+    /// It is answered with an error.
     Error,
 }
 
-/// What a context is made of.
+/// The content of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Selection {
-    /// Everything a model can be given.
+    /// Everything that can be given to a model.
     #[default]
     Messages,
     /// Questions and answers of finalized turns.
     Pairs,
 }
 
-/// Which context is asked for.
+/// The query of a context to restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestoreQuery {
-    /// What it is made of.
+    /// Its content.
     pub selection: Selection,
-    /// The language. Of items that are not there in it the other one stands; for pairs it does not.
+    /// The language. Items that are missing in it are shown in the other one; pairs are not.
     pub variant: Variant,
-    /// Only the newest so many turns. Replaced and redacted turns do not count; for pairs only finalized ones do.
+    /// Restores only this many of the newest turns. Replaced and redacted turns do not count; for pairs only finalized ones do.
     pub last_turns: Option<usize>,
-    /// Only as many of the newest turns as have at most so many tokens, by the estimate [`super::ESTIMATE`].
+    /// Restores only as many of the newest turns as fit in this many tokens, by the estimate [`super::ESTIMATE`].
     pub max_tokens: Option<u64>,
-    /// What happens to calls without an answer.
+    /// Treatment of calls without an answer.
     pub unanswered: Unanswered,
 }
 

@@ -1,4 +1,4 @@
-//! What became of every item of a restored context: nothing is left out in silence (DESIGN §5, P9).
+//! The disposition of every item of a restored context: no item is left out silently (DESIGN §5, P9).
 
 use serde::Serialize;
 
@@ -9,75 +9,75 @@ use serde::Serialize;
 pub struct Dropped {
     /// The item.
     pub seq: u64,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// An item that is shown otherwise than it was recorded.
+/// An item that is not shown exactly as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = AdaptedItem))]
 pub struct Adapted {
     /// The item.
     pub seq: u64,
-    /// What was changed.
+    /// The change.
     pub change: &'static str,
 }
 
-/// What the context was taken from.
+/// The range that the context was built from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = ContextWindow))]
 pub struct Window {
-    /// The bound on turns that was asked for.
+    /// The requested limit of turns.
     pub last_turns: Option<usize>,
-    /// The bound on tokens that was asked for.
+    /// The requested limit of tokens.
     pub max_tokens: Option<u64>,
-    /// The name of the estimate that tokens are counted by.
+    /// The name of the estimate by which tokens are counted.
     pub estimate: &'static str,
-    /// How many tokens the context has by that estimate.
+    /// Tokens of the context by that estimate.
     pub tokens: u64,
-    /// How many turns are shown.
+    /// Number of turns shown.
     pub turns: usize,
-    /// The first seq that was looked at; `null` when there was none.
+    /// The first seq that was examined; `null` if there was none.
     pub first_seq: Option<u64>,
-    /// The last seq that was looked at; `null` when there was none.
+    /// The last seq that was examined; `null` if there was none.
     pub last_seq: Option<u64>,
     /// Whether there are older turns that the window leaves out.
     pub cut: bool,
-    /// The item whose summary stands for older turns, if one does.
+    /// The item whose summary replaces older turns, if there is one.
     pub summary_seq: Option<u64>,
 }
 
-/// What was kept, and what was left out and why. Every item from `window.first_seq` to `window.last_seq` is
-/// counted once: `kept` and `dropped` together are all of them.
+/// The items that were kept, and those that were left out, with the reasons. Every item from `window.first_seq` to
+/// `window.last_seq` is counted once, in `kept` or in `dropped`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = ContextReport))]
 pub struct Report {
-    /// How many items are shown, wholly or in part.
+    /// Number of items shown, completely or in part.
     pub kept: usize,
     /// The items that are not shown.
     pub dropped: Vec<Dropped>,
-    /// The kept items that are shown otherwise than they were recorded.
+    /// The kept items that are not shown exactly as recorded.
     pub adapted: Vec<Adapted>,
-    /// What the context was taken from.
+    /// The range that the context was built from.
     pub window: Window,
 }
 
-/// What became of one item: how many pieces of it are shown, and why the others are not.
+/// The disposition of one item: how many of its pieces are shown, and why others are not.
 #[derive(Debug, Clone, Copy)]
-pub struct Fate {
+pub struct Disposition {
     pub(super) seq: u64,
     pub(super) pieces: u32,
-    /// Why the first piece that is not shown is not.
+    /// The reason why the first omitted piece is omitted.
     pub(super) reason: Option<&'static str>,
-    /// How what is shown differs from what was recorded.
+    /// The difference between the shown pieces and the recorded ones.
     pub(super) change: Option<&'static str>,
 }
 
-impl Fate {
-    /// An item of which `pieces` are shown; with the reason why the first one that is not is not.
+impl Disposition {
+    /// An item with `pieces` pieces shown, and the reason why the first omitted piece is omitted.
     #[must_use]
     pub const fn new(seq: u64, pieces: u32, reason: Option<&'static str>) -> Self {
         Self {
@@ -89,69 +89,75 @@ impl Fate {
     }
 }
 
-/// The fates of the items that were looked at.
+/// The dispositions of the examined items.
 #[derive(Debug, Clone, Default)]
-pub struct Fates {
-    /// Ascending by seq.
-    fates: Vec<Fate>,
-    /// What they were taken from.
+pub struct Dispositions {
+    /// The dispositions, in ascending order of seq.
+    dispositions: Vec<Disposition>,
+    /// The range of these items.
     pub window: Window,
 }
 
-impl Fates {
-    /// The fates of items in any order.
+impl Dispositions {
+    /// Dispositions of items in any order.
     #[must_use]
-    pub fn new(mut fates: Vec<Fate>, window: Window) -> Self {
-        fates.sort_unstable_by_key(|fate| fate.seq);
-        Self { fates, window }
-    }
-
-    fn of(&mut self, seq: u64) -> Option<&mut Fate> {
-        let at = self.fates.binary_search_by_key(&seq, |f| f.seq).ok()?;
-        self.fates.get_mut(at)
-    }
-
-    /// One piece of item `seq` is not shown after all.
-    pub fn lose(&mut self, seq: u64, reason: &'static str) {
-        if let Some(fate) = self.of(seq) {
-            fate.pieces = fate.pieces.saturating_sub(1);
-            fate.reason.get_or_insert(reason);
+    pub fn new(mut dispositions: Vec<Disposition>, window: Window) -> Self {
+        dispositions.sort_unstable_by_key(|disposition| disposition.seq);
+        Self {
+            dispositions,
+            window,
         }
     }
 
-    /// Item `seq` is shown otherwise than it was recorded; the first change is told.
+    fn disposition_mut(&mut self, seq: u64) -> Option<&mut Disposition> {
+        let at = self
+            .dispositions
+            .binary_search_by_key(&seq, |f| f.seq)
+            .ok()?;
+        self.dispositions.get_mut(at)
+    }
+
+    /// Marks one piece of item `seq` as not shown.
+    pub fn omit_piece(&mut self, seq: u64, reason: &'static str) {
+        if let Some(disposition) = self.disposition_mut(seq) {
+            disposition.pieces = disposition.pieces.saturating_sub(1);
+            disposition.reason.get_or_insert(reason);
+        }
+    }
+
+    /// Marks item `seq` as changed; the first change is reported.
     pub fn adapt(&mut self, seq: u64, change: &'static str) {
-        if let Some(fate) = self.of(seq) {
-            fate.change.get_or_insert(change);
+        if let Some(disposition) = self.disposition_mut(seq) {
+            disposition.change.get_or_insert(change);
         }
     }
 
-    /// How many items are shown.
+    /// Number of items shown.
     #[must_use]
     pub fn kept(&self) -> usize {
-        self.fates.iter().filter(|f| f.pieces > 0).count()
+        self.dispositions.iter().filter(|f| f.pieces > 0).count()
     }
 
-    /// The report.
+    /// Builds the report.
     #[must_use]
     pub fn report(self) -> Report {
         let mut report = Report {
             window: self.window,
             ..Report::default()
         };
-        for fate in self.fates {
-            if fate.pieces == 0 {
-                let reason = fate.reason.unwrap_or("empty");
+        for disposition in self.dispositions {
+            if disposition.pieces == 0 {
+                let reason = disposition.reason.unwrap_or("empty");
                 report.dropped.push(Dropped {
-                    seq: fate.seq,
+                    seq: disposition.seq,
                     reason,
                 });
                 continue;
             }
             report.kept += 1;
-            if let Some(change) = fate.change.or(fate.reason) {
+            if let Some(change) = disposition.change.or(disposition.reason) {
                 report.adapted.push(Adapted {
-                    seq: fate.seq,
+                    seq: disposition.seq,
                     change,
                 });
             }

@@ -1,4 +1,4 @@
-//! One turn's items to its blocks: what goes to a model, in an order that every provider takes (DESIGN §5).
+//! Shapes one turn's items into blocks for a model, in an order that every provider accepts (DESIGN §5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use filrouge_types::{Channel, Item, JsonText, Role, TurnStatus, Variant};
 use super::pieces::Shaper;
 use super::plan::{Block, Mark, Pair, PlanTurn, Say, Speaker};
 use super::query::Unanswered;
-use super::report::Fate;
+use super::report::Disposition;
 
-/// A turn, shaped; without blocks when nothing of it is for a model.
+/// A shaped turn; it has no blocks if nothing of it is for a model.
 pub(super) struct Shaped {
     pub(super) turn: PlanTurn,
-    pub(super) fates: Vec<Fate>,
+    pub(super) dispositions: Vec<Disposition>,
 }
 
 impl Shaped {
-    /// A turn that shows nothing.
-    pub(super) const fn empty(row: &TurnRow, fates: Vec<Fate>) -> Self {
+    /// A turn without anything to show.
+    pub(super) const fn empty(row: &TurnRow, dispositions: Vec<Disposition>) -> Self {
         Self {
             turn: PlanTurn {
                 turn_id: row.turn_id,
@@ -26,18 +26,18 @@ impl Shaped {
                 blocks: Vec::new(),
                 pair: None,
             },
-            fates,
+            dispositions,
         }
     }
 }
 
 /// Drops all items of a turn for one reason.
-pub(super) fn drop_all(items: &[Item], reason: &'static str) -> Vec<Fate> {
-    let fate = |item: &Item| {
+pub(super) fn drop_all(items: &[Item], reason: &'static str) -> Vec<Disposition> {
+    let disposition = |item: &Item| {
         let reason = if item.redacted { "redacted" } else { reason };
-        Fate::new(item.seq, 0, Some(reason))
+        Disposition::new(item.seq, 0, Some(reason))
     };
-    items.iter().map(fate).collect()
+    items.iter().map(disposition).collect()
 }
 
 /// Shapes a turn that is neither replaced nor redacted.
@@ -52,21 +52,21 @@ pub(super) fn shape(
     let view = View::new(row, &items, wanted);
     for item in &mut items {
         if mark == Some(item.seq) {
-            shaper.keep(item);
+            shaper.add_ending(item);
         } else {
             let (other_variant, shown) = (item.body.variant != wanted, view.shown(item));
-            shaper.take(item, other_variant, shown);
+            shaper.add_item(item, other_variant, shown);
         }
     }
-    let (mut blocks, mut fates) = shaper.blocks(unanswered);
+    let (mut blocks, mut dispositions) = shaper.blocks(unanswered);
     if let Some(kind) = ending(row.status) {
         if blocks.iter().any(|b| !is_note(b)) {
             blocks.push(Block::Say(Say::mark(kind, mark)));
-        } else if let Some(fate) = fates.iter_mut().find(|f| Some(f.seq) == mark) {
-            (fate.pieces, fate.reason) = (0, Some("nothing_to_end"));
+        } else if let Some(disposition) = dispositions.iter_mut().find(|f| Some(f.seq) == mark) {
+            (disposition.pieces, disposition.reason) = (0, Some("nothing_to_end"));
         }
     }
-    let mut shaped = Shaped::empty(row, fates);
+    let mut shaped = Shaped::empty(row, dispositions);
     shaped.turn.blocks = blocks;
     shaped
 }
@@ -81,7 +81,7 @@ const fn is_note(block: &Block) -> bool {
     )
 }
 
-/// The item that tells how the turn ended without an answer: the last of its kind, unless it was redacted.
+/// The item that records how the turn ended without an answer: the last of its kind, unless it was redacted.
 fn mark_item(status: TurnStatus, items: &[Item]) -> Option<u64> {
     let channel = match status {
         TurnStatus::Failed => Channel::Error,
@@ -102,13 +102,13 @@ const fn ending(status: TurnStatus) -> Option<Mark> {
     }
 }
 
-/// Who says what stands in a channel; `None` for channels that are not for a model.
+/// The speaker of an item; for a channel that is not for a model, the reason.
 fn speaker(item: &Item) -> Result<Speaker, &'static str> {
     let by_role = match item.body.role {
         Role::User => Speaker::User,
         Role::Assistant => Speaker::Assistant,
         Role::System => Speaker::System,
-        // What a tool says outside a result is something the agent was given to read.
+        // A tool's text outside a result is input for the agent.
         Role::Tool => Speaker::User,
     };
     match item.body.channel {
@@ -132,18 +132,18 @@ fn speaker(item: &Item) -> Result<Speaker, &'static str> {
     }
 }
 
-/// The items of the other language that have their like in the one asked for: of each role and channel the first with
-/// the first, the second with the second. What was redacted counts as there, or its translation would tell it. Calls and
-/// answers are told apart by their ids instead.
+/// The items of the other language that have a counterpart in the requested one. Items of the same role and channel are matched
+/// in order. A redacted item counts as present; otherwise its translation would reveal it. Calls and answers are matched by id
+/// instead.
 fn doubled(items: &[Item], wanted: Variant) -> BTreeSet<u64> {
     let paired = |i: &&Item| !matches!(i.body.channel, Channel::ToolCall | Channel::ToolResult);
-    let mut there: BTreeMap<(Role, &Channel), usize> = BTreeMap::new();
+    let mut wanted_counts: BTreeMap<(Role, &Channel), usize> = BTreeMap::new();
     for item in items
         .iter()
         .filter(paired)
         .filter(|i| i.body.variant == wanted)
     {
-        *there
+        *wanted_counts
             .entry((item.body.role, &item.body.channel))
             .or_default() += 1;
     }
@@ -153,7 +153,7 @@ fn doubled(items: &[Item], wanted: Variant) -> BTreeSet<u64> {
         .filter(paired)
         .filter(|i| i.body.variant != wanted)
     {
-        if let Some(left) = there.get_mut(&(item.body.role, &item.body.channel))
+        if let Some(left) = wanted_counts.get_mut(&(item.body.role, &item.body.channel))
             && *left > 0
         {
             *left -= 1;
@@ -163,11 +163,11 @@ fn doubled(items: &[Item], wanted: Variant) -> BTreeSet<u64> {
     doubled
 }
 
-/// Which of a turn's items stand for the others.
+/// Decides which of a turn's items are shown.
 struct View {
-    /// Items of the other language whose like is there in the one asked for.
+    /// Items of the other language with a counterpart in the requested one.
     doubled: BTreeSet<u64>,
-    /// The seq of the last answer; what was shown before it was a part of it.
+    /// The seq of the last answer, which contains the partial ones before it.
     answer: u64,
 }
 
@@ -183,7 +183,7 @@ impl View {
         }
     }
 
-    /// Whether an item is for a model at all, and in whose words.
+    /// The speaker of an item, or the reason why it is not for a model.
     fn shown(&self, item: &Item) -> Result<Speaker, &'static str> {
         if item.redacted {
             Err("redacted")
@@ -197,7 +197,7 @@ impl View {
     }
 }
 
-/// The question and the answer of a finalized turn as they were recorded, and nothing else of it.
+/// Shapes a finalized turn into its question and answer as recorded, and nothing else.
 pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
     let question = items.iter().find(|i| {
         i.body.role == Role::User
@@ -209,16 +209,16 @@ pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
     let answer = items
         .iter()
         .find(|i| last != 0 && i.seq == last && !i.redacted);
-    let question = question.and_then(said);
-    let answer = answer.and_then(said);
-    let whole = question.is_some() && answer.is_some();
-    let mut fates = drop_all(items, if whole { "not_in_format" } else { "no_text" });
+    let question = question.and_then(item_text);
+    let answer = answer.and_then(item_text);
+    let complete = question.is_some() && answer.is_some();
+    let mut dispositions = drop_all(items, if complete { "not_in_format" } else { "no_text" });
     let mut shaped = Shaped::empty(row, Vec::new());
     if let (Some(question), Some(answer)) = (question, answer) {
-        for said in [&question, &answer] {
-            let fate = |f: &&mut Fate| f.seq == said.seq;
-            if let Some(fate) = fates.iter_mut().find(fate) {
-                (fate.pieces, fate.reason) = (1, said.rest);
+        for shown in [&question, &answer] {
+            let disposition = |f: &&mut Disposition| f.seq == shown.seq;
+            if let Some(disposition) = dispositions.iter_mut().find(disposition) {
+                (disposition.pieces, disposition.reason) = (1, shown.rest);
             }
         }
         shaped.turn.pair = Some(Pair {
@@ -226,21 +226,21 @@ pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
             answer: answer.text,
         });
     }
-    shaped.fates = fates;
+    shaped.dispositions = dispositions;
     shaped
 }
 
 /// The text of a question or an answer.
-struct Said {
+struct ItemText {
     seq: u64,
     text: JsonText,
-    /// What is told of parts that are no text, if there are any.
+    /// A note about parts other than text, if there are any.
     rest: Option<&'static str>,
 }
 
-fn said(item: &Item) -> Option<Said> {
+fn item_text(item: &Item) -> Option<ItemText> {
     let (text, rest) = item.body.text_and_rest()?;
-    Some(Said {
+    Some(ItemText {
         seq: item.seq,
         text,
         rest: rest.then_some("not_in_format"),

@@ -1,4 +1,4 @@
-//! JSON text that every reader takes: Unicode has no place for lone surrogates, though JSON escapes can spell them.
+//! JSON that every reader accepts. Lone surrogates, which JSON escapes can spell, are not valid Unicode.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ pub(super) fn has_lone_surrogates(json: &str) -> bool {
     matches!(sound_json(json), Cow::Owned(_))
 }
 
-/// Whether nothing is said: no character but white space.
+/// Whether a text has no character except white space.
 pub(super) fn is_blank(text: &JsonText) -> bool {
     is_blank_token(text.as_token())
 }
 
-/// As [`is_blank`], of a JSON string as it is written.
+/// Like [`is_blank`], for a JSON string token.
 pub(super) fn is_blank_token(token: &str) -> bool {
     let inner = token.trim_matches('"');
     match inner.bytes().find(|b| *b != b' ') {
@@ -27,11 +27,11 @@ pub(super) fn is_blank_token(token: &str) -> bool {
     }
 }
 
-/// Deepest nesting of a value that is put into a message: what stands around it there counts as well.
+/// The maximum nesting of a value that is inserted into a message, which adds levels of its own.
 const MAX_DEPTH: usize = filrouge_types::MAX_NESTING - 16;
 
-/// Whether every reader can take a JSON value: it is not too deep, and no number of it is beyond a double's range.
-pub(super) fn is_tame(json: &str) -> bool {
+/// Whether every reader accepts a JSON value: it is not nested too deep, and no number exceeds a double's range.
+pub(super) fn is_portable(json: &str) -> bool {
     let (mut depth, mut deepest) = (0_usize, 0);
     let mut digits = 0;
     let (mut quoted, mut escaped, mut long) = (false, false, false);
@@ -47,7 +47,7 @@ pub(super) fn is_tame(json: &str) -> bool {
                 deepest = deepest.max(depth);
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
-            // An exponent of its own, or as many digits as one would stand for.
+            // A number may be out of range if it has an exponent or very many digits.
             b'0'..=b'9' => digits += 1,
             b'e' | b'E' if digits > 0 => long = true,
             _ => {}
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blank_is_white_space_however_it_is_spelled() {
+    fn white_space_is_blank_in_every_spelling() {
         let blank = |plain: &str| is_blank(&serde_json::from_str(plain).unwrap());
         for text in [
             r#""""#,
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_some_readers_refuse_is_not_tame() {
+    fn a_value_that_some_readers_reject_is_not_portable() {
         for json in [
             "1e308",
             "-2.5E-400",
@@ -90,13 +90,13 @@ mod tests {
             "true",
             "[]",
         ] {
-            assert!(is_tame(json), "{json}");
+            assert!(is_portable(json), "{json}");
         }
         let deep = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
-        assert!(is_tame(&deep(MAX_DEPTH)) && !is_tame(&deep(MAX_DEPTH + 1)));
+        assert!(is_portable(&deep(MAX_DEPTH)) && !is_portable(&deep(MAX_DEPTH + 1)));
         let digits = "9".repeat(400);
         for json in ["1e999", "{\"a\\\\\":-1E+400}", &digits] {
-            assert!(!is_tame(json), "{json}");
+            assert!(!is_portable(json), "{json}");
         }
     }
 }

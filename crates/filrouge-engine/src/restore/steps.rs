@@ -1,28 +1,28 @@
-//! What is left of a turn, in order; reasoning goes with what it led to (DESIGN §5).
+//! Builds a turn's blocks from its remaining pieces, in order. Reasoning is attached to the step that it led to (DESIGN §5).
 
 use super::pieces::{OpenCall, Piece, Shaper};
 use super::plan::{Block, Call, Calls, Content, Reasoning, Say, Speaker};
 
-/// What is put together while a turn's pieces are gone through.
+/// The blocks built so far from a turn's pieces.
 #[derive(Default)]
 struct Steps {
     blocks: Vec<Block>,
-    /// Reasoning that waits for what it led to, with its atoms.
+    /// Reasoning whose step was not reached yet, with the indexes of its atoms.
     thoughts: Vec<(usize, Reasoning)>,
-    /// Whether the next call was made together with the last one.
+    /// Whether the next call belongs to the same step as the last one.
     same_step: bool,
-    /// Whether the reasoning that waits led to a call that was there already.
+    /// Whether the pending reasoning led to a call that repeats an earlier one.
     repeated: bool,
 }
 
 impl Shaper {
-    /// What is left, in order; reasoning goes with the agent's next step, or goes.
+    /// The remaining blocks in order. Reasoning is attached to the agent's next step, or dropped if there is none.
     pub(super) fn in_order(&mut self) -> Vec<Block> {
         let mut steps = Steps::default();
         for at in 0..self.atoms.len() {
             let piece = std::mem::replace(&mut self.atoms[at].piece, Piece::Gone);
             if steps.repeated && !matches!(piece, Piece::Call(_) | Piece::Repeated | Piece::Gone) {
-                self.lose_thoughts(&mut steps, "reasoning_of_dropped_call");
+                self.drop_thoughts(&mut steps, "reasoning_of_dropped_call");
             }
             self.step(&mut steps, at, piece);
         }
@@ -31,7 +31,7 @@ impl Shaper {
         } else {
             "reasoning_alone"
         };
-        self.lose_thoughts(&mut steps, reason);
+        self.drop_thoughts(&mut steps, reason);
         steps.blocks
     }
 
@@ -42,10 +42,10 @@ impl Shaper {
             Piece::Repeated => steps.repeated = !steps.thoughts.is_empty(),
             Piece::Answered | Piece::Stray => steps.same_step = false,
             Piece::GroupGone | Piece::RedactedCall => {
-                self.lose_thoughts(steps, "reasoning_of_dropped_call");
+                self.drop_thoughts(steps, "reasoning_of_dropped_call");
             }
             Piece::RedactedStep => {
-                self.lose_thoughts(steps, "reasoning_of_redacted");
+                self.drop_thoughts(steps, "reasoning_of_redacted");
                 steps.same_step = false;
             }
             Piece::Thought(thought) => {
@@ -55,7 +55,7 @@ impl Shaper {
             Piece::Said(speaker, content) => {
                 steps.same_step = false;
                 if speaker == Speaker::User {
-                    self.lose_thoughts(steps, "reasoning_alone");
+                    self.drop_thoughts(steps, "reasoning_alone");
                 }
                 let leading = if speaker == Speaker::Assistant {
                     std::mem::take(&mut steps.thoughts)
@@ -72,9 +72,9 @@ impl Shaper {
         }
     }
 
-    fn lose_thoughts(&mut self, steps: &mut Steps, reason: &'static str) {
+    fn drop_thoughts(&mut self, steps: &mut Steps, reason: &'static str) {
         for (at, _) in steps.thoughts.drain(..) {
-            self.lose(at, Piece::Gone, reason);
+            self.omit(at, Piece::Gone, reason);
         }
         steps.repeated = false;
     }

@@ -1,4 +1,4 @@
-//! A summary that may stand for the turns before a window (DESIGN §5).
+//! A summary that may replace the turns before a window (DESIGN §5).
 
 use filrouge_types::{Channel, Item, Members, Variant};
 
@@ -10,18 +10,18 @@ use super::sound::is_blank;
 pub(super) struct Summary {
     /// Its item.
     pub(super) seq: u64,
-    /// The first seq that it covers; without a word of its own, all that came before it.
+    /// The first seq that it covers; 1 unless the summary says otherwise.
     pub(super) from: u64,
     /// The last seq that it covers.
     pub(super) to: u64,
-    /// What is told of parts that are no text, if there are any.
+    /// A note about parts other than text, if there are any.
     pub(super) rest: Option<&'static str>,
-    /// What stands in the context.
+    /// The message in the context.
     pub(super) say: Say,
 }
 
-/// The newest summary of a turn; of the other language only when there is none in the wanted one, not even one that
-/// was redacted.
+/// The newest summary of a turn. A summary in the other language is used only if none exists in the requested one, not even a
+/// redacted one.
 pub(super) fn newest(items: &[Item], variant: Variant) -> Option<Summary> {
     let summaries = || {
         items
@@ -53,7 +53,7 @@ fn read(item: &Item) -> Option<Summary> {
     })
 }
 
-/// `metadata.covers`: `{"first_seq":a,"last_seq":b}` or `[a,b]`; without an end it reaches to the summary.
+/// Reads `metadata.covers`: `{"first_seq":a,"last_seq":b}` or `[a,b]`. Without an end, the range ends at the summary.
 fn covers(item: &Item) -> Option<(u64, u64)> {
     let metadata = Members::of(item.body.metadata.as_ref()?.as_str())?;
     let covers = metadata.get("covers")?;

@@ -1,4 +1,4 @@
-//! One turn of a window: whether it counts, what it shows, the summary in it.
+//! Shapes one turn of a window, with the summary in it, and decides whether it counts towards the limit of turns.
 
 use filrouge_store::rows::TurnRow;
 use filrouge_types::{Item, TurnStatus};
@@ -7,8 +7,8 @@ use super::query::{RestoreQuery, Selection};
 use super::shape::{Shaped, drop_all, pair, shape};
 use super::summary::{self, Summary};
 
-/// A turn that was shaped.
-pub(super) struct Turned {
+/// A shaped turn.
+pub(super) struct ShapedTurn {
     pub(super) ordinal: u64,
     pub(super) first_seq: u64,
     /// Whether it counts as a turn of the window.
@@ -16,12 +16,16 @@ pub(super) struct Turned {
     pub(super) shaped: Shaped,
     /// Its newest summary.
     pub(super) summary: Option<Summary>,
-    /// About so many tokens of the context are its own.
+    /// Its tokens in the context, approximately.
     pub(super) tokens: u64,
 }
 
-/// Why a turn is left out as a whole; `newest` tells whether nothing replaces it.
-const fn left_out(row: &TurnRow, newest: bool, selection: Selection) -> Option<&'static str> {
+/// The reason why an entire turn is left out; `newest` says whether it is the newest version of its turn.
+const fn omission_reason(
+    row: &TurnRow,
+    newest: bool,
+    selection: Selection,
+) -> Option<&'static str> {
     if !newest {
         return Some("turn_replaced");
     }
@@ -37,18 +41,23 @@ const fn left_out(row: &TurnRow, newest: bool, selection: Selection) -> Option<&
     }
 }
 
-/// Shapes a turn. Several threads were tried and lost: what they allocate is freed by others.
-pub(super) fn turned(row: &TurnRow, items: Vec<Item>, newest: bool, query: RestoreQuery) -> Turned {
-    let left_out = left_out(row, newest, query.selection);
+/// Shapes a turn. Runs on one thread: several threads were slower, because each freed memory that others had allocated.
+pub(super) fn shape_turn(
+    row: &TurnRow,
+    items: Vec<Item>,
+    newest: bool,
+    query: RestoreQuery,
+) -> ShapedTurn {
+    let omission_reason = omission_reason(row, newest, query.selection);
     let messages = query.selection == Selection::Messages;
-    let counts = left_out.is_none();
+    let counts = omission_reason.is_none();
     let summary = summary::newest(&items, query.variant).filter(|_| counts && messages);
-    let shaped = match left_out {
+    let shaped = match omission_reason {
         Some(reason) => Shaped::empty(row, drop_all(&items, reason)),
         None if messages => shape(row, items, query.variant, query.unanswered),
         None => pair(row, &items, query.variant),
     };
-    Turned {
+    ShapedTurn {
         ordinal: row.ordinal,
         first_seq: row.first_seq,
         counts,

@@ -1,47 +1,48 @@
-//! Which turns are restored: from the newest back, until a bound is reached. What lies before is not read (P8).
+//! Selects the turns to restore, from the newest back, until a limit is reached. Older ones are not read (P8).
 
 use std::collections::HashMap;
 
-use filrouge_store::read::{Loaded, Sight};
+use filrouge_store::read::{VerifiedSession, VerifiedSnapshot};
 use filrouge_store::rows::{TurnRow, View};
 use filrouge_types::{Failure, Item, TurnId, TurnStatus};
 
 use super::estimate;
 use super::plan::{Block, Mark, Plan, PlanTurn, Say, Speaker};
 use super::query::RestoreQuery;
-use super::report::{Fate, Fates, Window};
+use super::report::{Disposition, Dispositions, Window};
 use super::shape::Shaped;
 use super::summary::Summary;
-use super::turns::{Turned, turned};
+use super::turns::{ShapedTurn, shape_turn};
 use crate::conversation::CONTENTS_MAX;
 
-/// Most turn rows read at once: a page's items are freed before the next ones are read, so that their memory is used
-/// again. And how many are read first when tokens bound the window.
+/// The maximum number of turn rows read at once. A page's items are freed before the next page is read, so that memory is
+/// reused.
 const ALL_ROWS: usize = 256;
+/// The size of the first page if tokens limit the window.
 const FIRST_ROWS: usize = 16;
 
 /// Reads and shapes the turns of a window, newest first.
 pub(super) struct Reader<'a, 'v, V: ?Sized> {
-    sight: &'a Sight<'v, V>,
-    session: &'a Loaded,
+    snapshot: &'a VerifiedSnapshot<'v, V>,
+    session: &'a VerifiedSession,
     query: RestoreQuery,
-    /// Items that were read and not yet given to their turn.
+    /// Items that were read before their turn.
     waiting: HashMap<TurnId, Vec<Item>>,
-    /// Items of no turn.
+    /// Items without a turn.
     loose: Vec<u64>,
-    /// Items of turns that had to make room.
+    /// Items of turns that did not fit in the window.
     outside: Vec<u64>,
-    /// The lowest seq that was read.
+    /// The lowest seq read so far.
     low: u64,
-    /// How many bytes of contents may still be read.
+    /// Bytes of contents that may still be read.
     room: usize,
-    /// Also those that show nothing, as their items are accounted for.
-    picked: Vec<Turned>,
-    /// How many of the picked count as turns.
+    /// The turns of the window, including those without blocks, because their items are reported too.
+    picked: Vec<ShapedTurn>,
+    /// Number of picked turns that count towards the query's `last_turns`.
     turns: usize,
     tokens: u64,
-    /// Whether a picked turn shows something.
-    shows: bool,
+    /// Whether a picked turn has a block.
+    has_blocks: bool,
     /// The newest summary of a picked turn.
     summary: Option<Summary>,
     /// Whether older turns are left out.
@@ -49,9 +50,13 @@ pub(super) struct Reader<'a, 'v, V: ?Sized> {
 }
 
 impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
-    pub(super) fn new(sight: &'a Sight<'v, V>, session: &'a Loaded, query: RestoreQuery) -> Self {
+    pub(super) fn new(
+        snapshot: &'a VerifiedSnapshot<'v, V>,
+        session: &'a VerifiedSession,
+        query: RestoreQuery,
+    ) -> Self {
         Self {
-            sight,
+            snapshot,
             session,
             query,
             waiting: HashMap::new(),
@@ -62,7 +67,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             picked: Vec::new(),
             turns: 0,
             tokens: 0,
-            shows: false,
+            has_blocks: false,
             summary: None,
             cut: false,
         }
@@ -77,7 +82,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         };
         let mut before = None;
         loop {
-            let rows = self.sight.turn_rows_back(self.session, before, size)?;
+            let rows = self.snapshot.turn_rows_back(self.session, before, size)?;
             let Some(oldest) = rows.last() else {
                 break;
             };
@@ -90,20 +95,20 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             size = (size * 2).min(ALL_ROWS);
         }
         if !self.cut {
-            self.check_whole()?;
+            self.check_complete()?;
         }
         Ok(self.finish())
     }
 
-    /// Reads the items from the oldest of these turns up to what was read before.
+    /// Reads the items from the oldest of these turns up to those already read.
     fn read_items(&mut self, rows: &[TurnRow]) -> Result<(), Failure> {
         let first = rows.iter().map(|r| r.first_seq).min().unwrap_or(self.low);
         if first >= self.low {
             return Ok(());
         }
-        let items = self
-            .sight
-            .items_between(self.session, first, self.low - 1, &mut self.room)?;
+        let items =
+            self.snapshot
+                .items_between(self.session, first, self.low - 1, &mut self.room)?;
         self.low = first;
         let mut older: HashMap<TurnId, Vec<Item>> = HashMap::new();
         for item in items {
@@ -120,7 +125,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         Ok(())
     }
 
-    /// Picks turns until a bound is reached; whether it was not.
+    /// Picks turns until a limit is reached. Returns whether none was reached.
     fn pick_all(&mut self, rows: &[TurnRow]) -> bool {
         for row in rows {
             let newest = self.picked.last().is_none_or(|p| p.ordinal != row.ordinal);
@@ -128,7 +133,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
                 return false;
             }
             let items = self.waiting.remove(&row.turn_id).unwrap_or_default();
-            if !self.pick(turned(row, items, newest, self.query)) {
+            if !self.pick(shape_turn(row, items, newest, self.query)) {
                 return false;
             }
         }
@@ -136,37 +141,41 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
     }
 
     /// Picks a turn, if it fits.
-    fn pick(&mut self, mut turned: Turned) -> bool {
-        self.mark_unanswered(&mut turned.shaped.turn);
-        turned.tokens = tokens(&turned.shaped);
+    fn pick(&mut self, mut turn: ShapedTurn) -> bool {
+        self.mark_unanswered(&mut turn.shaped.turn);
+        turn.tokens = tokens(&turn.shaped);
         let max = self.query.max_tokens;
-        if max.is_some_and(|max| self.tokens + turned.tokens > max) {
-            let seqs = turned.shaped.fates.iter().map(|f| f.seq);
+        if max.is_some_and(|max| self.tokens + turn.tokens > max) {
+            let seqs = turn.shaped.dispositions.iter().map(|f| f.seq);
             self.outside.extend(seqs);
             return false;
         }
-        self.summary = self.summary.take().or(turned.summary.take());
-        self.tokens += turned.tokens;
-        self.shows |= !turned.shaped.turn.blocks.is_empty();
-        self.turns += usize::from(turned.counts);
-        self.picked.push(turned);
+        self.summary = self.summary.take().or(turn.summary.take());
+        self.tokens += turn.tokens;
+        self.has_blocks |= !turn.shaped.turn.blocks.is_empty();
+        self.turns += usize::from(turn.counts);
+        self.picked.push(turn);
         true
     }
 
-    /// An open turn that others follow says that it has no answer, so that speakers alternate.
+    /// Marks an open turn without an answer if later turns follow, so that speakers alternate.
     fn mark_unanswered(&self, turn: &mut PlanTurn) {
         let answered = matches!(turn.blocks.last(), Some(Block::Say(say)) if say.speaker == Speaker::Assistant);
-        if turn.status == TurnStatus::Open && self.shows && !answered && !turn.blocks.is_empty() {
+        if turn.status == TurnStatus::Open
+            && self.has_blocks
+            && !answered
+            && !turn.blocks.is_empty()
+        {
             turn.blocks
                 .push(Block::Say(Say::mark(Mark::Unanswered, None)));
         }
     }
 
-    /// Once all turns were seen, every item has one.
-    fn check_whole(&mut self) -> Result<(), Failure> {
+    /// After all turns were read, checks that every item with a turn id belongs to one of them.
+    fn check_complete(&mut self) -> Result<(), Failure> {
         if self.low > 1 {
             let all: Vec<Item> =
-                self.sight
+                self.snapshot
                     .items_between(self.session, 1, self.low - 1, &mut self.room)?;
             if let Some(stray) = all.iter().find(|i| i.turn_id.is_some()) {
                 return Err(self.stray(stray.seq));
@@ -176,8 +185,8 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         }
         let stray = self.waiting.values().flatten().map(|i| i.seq).min();
         match stray {
-            // Of a turn that was let go, items may lie among those of later ones.
-            Some(seq) if self.sight.view.first_ordinal(self.session.pk)? == 1 => {
+            // If the oldest turns were trimmed, their items may be stored between those of later turns.
+            Some(seq) if self.snapshot.view.first_ordinal(self.session.pk)? == 1 => {
                 Err(self.stray(seq))
             }
             _ => Ok(()),
@@ -186,11 +195,11 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
 
     fn stray(&self, seq: u64) -> Failure {
         self.session
-            .broken(Some(seq), "the item belongs to a turn that is not there")
+            .broken(Some(seq), "the item belongs to a turn that does not exist")
     }
 
-    /// Whether a summary stands for what is cut off: when it fits, if need be instead of the oldest turns that it
-    /// covers as well.
+    /// Uses the summary in place of the turns that are left out, if it fits. To make it fit, drops the oldest picked turns that
+    /// the summary covers.
     fn make_room(&mut self) -> Option<Say> {
         let oldest = self.picked.iter().map(|p| p.first_seq).min()?;
         let summary = self
@@ -199,12 +208,12 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             .filter(|s| self.cut && s.from < oldest)?;
         let cost = estimate::say(&summary.say);
         if let Some(max) = self.query.max_tokens {
-            let own = self
+            let summary_at = self
                 .picked
                 .iter()
-                .position(|p| p.shaped.fates.iter().any(|f| f.seq == summary.seq))?;
+                .position(|p| p.shaped.dispositions.iter().any(|f| f.seq == summary.seq))?;
             let (mut keep, mut tokens) = (self.picked.len(), self.tokens);
-            while tokens + cost > max && keep > own + 1 && self.covers(&summary, keep - 1) {
+            while tokens + cost > max && keep > summary_at + 1 && self.covers(&summary, keep - 1) {
                 keep -= 1;
                 tokens -= self.picked[keep].tokens;
             }
@@ -215,28 +224,32 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             self.drop_older(keep);
         }
         self.tokens += cost;
-        let own = self.picked.iter_mut().flat_map(|p| &mut p.shaped.fates);
-        for fate in own.filter(|f| f.seq == summary.seq) {
-            (fate.pieces, fate.reason) = (1, summary.rest);
+        let own = self
+            .picked
+            .iter_mut()
+            .flat_map(|p| &mut p.shaped.dispositions);
+        for disposition in own.filter(|f| f.seq == summary.seq) {
+            (disposition.pieces, disposition.reason) = (1, summary.rest);
         }
         Some(summary.say)
     }
 
-    /// Whether the summary tells of all of a picked turn.
+    /// Whether the summary covers a picked turn completely.
     fn covers(&self, summary: &Summary, at: usize) -> bool {
-        let fates = self.picked.get(at).map(|p| &p.shaped.fates);
+        let dispositions = self.picked.get(at).map(|p| &p.shaped.dispositions);
         let covered = |seq: u64| (summary.from..=summary.to).contains(&seq);
-        fates.is_some_and(|fates| fates.iter().all(|f| covered(f.seq)))
+        dispositions.is_some_and(|dispositions| dispositions.iter().all(|f| covered(f.seq)))
     }
 
-    /// Leaves the first `keep` picked turns, with all versions of the last one.
+    /// Keeps the first `keep` picked turns, with all versions of the last one.
     fn drop_older(&mut self, mut keep: usize) {
         let ordinal = |at: usize| self.picked.get(at).map(|p| p.ordinal);
         while keep > 0 && ordinal(keep).is_some_and(|o| ordinal(keep - 1) == Some(o)) {
             keep += 1;
         }
         for gone in self.picked.drain(keep..) {
-            self.outside.extend(gone.shaped.fates.iter().map(|f| f.seq));
+            self.outside
+                .extend(gone.shaped.dispositions.iter().map(|f| f.seq));
         }
     }
 
@@ -248,9 +261,9 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         } else {
             (last_seq > 0).then_some(1)
         };
-        let (mut fates, mut turns) = (Vec::new(), Vec::with_capacity(self.picked.len()));
+        let (mut dispositions, mut turns) = (Vec::new(), Vec::with_capacity(self.picked.len()));
         for picked in self.picked.into_iter().rev() {
-            fates.extend(picked.shaped.fates);
+            dispositions.extend(picked.shaped.dispositions);
             if !picked.shaped.turn.blocks.is_empty() || picked.shaped.turn.pair.is_some() {
                 turns.push(picked.shaped.turn);
             }
@@ -259,10 +272,14 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             let waiting = self.waiting.into_values().flatten().map(|i| i.seq);
             let outside = waiting
                 .chain(self.outside)
-                .map(|seq| Fate::new(seq, 0, Some("outside_window")));
+                .map(|seq| Disposition::new(seq, 0, Some("outside_window")));
             let loose = self.loose.into_iter();
-            let loose = loose.map(|seq| Fate::new(seq, 0, Some("bookkeeping")));
-            fates.extend(outside.chain(loose).filter(|fate| fate.seq >= first));
+            let loose = loose.map(|seq| Disposition::new(seq, 0, Some("bookkeeping")));
+            dispositions.extend(
+                outside
+                    .chain(loose)
+                    .filter(|disposition| disposition.seq >= first),
+            );
         }
         let window = Window {
             last_turns: self.query.last_turns,
@@ -278,7 +295,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         Plan {
             summary,
             turns,
-            fates: Fates::new(fates, window),
+            dispositions: Dispositions::new(dispositions, window),
         }
     }
 }

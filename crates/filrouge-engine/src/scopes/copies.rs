@@ -1,46 +1,47 @@
-//! Telling the hot store of what the ledger has taken: steps go through a bounded queue, so that no write waits for the
-//! hot store; what must be gone before a write is answered goes past it.
+//! Updates the copies in the hot store after commits of the ledger. Each commit causes a step, which is the update of one copy.
+//! Steps go through a bounded queue, so that no write waits for the hot store. Removals that must precede the answer to a write
+//! bypass the queue.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use filrouge_store::hot::{HotKey, HotStore, Step};
+use filrouge_store::hot::{HotKey, HotStore, RecentUpdate};
 use filrouge_types::Failure;
 use quick_cache::sync::Cache;
 use tokio::sync::{mpsc, oneshot};
 
-use super::tally::Tally;
+use super::tally::TierTally;
 
-/// Most steps that wait.
+/// The maximum number of queued steps.
 const QUEUE: usize = 4096;
-/// Most bytes of turns that wait.
+/// The maximum number of bytes of turns in queued steps.
 const QUEUE_BYTES: usize = 64 << 20;
-/// Most steps sent at once.
+/// The maximum number of steps sent in one call.
 const AT_ONCE: usize = 256;
-/// Most removals that are kept to be tried again.
+/// The maximum number of failed removals that are kept for a retry.
 const REMOVALS: usize = 10_000;
-/// How often they are.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The interval between two retries of failed removals.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 enum Job {
-    Step(HotKey, Step),
-    /// Answered once all before it is done.
+    Step(HotKey, RecentUpdate),
+    /// Answered when all jobs before it are done.
     Settle(oneshot::Sender<()>),
 }
 
-/// What has to go from the hot store.
+/// A removal from the hot store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Removal {
-    /// Nothing older than this may take the copy's place.
+    /// Afterwards the hot store refuses copies and updates older than this seq.
     seq: u64,
-    /// Whether an ephemeral session of that name goes as well: there may be one that was never taken into the ledger.
+    /// Whether to remove an ephemeral session of that name as well: there may be one that was never moved into the ledger.
     session: bool,
 }
 
 impl Removal {
-    /// The copy alone.
+    /// Removes only the copy.
     pub(super) const fn of_copy(seq: u64) -> Self {
         Self {
             seq,
@@ -48,13 +49,13 @@ impl Removal {
         }
     }
 
-    /// All that there is.
+    /// Removes the copy and an ephemeral session of that name.
     pub(super) const fn of_session(seq: u64) -> Self {
         Self { seq, session: true }
     }
 
-    /// What either of them asks for.
-    fn and(self, other: Self) -> Self {
+    /// The removal that covers both removals.
+    fn merged_with(self, other: Self) -> Self {
         Self {
             seq: self.seq.max(other.seq),
             session: self.session || other.session,
@@ -62,7 +63,7 @@ impl Removal {
     }
 }
 
-/// The way of steps to the hot store.
+/// Sends steps and removals to the hot store.
 pub(super) struct Copies {
     jobs: mpsc::Sender<Job>,
     shared: Arc<Shared>,
@@ -70,30 +71,30 @@ pub(super) struct Copies {
 
 struct Shared {
     hot: Arc<dyn HotStore>,
-    tally: Arc<Tally>,
-    /// How many steps wait.
+    tally: Arc<TierTally>,
+    /// Number of queued steps.
     waiting: AtomicU64,
     bytes: AtomicUsize,
     /// Removals that failed.
     removals: Mutex<HashMap<HotKey, Removal>>,
-    /// Those that found no room there: nobody tries them again.
+    /// Sessions whose failed removals were not kept, because there was no room: they are not retried.
     unkept: Cache<HotKey, ()>,
 }
 
-/// A removal that follows a write. Whatever ends the write early, the copy is removed later.
-pub(super) struct Begun {
+/// A removal that belongs to a write. If the write ends early for any reason, the copy is removed later.
+pub(super) struct PendingRemoval {
     shared: Arc<Shared>,
     key: HotKey,
     removal: Option<Removal>,
 }
 
-impl Begun {
-    /// The write has changed nothing.
-    pub(super) fn take_back(mut self) {
+impl PendingRemoval {
+    /// Cancels the removal: the write has changed nothing.
+    pub(super) fn cancel(mut self) {
         self.removal = None;
     }
 
-    /// Has the hot store forget. Should it not answer, it is told again until it does.
+    /// Removes the copy from the hot store. A failure is retried until the store answers.
     pub(super) async fn remove(mut self, removal: Removal) {
         self.removal = Some(removal);
         match self.shared.remove(self.key, removal).await {
@@ -109,7 +110,7 @@ impl Begun {
     }
 }
 
-impl Drop for Begun {
+impl Drop for PendingRemoval {
     fn drop(&mut self) {
         if let Some(removal) = self.removal.take() {
             self.shared.keep(self.key, removal);
@@ -118,17 +119,17 @@ impl Drop for Begun {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each change is one call of a map.
+    // A panic leaves the map consistent: each change is one call.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn bytes_of(step: &Step) -> usize {
+fn bytes_of(step: &RecentUpdate) -> usize {
     step.puts.as_ref().map_or(0, |turn| turn.record.len())
 }
 
 impl Copies {
-    /// Begins to send; ends when dropped. To be called within a Tokio runtime.
-    pub(super) fn start(hot: Arc<dyn HotStore>, tally: Arc<Tally>) -> Self {
+    /// Starts the task that sends; it ends when this is dropped. Call it within a Tokio runtime.
+    pub(super) fn start(hot: Arc<dyn HotStore>, tally: Arc<TierTally>) -> Self {
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let shared = Arc::new(Shared {
             hot,
@@ -142,20 +143,20 @@ impl Copies {
         Self { jobs, shared }
     }
 
-    /// Whether steps are taken: not while the hot store is known to fail.
-    pub(super) fn takes(&self) -> bool {
-        let takes = self.shared.hot.failure().is_none();
-        if !takes {
+    /// Whether steps are accepted: not while the hot store is known to fail.
+    pub(super) fn accepts_steps(&self) -> bool {
+        let accepts = self.shared.hot.failure().is_none();
+        if !accepts {
             self.shared.tally.count(|counts| counts.steps_dropped += 1);
         }
-        takes
+        accepts
     }
 
-    /// Sends a step when its turn comes. What finds no room is dropped and counted.
-    pub(super) fn send(&self, key: HotKey, step: Step) {
+    /// Queues a step. If there is no room, it is dropped and counted.
+    pub(super) fn send(&self, key: HotKey, step: RecentUpdate) {
         let bytes = bytes_of(&step);
         let before = self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Counted first: who sends may be faster.
+        // The step is counted before it is queued, because the sending task may finish it first.
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         let sent =
             before + bytes <= QUEUE_BYTES && self.jobs.try_send(Job::Step(key, step)).is_ok();
@@ -165,35 +166,35 @@ impl Copies {
         }
     }
 
-    /// How many steps wait.
+    /// Number of queued steps.
     pub(super) fn waiting(&self) -> u64 {
         self.shared.waiting.load(Ordering::Relaxed)
     }
 
-    /// To be called before a write that takes something away from a session.
-    pub(super) fn begin(&self, key: HotKey) -> Begun {
-        Begun {
+    /// Prepares a removal; call it before a write that deletes contents of a session.
+    pub(super) fn begin(&self, key: HotKey) -> PendingRemoval {
+        PendingRemoval {
             shared: self.shared.clone(),
             key,
             removal: Some(Removal::of_copy(0)),
         }
     }
 
-    /// Whether a session's copy is still to be removed.
+    /// Whether a session's copy still has to be removed.
     pub(super) fn is_unremoved(&self, key: &HotKey) -> bool {
         locked(&self.shared.removals).contains_key(key) || self.shared.unkept.get(key).is_some()
     }
 
-    /// How many copies are still to be removed.
+    /// Number of copies that still have to be removed.
     pub(super) fn unremoved(&self) -> u64 {
         locked(&self.shared.removals).len() as u64
     }
 
-    /// Waits until all that was sent before has been done with.
+    /// Waits until every job that was queued before is done.
     pub(super) async fn settle(&self) {
         let (done, settled) = oneshot::channel();
         if self.jobs.send(Job::Settle(done)).await.is_ok() {
-            // Who sends ends after this alone.
+            // The sending task ends only after `self` is dropped.
             let _ = settled.await;
         }
     }
@@ -205,53 +206,53 @@ impl Shared {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Keeps a removal to be tried again.
+    /// Keeps a failed removal for a retry.
     fn keep(&self, key: HotKey, removal: Removal) {
         let mut removals = locked(&self.removals);
         if removals.len() < REMOVALS || removals.contains_key(&key) {
-            let known = removals.entry(key).or_insert(removal);
-            *known = known.and(removal);
+            let kept = removals.entry(key).or_insert(removal);
+            *kept = kept.merged_with(removal);
         } else {
             self.unkept.insert(key, ());
-            tracing::error!(%key, "[SESSIONS][HOT] a copy is not removed, and not tried again: too many wait");
+            tracing::error!(%key, "[SESSIONS][HOT] a copy is not removed, and this is not retried: too many are waiting");
         }
     }
 
     async fn remove(&self, key: HotKey, removal: Removal) -> Result<(), Failure> {
         let hot = &self.hot;
         self.tally
-            .noted(hot.forget_recent(&key, removal.seq).await)?;
+            .observe(hot.forget_recent(&key, removal.seq).await)?;
         if removal.session {
-            self.tally.noted(hot.forget(&key, None).await)?;
+            self.tally.observe(hot.forget(&key, None).await)?;
         }
         self.unkept.remove(&key);
         let mut removals = locked(&self.removals);
         if removals
             .get(&key)
-            .is_some_and(|known| known.and(removal) == removal)
+            .is_some_and(|kept| kept.merged_with(removal) == removal)
         {
             removals.remove(&key);
         }
         Ok(())
     }
 
-    async fn advance(&self, mut steps: Vec<(HotKey, Step)>) {
-        // Those of writes that overtook each other on the way here; of one session's the order is that of their seqs.
+    async fn advance(&self, mut steps: Vec<(HotKey, RecentUpdate)>) {
+        // Writes may overtake each other on the way to this task; the seqs restore the order of one session.
         steps.sort_by_key(|(key, step)| (*key, step.before.seq));
-        let told: Vec<_> = steps.iter().map(|(_, step)| bytes_of(step)).collect();
-        match self.tally.noted(self.hot.advance(steps).await) {
+        let sizes: Vec<_> = steps.iter().map(|(_, step)| bytes_of(step)).collect();
+        match self.tally.observe(self.hot.advance(steps).await) {
             Ok(()) => self
                 .tally
-                .count(|counts| counts.steps_sent += told.len() as u64),
+                .count(|counts| counts.steps_sent += sizes.len() as u64),
             Err(_) => self
                 .tally
-                .count(|counts| counts.steps_dropped += told.len() as u64),
+                .count(|counts| counts.steps_dropped += sizes.len() as u64),
         }
-        told.into_iter().for_each(|bytes| self.done(bytes));
+        sizes.into_iter().for_each(|bytes| self.done(bytes));
     }
 
-    /// Tries the removals that failed again, until one fails again.
-    async fn remove_again(&self) {
+    /// Retries failed removals until one fails again.
+    async fn retry_removals(&self) {
         let due: Vec<(HotKey, Removal)> = {
             let removals = locked(&self.removals);
             removals.iter().map(|(key, due)| (*key, *due)).collect()
@@ -266,7 +267,7 @@ impl Shared {
 
 async fn send(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
-    let mut again = tokio::time::interval(AGAIN);
+    let mut again = tokio::time::interval(RETRY_EVERY);
     again.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -276,7 +277,7 @@ async fn send(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Job>) {
                 }
             }
             _ = again.tick() => {
-                shared.remove_again().await;
+                shared.retry_removals().await;
                 continue;
             }
         }
@@ -291,7 +292,7 @@ async fn send(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Job>) {
             shared.advance(steps).await;
         }
         for done in settled {
-            // Who waited may have given up.
+            // The waiting caller may have given up.
             let _ = done.send(());
         }
     }
@@ -305,19 +306,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_removal_that_finds_no_room_is_told() {
+    async fn a_removal_that_finds_no_room_is_reported() {
         let clock = Arc::new(FixedClock::at(0));
         let hot = Arc::new(MemoryHot::new(HotBounds::default(), 1 << 20, clock));
         let copies = Copies::start(hot, Arc::default());
         let key = |n: u64| HotKey(u128::from(n).to_be_bytes());
-        // Nothing runs between these.
+        // The sending task does not run between these calls.
         for n in 0..=REMOVALS as u64 {
             drop(copies.begin(key(n)));
         }
         assert_eq!(copies.unremoved(), REMOVALS as u64);
         assert!(copies.is_unremoved(&key(0)) && copies.is_unremoved(&key(REMOVALS as u64)));
-        copies.begin(key(1)).take_back();
-        assert!(copies.is_unremoved(&key(1)), "another one's");
+        copies.begin(key(1)).cancel();
+        assert!(
+            copies.is_unremoved(&key(1)),
+            "the removal that another write caused stays"
+        );
         copies
             .begin(key(REMOVALS as u64))
             .remove(Removal::of_copy(1))

@@ -1,5 +1,5 @@
-//! What was redacted in an ephemeral session stays redacted: the ledger notes from which state on it may be used, so that
-//! no older dump, lagging replica or failover of the hot store brings anything back (DESIGN §7, §9).
+//! Keeps redactions of ephemeral sessions permanent. The ledger notes the minimum version of each session that may be used, so
+//! that no older dump, lagging replica or failover of the hot store restores redacted contents (DESIGN §7, §9).
 
 use std::sync::Arc;
 
@@ -9,59 +9,59 @@ use filrouge_store::hot::{Edition, Gate, HotKey};
 use filrouge_store::ledger::Note;
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
-/// Most lives of one session that are noted: it had to expire and be redacted again so often.
-const LIVES: usize = 256;
-/// How often a note is put again that somebody else has put in between.
+/// The maximum number of incarnations of one session that are noted. More would take that many cycles of expiry and redaction.
+const INCARNATIONS_MAX: usize = 256;
+/// The maximum number of tries to write a note that others change at the same time.
 const TRIES: usize = 64;
 
-/// The gate whose notes are in the ledger.
+/// A gate whose notes are in the ledger.
 pub(super) struct LedgerGate(pub(super) Arc<dyn Ledger>);
 
-/// From which version on one life of a session may be used.
+/// The minimum version of one incarnation of a session.
 #[derive(Debug, PartialEq, Eq)]
-struct Floor {
+struct MinimumVersion {
     incarnation: u64,
     version: u64,
 }
 
-/// From which state on a session may be used, for each of its lives.
+/// The minimum versions of a session, one for each incarnation.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Floors(Vec<Floor>);
+struct MinimumVersions(Vec<MinimumVersion>);
 
-impl Floors {
+impl MinimumVersions {
     fn read(note: Option<&Note>) -> Result<Self, Failure> {
         let Some(note) = note else {
             return Ok(Self::default());
         };
-        let (lives, rest) = note.value.as_chunks::<16>();
+        let (incarnations, rest) = note.value.as_chunks::<16>();
         if !rest.is_empty() {
             let what = "the note of an ephemeral session's redactions is malformed";
             return Err(Failure::new(ErrorCode::IntegrityError, what));
         }
         let number = |bytes: &[u8]| bytes.iter().fold(0, |n, byte| (n << 8) | u64::from(*byte));
-        let lives = lives.iter().map(|life| Floor {
-            incarnation: number(&life[..8]),
-            version: number(&life[8..]),
+        let incarnations = incarnations.iter().map(|bytes| MinimumVersion {
+            incarnation: number(&bytes[..8]),
+            version: number(&bytes[8..]),
         });
-        Ok(Self(lives.collect()))
+        Ok(Self(incarnations.collect()))
     }
 
     fn admits(&self, edition: Edition) -> bool {
-        let mut floors = self.0.iter();
-        floors.all(|f| f.incarnation != edition.incarnation || f.version <= edition.version)
+        let mut minimums = self.0.iter();
+        minimums.all(|f| f.incarnation != edition.incarnation || f.version <= edition.version)
     }
 
-    /// Raises the floor to `edition`; `None` when it is there.
+    /// Raises the minimum version to `edition`; `None` if it is already that high.
     fn raised(mut self, edition: Edition) -> Option<Self> {
-        let mut lives = self.0.iter_mut();
-        match lives.find(|f| f.incarnation == edition.incarnation) {
-            Some(floor) if floor.version >= edition.version => return None,
-            Some(floor) => floor.version = edition.version,
+        let mut incarnations = self.0.iter_mut();
+        match incarnations.find(|f| f.incarnation == edition.incarnation) {
+            Some(minimum) if minimum.version >= edition.version => return None,
+            Some(minimum) => minimum.version = edition.version,
             None => {
-                if self.0.len() == LIVES {
+                if self.0.len() == INCARNATIONS_MAX {
                     self.0.remove(0);
                 }
-                self.0.push(Floor {
+                self.0.push(MinimumVersion {
                     incarnation: edition.incarnation,
                     version: edition.version,
                 });
@@ -71,8 +71,9 @@ impl Floors {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let lives = self.0.iter();
-        let pairs = lives.flat_map(|f| [f.incarnation.to_be_bytes(), f.version.to_be_bytes()]);
+        let incarnations = self.0.iter();
+        let pairs =
+            incarnations.flat_map(|f| [f.incarnation.to_be_bytes(), f.version.to_be_bytes()]);
         pairs.flatten().collect()
     }
 }
@@ -82,10 +83,10 @@ impl LedgerGate {
         format!("hot/{}", HotKey::new(self.0.store_id(), tenant, session))
     }
 
-    /// Admits the session from now on in `edition` or a newer state alone.
+    /// Admits the session only in `edition` or a newer version from now on.
     ///
     /// # Errors
-    /// The ledger's.
+    /// Those of the ledger.
     pub(super) async fn raise(
         &self,
         tenant: &TenantId,
@@ -96,7 +97,7 @@ impl LedgerGate {
         for _ in 0..TRIES {
             let note = self.0.note(&name).await?;
             let version = note.as_ref().map_or(0, |note| note.version);
-            let Some(raised) = Floors::read(note.as_ref())?.raised(edition) else {
+            let Some(raised) = MinimumVersions::read(note.as_ref())?.raised(edition) else {
                 return Ok(());
             };
             if self.0.put_note(&name, version, raised.bytes()).await? {
@@ -117,7 +118,7 @@ impl Gate for LedgerGate {
         edition: Edition,
     ) -> Result<bool, Failure> {
         let note = self.0.note(&self.name(tenant, session)).await?;
-        Ok(Floors::read(note.as_ref())?.admits(edition))
+        Ok(MinimumVersions::read(note.as_ref())?.admits(edition))
     }
 }
 
@@ -129,41 +130,41 @@ mod tests {
         Edition {
             incarnation,
             version,
-            word: version ^ 0x5a,
+            nonce: version ^ 0x5a,
         }
     }
 
-    fn again(floors: &Floors) -> Floors {
-        let value = floors.bytes();
-        Floors::read(Some(&Note { version: 1, value })).unwrap()
+    fn reread(minimums: &MinimumVersions) -> MinimumVersions {
+        let value = minimums.bytes();
+        MinimumVersions::read(Some(&Note { version: 1, value })).unwrap()
     }
 
     #[test]
-    fn each_life_has_a_floor_that_only_rises() {
-        let floors = Floors::default().raised(edition(7, 3)).unwrap();
-        assert!(!floors.admits(edition(7, 2)) && floors.admits(edition(7, 3)));
-        assert!(floors.admits(edition(8, 1)));
-        let floors = again(&floors).raised(edition(8, 2)).unwrap();
+    fn the_minimum_version_of_an_incarnation_only_rises() {
+        let minimums = MinimumVersions::default().raised(edition(7, 3)).unwrap();
+        assert!(!minimums.admits(edition(7, 2)) && minimums.admits(edition(7, 3)));
+        assert!(minimums.admits(edition(8, 1)));
+        let minimums = reread(&minimums).raised(edition(8, 2)).unwrap();
         assert!(
-            !floors.admits(edition(7, 2)),
-            "the life before is forgotten"
+            !minimums.admits(edition(7, 2)),
+            "the earlier incarnation is not admitted any more"
         );
-        assert!(!floors.admits(edition(8, 1)));
-        assert_eq!(again(&floors), floors);
-        assert_eq!(again(&floors).raised(edition(7, 3)), None);
-        let floors = floors.raised(edition(7, 9)).unwrap();
-        assert!(!floors.admits(edition(7, 8)) && floors.admits(edition(7, 9)));
+        assert!(!minimums.admits(edition(8, 1)));
+        assert_eq!(reread(&minimums), minimums);
+        assert_eq!(reread(&minimums).raised(edition(7, 3)), None);
+        let minimums = minimums.raised(edition(7, 9)).unwrap();
+        assert!(!minimums.admits(edition(7, 8)) && minimums.admits(edition(7, 9)));
     }
 
     #[test]
     fn the_note_is_bounded_and_a_malformed_one_admits_nothing() {
-        let mut floors = Floors::default();
-        for life in 0..1000 {
-            floors = floors.raised(edition(life, 2)).unwrap();
+        let mut minimums = MinimumVersions::default();
+        for incarnation in 0..1000 {
+            minimums = minimums.raised(edition(incarnation, 2)).unwrap();
         }
-        assert_eq!(floors.bytes().len(), LIVES * 16);
-        assert!(!floors.admits(edition(999, 1)));
+        assert_eq!(minimums.bytes().len(), INCARNATIONS_MAX * 16);
+        assert!(!minimums.admits(edition(999, 1)));
         let value = vec![0; 17];
-        assert!(Floors::read(Some(&Note { version: 1, value })).is_err());
+        assert!(MinimumVersions::read(Some(&Note { version: 1, value })).is_err());
     }
 }

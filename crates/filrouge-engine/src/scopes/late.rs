@@ -1,29 +1,29 @@
-//! Turns that come after their session is in the ledger already: the hot store did not answer at login. Each comes whole,
-//! as a history that is brought in does; its id is the same, for it is derived from its request (DESIGN §7).
+//! Late turns: turns that reach the ledger after their session, because the hot store did not answer at login. Each is written
+//! as a complete turn, like imported history; its id stays the same, because it is derived from its request (DESIGN §7).
 
 use std::sync::Arc;
 
 use filrouge_store::command::{
     Adopt, Command, ConcurrentTurns, NewSession, Outcome, Scope, Start, Write,
 };
-use filrouge_store::record::{Batch, ChainedItem, Entry, Event, Proof, StartEvent};
+use filrouge_store::record::{Batch, ChainedItem, CommitmentProof, Entry, Event, StartEvent};
 use filrouge_types::{ErrorCode, Failure, Item, ItemBody, SessionId, TurnId, TurnStatus};
 
-use super::TwoScopes;
+use super::TieredLedger;
 
-/// A turn as it was, with its items.
+/// A late turn with its items.
 struct Late {
     turn_id: TurnId,
     event: StartEvent,
     entries: Vec<Entry>,
     status: TurnStatus,
-    /// Whether some of it was redacted: nothing of it comes then.
+    /// Whether any of its contents were redacted: then none of it is moved.
     redacted: bool,
 }
 
-impl TwoScopes {
-    /// Brings the turns of `adopt` that the ledger has not.
-    pub(super) async fn bring_late(
+impl TieredLedger {
+    /// Writes those turns of `adopt` into the ledger that it does not have.
+    pub(super) async fn move_late_turns(
         &self,
         owner: &Scope,
         session: &SessionId,
@@ -33,16 +33,16 @@ impl TwoScopes {
         let missing = self.missing(owner, session, &turns).await?;
         for late in turns.into_iter().filter(|t| missing.contains(&t.turn_id)) {
             let turn_id = late.turn_id;
-            match self.bring_turn(owner, session, late).await {
+            match self.write_late_turn(owner, session, late).await {
                 Ok(()) => {
                     self.tally.count(|counts| counts.late_turns += 1);
                     tracing::info!(tenant_id = %owner.tenant, session_id = %session, %turn_id,
-                        "[SESSIONS][LOGIN] a turn came late");
+                        "[SESSIONS][LOGIN] a late turn was moved into the ledger");
                 }
                 Err(failure) if !failure.code.retry() => {
                     self.tally.count(|counts| counts.late_refused += 1);
                     tracing::warn!(tenant_id = %owner.tenant, session_id = %session, %turn_id,
-                        code = failure.code.as_str(), "[SESSIONS][LOGIN] a turn that came late was refused");
+                        code = failure.code.as_str(), "[SESSIONS][LOGIN] a late turn was refused");
                 }
                 Err(failure) => return Err(failure),
             }
@@ -50,7 +50,7 @@ impl TwoScopes {
         Ok(())
     }
 
-    /// Which of the turns the ledger has not.
+    /// The turns that the ledger does not have.
     async fn missing(
         &self,
         owner: &Scope,
@@ -59,11 +59,11 @@ impl TwoScopes {
     ) -> Result<Vec<TurnId>, Failure> {
         let (owner, session) = (owner.clone(), session.clone());
         let ids: Vec<TurnId> = turns.iter().map(|t| t.turn_id).collect();
-        let missing = self.ledger.ask(move |sight| {
-            let loaded = sight.get(&owner, &session)?;
+        let missing = self.ledger.query(move |snapshot| {
+            let loaded = snapshot.get(&owner, &session)?;
             let mut missing = Vec::new();
             for id in ids {
-                if sight.find_turn(&loaded, &owner, &id)?.is_none() {
+                if snapshot.find_turn(&loaded, &owner, &id)?.is_none() {
                     missing.push(id);
                 }
             }
@@ -72,14 +72,14 @@ impl TwoScopes {
         missing.await
     }
 
-    async fn bring_turn(
+    async fn write_late_turn(
         &self,
         owner: &Scope,
         session: &SessionId,
         late: Late,
     ) -> Result<(), Failure> {
         if late.redacted {
-            let what = "what was redacted is not brought in";
+            let what = "a redacted turn is not moved into the ledger";
             return Err(Failure::new(ErrorCode::TurnRedacted, what));
         }
         let start = Start {
@@ -90,7 +90,7 @@ impl TwoScopes {
             reopen: false,
             concurrent_turns: ConcurrentTurns::Allow,
         };
-        let put = self.put(Command {
+        let put = self.write_to_ledger(Command {
             scope: owner.clone(),
             write: Write::Start(Arc::new(start)),
         });
@@ -101,7 +101,7 @@ impl TwoScopes {
     }
 }
 
-/// The turns that items make, in the order in which they began.
+/// Groups items into turns, in the order in which the turns began.
 fn turns_of(items: &[ChainedItem]) -> Vec<Late> {
     let mut turns: Vec<Late> = Vec::new();
     for one in items {
@@ -122,14 +122,14 @@ fn turns_of(items: &[ChainedItem]) -> Vec<Late> {
             });
         }
         if let Some(turn) = turns.iter_mut().find(|t| t.turn_id == turn_id) {
-            turn.take(one);
+            turn.add_item(one);
         }
     }
     turns
 }
 
 impl Late {
-    fn take(&mut self, one: &ChainedItem) {
+    fn add_item(&mut self, one: &ChainedItem) {
         for event in &one.events {
             match event {
                 Event::Close(close) => self.status = close.status,
@@ -138,16 +138,16 @@ impl Late {
                 Event::Start(_) | Event::Redact(_) => {}
             }
         }
-        self.redacted |= matches!(one.proof, Proof::Erased { .. });
+        self.redacted |= matches!(one.proof, CommitmentProof::Erased { .. });
         self.entries.push(Entry {
-            item: as_new(&one.item),
+            item: as_supplied(&one.item),
             events: one.events.clone(),
         });
     }
 }
 
-/// The item as its caller gave it, with the time at which it came.
-fn as_new(item: &Item) -> ItemBody {
+/// The item as its caller supplied it, with the time at which it was recorded.
+fn as_supplied(item: &Item) -> ItemBody {
     ItemBody {
         occurred_at: Some(item.when()),
         ..item.body.clone()

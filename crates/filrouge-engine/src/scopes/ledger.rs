@@ -1,51 +1,51 @@
-//! What the two scopes answer as one ledger.
+//! Queries that a tiered ledger answers from both tiers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::HotHealth;
-use filrouge_store::ledger::{About, Inspect};
+use filrouge_store::ledger::{QuerySubject, SnapshotQuery};
 use filrouge_types::{Failure, SessionId};
 
-use super::TwoScopes;
+use super::TieredLedger;
 use super::tally::is_hot;
 use super::view::{HotReceipt, HotView};
 
-/// A question that can be had back when it was not put.
-fn lent(question: Inspect) -> (Inspect, impl FnOnce() -> Option<Inspect>) {
-    let kept = Arc::new(Mutex::new(Some(question)));
-    let take = |kept: &Mutex<Option<Inspect>>| {
+/// Wraps a query. The returned closure returns the query again if it never ran.
+fn returnable(query: SnapshotQuery) -> (SnapshotQuery, impl FnOnce() -> Option<SnapshotQuery>) {
+    let kept = Arc::new(Mutex::new(Some(query)));
+    let take = |kept: &Mutex<Option<SnapshotQuery>>| {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.take()
     };
-    let lent = kept.clone();
-    let put: Inspect = Box::new(move |sight| {
-        if let Some(question) = take(&lent) {
-            question(sight);
+    let shared = kept.clone();
+    let wrapped: SnapshotQuery = Box::new(move |snapshot| {
+        if let Some(query) = take(&shared) {
+            query(snapshot);
         }
     });
-    (put, move || take(&kept))
+    (wrapped, move || take(&kept))
 }
 
-impl TwoScopes {
-    /// Whether a write to this session, asked now, goes to the hot store and nowhere else.
+impl TieredLedger {
+    /// Whether a write to this session now would go only to the hot store.
     ///
     /// # Errors
-    /// The stores'.
+    /// Those of both stores.
     pub async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
         match &scope.viewer {
             _ if !self.has_scopes() => Ok(false),
             Viewer::EndUser(None) => Ok(self.in_ledger(scope, session).await?.is_none()),
             Viewer::EndUser(Some(_)) => Ok(false),
             Viewer::Operator => match self.in_hot(scope, session).await {
-                // As its write would go: to the ledger, or nowhere.
+                // A write to the session would go to the ledger, or fail.
                 Err(failure) if is_hot(&failure) => Ok(false),
                 found => found,
             },
         }
     }
 
-    /// The hot store as this process uses it; asks nothing.
+    /// The state of the hot store in this process; makes no query.
     #[must_use]
     pub fn view(&self) -> HotView {
         HotView {
@@ -57,12 +57,12 @@ impl TwoScopes {
         }
     }
 
-    /// How the hot store is: asks it.
+    /// The health of the hot store; queries it.
     pub async fn hot_health(&self) -> HotHealth {
         self.hot.health().await
     }
 
-    /// Once a redaction or an erasure is answered: what has become of the session's copy in the hot store.
+    /// The state of the session's copy in the hot store after a redaction or an erasure was answered.
     #[must_use]
     pub fn receipt(&self, scope: &Scope, session: &SessionId) -> HotReceipt {
         match self.copies.is_unremoved(&self.key(scope, session)) {
@@ -71,27 +71,30 @@ impl TwoScopes {
         }
     }
 
-    /// A question about one session, put where the session is.
+    /// Runs a query about one session on the tier that holds it.
     pub(super) async fn inspect_session(
         &self,
         scope: &Scope,
         session: &SessionId,
-        question: Inspect,
+        query: SnapshotQuery,
     ) -> Result<(), Failure> {
         if !self.has_scopes() || self.in_ledger(scope, session).await?.is_some() {
-            return self.inspect_durable(scope, session, question).await;
+            return self.inspect_durable(scope, session, query).await;
         }
-        let (put, kept) = lent(question);
-        let answered = self.ephemeral.inspect(&scope.tenant, session, put).await;
-        let answered = self.tally.noted(answered)?;
-        match kept() {
-            Some(question) if scope.viewer == Viewer::EndUser(None) => {
-                self.ephemeral.inspect_absent(question);
+        let (wrapped, take_back) = returnable(query);
+        let answered = self
+            .ephemeral
+            .inspect(&scope.tenant, session, wrapped)
+            .await;
+        let answered = self.tally.observe(answered)?;
+        match take_back() {
+            Some(query) if scope.viewer == Viewer::EndUser(None) => {
+                self.ephemeral.inspect_absent(query);
                 Ok(())
             }
-            Some(question) if !answered => {
-                let about = About::Session(scope, session);
-                self.ledger.inspect(about, question).await
+            Some(query) if !answered => {
+                let about = QuerySubject::Session(scope, session);
+                self.ledger.inspect(about, query).await
             }
             _ => Ok(()),
         }

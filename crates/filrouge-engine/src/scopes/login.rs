@@ -1,30 +1,31 @@
-//! Login: an ephemeral session gets its owner and goes into the ledger, whole (DESIGN §7).
+//! Login: an ephemeral session gets an owner and is moved into the ledger completely (DESIGN §7).
 //!
-//! Three steps, each of which may be the last one before a kill: the link, which the rules give to one identity alone; the
-//! session as it is, put into the ledger in one transaction; and the end of the ephemeral one. Whatever the owner writes
-//! next goes on from there.
+//! Three steps, and the process may be killed after each: the link, which the rules grant to one identity only; the adoption of
+//! the session by the ledger in one transaction; and the end of the ephemeral session. A retry, or the owner's next write,
+//! completes the remaining steps.
 
 use std::sync::Arc;
 
 use filrouge_store::Ledger;
 use filrouge_store::command::{
-    Adopt, Command, Interrupt, Link, NewEvent, Outcome, SINCE_EVER, Scope, Viewer, Write,
+    AFTER_ANY_HEARTBEAT, Adopt, Command, Interrupt, Link, NewEvent, Outcome, Scope, Viewer, Write,
 };
-use filrouge_store::hot::Keep;
+use filrouge_store::hot::FieldRetention;
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionEvent, SessionId, TenantId};
 
-use super::TwoScopes;
-use super::route::{InLedger, foreign, makes};
+use super::TieredLedger;
+use super::route::{InLedger, foreign, may_create};
 use super::tally::is_hot;
 
-/// How often what is new is fetched again before the next write has to go on.
+/// The maximum number of times that a login fetches new writes; the rest is left to the owner's next write.
 const ROUNDS: usize = 8;
-/// Events read at once.
+/// The number of events per read.
 const EVENTS: usize = 500;
 
-impl TwoScopes {
-    /// Takes the session of a command into the ledger, if the hot store has it. Without an answer of the hot store a
-    /// write that makes its session goes on alone; what is left is looked for later.
+impl TieredLedger {
+    /// Moves the session of a command into the ledger if the hot store has it. If the hot store does not answer, a write that
+    /// may create its session proceeds without the move; [`Self::search`] moves the remaining turns
+    /// later.
     pub(super) async fn login(
         &self,
         command: &Command,
@@ -41,10 +42,10 @@ impl TwoScopes {
                 .await
                 .map(|_| ())
         };
-        match self.tally.noted(logged_in.await) {
+        match self.tally.observe(logged_in.await) {
             Err(failure) if is_hot(&failure) => {
                 let key = self.key(scope, session);
-                if makes(&command.write) || self.known.get(&key).is_some() {
+                if may_create(&command.write) || self.known_in_ledger.get(&key).is_some() {
                     return Ok(());
                 }
                 Err(failure)
@@ -53,7 +54,7 @@ impl TwoScopes {
         }
     }
 
-    /// The rules say whose it is from now on.
+    /// Lets the rules decide who owns the session from now on.
     async fn link(
         &self,
         command: &Command,
@@ -66,14 +67,15 @@ impl TwoScopes {
         };
         match failure.code {
             ErrorCode::SessionLinked => {
-                let tells = makes(&command.write) || matches!(command.write, Write::Link(_));
-                Err(if tells {
+                let creates_or_links =
+                    may_create(&command.write) || matches!(command.write, Write::Link(_));
+                Err(if creates_or_links {
                     failure
                 } else {
                     foreign(&command.write, session)
                 })
             }
-            // Its secret was not shown; or it has gone, and then there is nothing to link.
+            // The session's secret was not presented; or the session is gone, and then there is nothing to link.
             ErrorCode::SessionNotFound => {
                 if self.ephemeral.holds(&scope.tenant, session).await? {
                     return Err(foreign(&command.write, session));
@@ -101,8 +103,8 @@ impl TwoScopes {
         self.ephemeral.write(&command).await.map(|_| ())
     }
 
-    /// Takes a linked session into the ledger, and ends the ephemeral one; `false` when others have written to it all the
-    /// time and some of it is left.
+    /// Moves a linked session into the ledger, and ends the ephemeral one. Returns `false` if others kept writing to it, so
+    /// that some of it is left.
     async fn move_in(
         &self,
         tenant: &TenantId,
@@ -112,13 +114,13 @@ impl TwoScopes {
         self.end_streams(tenant, session).await?;
         for _ in 0..ROUNDS {
             let keep = self.keep(tenant);
-            let taken = self.ephemeral.take_out(tenant, session, keep).await?;
-            let Some((edition, adopt)) = taken else {
+            let extracted = self.ephemeral.extract(tenant, session, keep).await?;
+            let Some((edition, adopt)) = extracted else {
                 return Ok(true);
             };
             self.adopt(tenant, identity, adopt).await?;
             self.move_events(tenant, session, identity).await?;
-            // Unless it is in that state any more: then there is more to take.
+            // Fails if the session has changed since: then there is more to move.
             if self
                 .ephemeral
                 .forget(tenant, session, Some(edition))
@@ -130,24 +132,24 @@ impl TwoScopes {
         Ok(false)
     }
 
-    /// Ends the streams that are being recorded: who records them may not write to the session any more. What they have
-    /// shown stays.
+    /// Interrupts running recordings, because their recorders have no right to write to the session any more. Their
+    /// drafts are kept as items.
     async fn end_streams(&self, tenant: &TenantId, session: &SessionId) -> Result<(), Failure> {
         let operator = Scope::new(tenant.clone(), Viewer::Operator);
         let ephemeral: &dyn Ledger = &self.ephemeral;
         let (viewer, id) = (operator.clone(), session.clone());
-        let streams = ephemeral.ask_in(&operator, session, move |sight| {
-            let Some(loaded) = sight.find(&viewer, &id)? else {
+        let streams = ephemeral.query_session(&operator, session, move |snapshot| {
+            let Some(loaded) = snapshot.find(&viewer, &id)? else {
                 return Ok(Vec::new());
             };
-            let drafts = sight.view.drafts(loaded.pk)?.into_iter();
+            let drafts = snapshot.view.drafts(loaded.pk)?.into_iter();
             Ok(drafts.map(|d| (d.turn_id, d.stream)).collect::<Vec<_>>())
         });
         for (turn_id, stream) in streams.await? {
             let interrupt = Interrupt {
                 session_id: session.clone(),
                 turn_id,
-                before: SINCE_EVER,
+                before: AFTER_ANY_HEARTBEAT,
                 stream: Some(stream),
             };
             let command = Command {
@@ -161,7 +163,7 @@ impl TwoScopes {
         Ok(())
     }
 
-    /// Puts the whole session into the ledger, or turn by turn what is new when the ledger has one already.
+    /// Writes the entire session into the ledger, or only its new turns if the ledger already has the session.
     async fn adopt(
         &self,
         tenant: &TenantId,
@@ -171,7 +173,7 @@ impl TwoScopes {
         let owner = Scope::new(tenant.clone(), Viewer::EndUser(Some(identity.clone())));
         let session = adopt.session.session_id.clone();
         let write = Write::Adopt(Arc::new(adopt.clone()));
-        let put = self.put(Command {
+        let put = self.write_to_ledger(Command {
             scope: owner.clone(),
             write,
         });
@@ -180,7 +182,7 @@ impl TwoScopes {
                 session, created, ..
             }) => {
                 let (id, key) = (&session.session_id, self.key(&owner, &session.session_id));
-                self.known.insert(key, InLedger::default());
+                self.known_in_ledger.insert(key, InLedger::default());
                 if created {
                     self.tally.count(|counts| counts.logins += 1);
                     self.tally
@@ -192,7 +194,7 @@ impl TwoScopes {
             }
             Ok(_) => Err(crate::core::unexpected()),
             Err(failure) if failure.code == ErrorCode::SessionConflict => {
-                self.bring_late(&owner, &session, &adopt).await
+                self.move_late_turns(&owner, &session, &adopt).await
             }
             Err(failure) => Err(failure),
         }
@@ -214,9 +216,9 @@ impl TwoScopes {
                 page => page?,
             };
             for event in events {
-                self.put(Command {
+                self.write_to_ledger(Command {
                     scope: owner.clone(),
-                    write: Write::RecordEvent(Box::new(as_new(session, event))),
+                    write: Write::RecordEvent(Box::new(new_event(session, event))),
                 })
                 .await?;
             }
@@ -227,16 +229,16 @@ impl TwoScopes {
         }
     }
 
-    /// What is kept of a tenant's sessions.
-    pub(super) fn keep(&self, tenant: &TenantId) -> &Keep {
+    /// The fields that a tenant's sessions keep.
+    pub(super) fn keep(&self, tenant: &TenantId) -> &FieldRetention {
         self.options
             .keep_in
             .get(tenant)
             .unwrap_or(&self.options.keep)
     }
 
-    /// Looks for what the hot store still has of a session that is in the ledger, and brings it there: once in this
-    /// process, if the hot store answers.
+    /// Searches the hot store for turns of a session that is in the ledger, and moves them there: once in each process, if the
+    /// hot store answers.
     pub(super) async fn search(&self, scope: &Scope, session: &SessionId, identity: &IdentityId) {
         let searched = async {
             if !self.ephemeral.holds(&scope.tenant, session).await? {
@@ -245,28 +247,33 @@ impl TwoScopes {
             if !self.owns(scope, session, identity).await? {
                 return Ok(false);
             }
-            self.bring(scope, session, identity).await
+            self.move_remaining(scope, session, identity).await
         };
-        match self.tally.noted(searched.await) {
+        match self.tally.observe(searched.await) {
             Ok(false) => {}
             Ok(true) => {
                 let key = self.key(scope, session);
-                self.known.insert(key, InLedger { searched: true });
+                self.known_in_ledger
+                    .insert(key, InLedger { searched: true });
             }
             Err(failure) => {
                 tracing::debug!(tenant_id = %scope.tenant, session_id = %session, code = failure.code.as_str(),
-                    "[SESSIONS][LOGIN] what was said before the login is looked for later");
+                    "[SESSIONS][LOGIN] turns from before the login are searched for later");
             }
         }
     }
 
-    /// As [`Self::search`], on behalf of the session's owner: what the operator redacts may not be in the ledger yet.
+    /// Like [`Self::search`], on behalf of the session's owner: contents that the operator redacts may still be in the hot store.
     pub(super) async fn search_for_owner(&self, scope: &Scope, session: &SessionId) {
         let key = self.key(scope, session);
-        if self.known.get(&key).is_some_and(|known| known.searched) {
+        if self
+            .known_in_ledger
+            .get(&key)
+            .is_some_and(|state| state.searched)
+        {
             return;
         }
-        // What the ledger does not say now it says to the write that follows.
+        // The write that follows reports a failure of the ledger.
         let found = self.ledger.session(scope, session).await;
         if let Some(identity) = found.ok().and_then(|session| session.identity_id) {
             let viewer = Viewer::EndUser(Some(identity.clone()));
@@ -275,9 +282,9 @@ impl TwoScopes {
         }
     }
 
-    /// Links what is left, for its secret and other owners are to be respected, and moves it; whether nothing is left that
-    /// the owner may have.
-    async fn bring(
+    /// Links the part of a session that is left in the hot store, so that its secret and other owners are respected, and moves
+    /// it. Returns `true` if the hot store has nothing more for this owner: no part at all, or only another owner's.
+    async fn move_remaining(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -292,25 +299,28 @@ impl TwoScopes {
                 }
                 self.tally.count(|counts| counts.late_refused += 1);
                 tracing::warn!(tenant_id = %scope.tenant, session_id = %session, code = failure.code.as_str(),
-                    "[SESSIONS][LOGIN] what the hot store has of the session is not its owner's");
-                // What is somebody else's stays theirs. The rest comes with a write that shows the secret.
+                    "[SESSIONS][LOGIN] the hot store's part of the session has another owner");
+                // Another owner's part stays with that owner. Without the session's secret, a later write that
+                // presents it moves the part.
                 Ok(failure.code == ErrorCode::SessionLinked)
             }
         }
     }
 
-    /// Whether the ledger says that the session is this identity's.
+    /// Whether the ledger shows this identity as the session's owner.
     async fn owns(
         &self,
         scope: &Scope,
         session: &SessionId,
         identity: &IdentityId,
     ) -> Result<bool, Failure> {
-        let (of, id, identity) = (scope.clone(), session.clone(), identity.clone());
-        let found = self.ledger.ask(move |sight| {
-            let found = sight.find_or_gone(&of, &id)?;
+        let (viewer, id, identity) = (scope.clone(), session.clone(), identity.clone());
+        let found = self.ledger.query(move |snapshot| {
+            let found = snapshot.find_or_tombstone(&viewer, &id)?;
             Ok(match found {
-                Some(filrouge_store::read::Gone::Not(s)) => s.row.identity_id == Some(identity),
+                Some(filrouge_store::read::SessionOrTombstone::Live(s)) => {
+                    s.row.identity_id == Some(identity)
+                }
                 _ => false,
             })
         });
@@ -318,7 +328,7 @@ impl TwoScopes {
     }
 }
 
-fn as_new(session: &SessionId, event: SessionEvent) -> NewEvent {
+fn new_event(session: &SessionId, event: SessionEvent) -> NewEvent {
     NewEvent {
         session_id: session.clone(),
         key: event.key,

@@ -1,42 +1,42 @@
-//! How two scopes behave.
+//! Options of a tiered ledger.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use filrouge_store::hot::Keep;
+use filrouge_store::hot::FieldRetention;
 use filrouge_types::TenantId;
 
 filrouge_types::words!(
-    /// Which sessions are durable (DESIGN §7).
+    /// The policy that decides which sessions are durable (DESIGN §7).
     #[derive(Default)]
     pub enum DurablePolicy: "policy of what is durable" {
-        /// All of them.
+        /// All sessions.
         #[default]
         All => "all",
-        /// Those that have an identity; the others are in the hot store alone.
+        /// Sessions with an identity; the others are only in the hot store.
         Authenticated => "authenticated",
     }
 );
 
-/// How two scopes behave.
+/// Options of a tiered ledger.
 #[derive(Debug, Clone)]
-pub struct ScopeOptions {
-    /// Which sessions are durable.
+pub struct TierOptions {
+    /// The policy that decides which sessions are durable.
     pub durable: DurablePolicy,
-    /// What of an ephemeral session goes into the ledger.
-    pub keep: Keep,
-    /// The tenants of which something else does.
-    pub keep_in: HashMap<TenantId, Keep>,
+    /// The fields of an ephemeral session that a login moves into the ledger.
+    pub keep: FieldRetention,
+    /// Exceptions from `keep`, by tenant.
+    pub keep_in: HashMap<TenantId, FieldRetention>,
     /// Silence after which an open turn of an ephemeral session counts as interrupted.
     pub turn_timeout: Duration,
 }
 
-impl Default for ScopeOptions {
-    /// All durable, everything kept, a quarter of an hour.
+impl Default for TierOptions {
+    /// The defaults: all sessions are durable, all fields are kept, and turns time out after 15 minutes.
     fn default() -> Self {
         Self {
             durable: DurablePolicy::default(),
-            keep: Keep::default(),
+            keep: FieldRetention::default(),
             keep_in: HashMap::new(),
             turn_timeout: Duration::from_secs(15 * 60),
         }

@@ -1,47 +1,47 @@
-//! The newest turns of a durable session, from a copy that is known to be what the ledger would answer (DESIGN §7).
+//! The newest turns of a durable session, from a copy that is known to equal the ledger's answer (DESIGN §7).
 //!
-//! The ledger says whose the session is and which history it has, in one indexed read; the copy is used when it is one of
-//! that history. While the ledger does not answer, a copy is used for those alone of whom this process knows that they
-//! may see it, and says which seq it stands at.
+//! One indexed read of the ledger says who owns the session and which history it has; the copy is used if it is of that
+//! history. While the ledger does not answer, a copy is used only for callers who may see it as far as this process knows, and
+//! the response names the copy's seq.
 
 use filrouge_store::command::{Scope, Viewer};
-use filrouge_store::hot::{AsOf, Fill, HotKey, HotStore, HotTurn, Recent};
-use filrouge_store::read::{Sight, TurnOrder, TurnQuery};
+use filrouge_store::hot::{HistoryVersion, HotKey, HotStore, HotTurn, Recent, RecentFill};
+use filrouge_store::read::{TurnOrder, TurnQuery, VerifiedSnapshot};
 use filrouge_store::rows::RECORDS_BYTES;
 use filrouge_store::{Ledger, View};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
 
 use super::step::hot_turn;
-use super::tally::Tally;
+use super::tally::TierTally;
 use super::verified::Verified;
 use super::view::{HotState, RecentTurns};
-use super::{DurablePolicy, TwoScopes, sealed};
+use super::{DurablePolicy, TieredLedger, sealed};
 
-/// Fewest turns that a copy is made with.
+/// The minimum number of turns that are requested for a copy.
 const FILL: usize = 50;
-/// Most copies that are made at once.
+/// The maximum number of copies that are built at once.
 pub(super) const FILLS: u32 = 8;
 
-/// What the ledger says of a session.
-pub(super) struct Head {
-    pub(super) as_of: AsOf,
-    /// Whether it is the viewer's for good: nobody else can become its owner.
+/// The ledger's answer about a session.
+pub(super) struct LedgerHead {
+    pub(super) as_of: HistoryVersion,
+    /// Whether the viewer's access is permanent, because it is the operator or the session's owner.
     pub(super) owned: bool,
 }
 
-impl Head {
+impl LedgerHead {
     pub(super) fn of(
-        sight: &Sight<'_, dyn View + '_>,
+        snapshot: &VerifiedSnapshot<'_, dyn View + '_>,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Self, Failure> {
-        let loaded = sight.get(scope, session)?;
+        let loaded = snapshot.get(scope, session)?;
         let owned = match &scope.viewer {
             Viewer::Operator => true,
             Viewer::EndUser(None) => false,
             Viewer::EndUser(identity) => *identity == loaded.row.identity_id,
         };
-        let as_of = AsOf {
+        let as_of = HistoryVersion {
             seq: loaded.head.last_seq,
             link: loaded.head.link,
         };
@@ -49,23 +49,23 @@ impl Head {
     }
 }
 
-/// Why a copy is of no use.
+/// The reason why a copy cannot be used.
 enum Miss {
     /// The hot store has failed.
     Failing,
-    /// There is none.
+    /// There is no copy.
     Absent,
-    /// It is one of another history.
+    /// It is a copy of another history.
     Stale,
-    /// It does not reach as far as was asked.
+    /// It has fewer turns than were requested.
     Short,
     /// It is too large for one page.
     Large,
-    /// It is not what was put there.
+    /// It fails verification.
     Unreadable,
 }
 
-/// Whether the ledger has not answered at all.
+/// Whether the failure means that the ledger has not answered.
 pub(super) fn is_silent(failure: &Failure) -> bool {
     matches!(
         failure.code,
@@ -73,12 +73,12 @@ pub(super) fn is_silent(failure: &Failure) -> bool {
     )
 }
 
-impl TwoScopes {
-    /// The newest finalized turns of a session that are shown, when a copy of them is at hand that is known to be what
-    /// the ledger would answer; `None` sends to the ledger.
+impl TieredLedger {
+    /// The newest finalized turns of a session, if a copy is available that is known to equal the ledger's answer, or that may
+    /// be used while the ledger does not answer. `None` means that the caller must query the ledger.
     ///
     /// # Errors
-    /// `session_not_found`, `integrity_error`, and the ledger's.
+    /// `session_not_found`, `integrity_error`, and those of the ledger.
     pub async fn recent_turns(
         &self,
         scope: &Scope,
@@ -86,40 +86,44 @@ impl TwoScopes {
         limit: usize,
     ) -> Result<Option<RecentTurns>, Failure> {
         let ephemeral = self.options.durable == DurablePolicy::Authenticated;
-        // Whoever is nobody sees no durable session that grows.
+        // An anonymous caller sees no durable session that still grows.
         if ephemeral && scope.viewer == Viewer::EndUser(None) || self.hot.failure().is_some() {
             return Ok(None);
         }
         let key = self.key(scope, session);
         let wanted = limit.saturating_add(1);
         let (head, copy) = tokio::join!(self.head(scope, session), self.hot.recent(&key, wanted));
-        let copy = self.tally.noted(copy);
+        let copy = self.tally.observe(copy);
         match head {
             Ok(head) => {
-                self.verified.saw(key, scope, head.as_of, head.owned);
+                self.verified.note_shown(key, scope, head.as_of, head.owned);
                 Ok(self.fresh(key, scope, session, limit, head.as_of, copy))
             }
-            Err(failure) if is_silent(&failure) => self.as_of(&key, scope, limit, copy, failure),
+            Err(failure) if is_silent(&failure) => {
+                self.page_during_outage(&key, scope, limit, copy, failure)
+            }
             Err(failure) if ephemeral && failure.code == ErrorCode::SessionNotFound => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    async fn head(&self, scope: &Scope, session: &SessionId) -> Result<Head, Failure> {
-        let (viewer, of) = (scope.clone(), session.clone());
-        // Named, so that the store fetches it in one round trip.
-        let question = move |sight: &Sight<'_, dyn View + '_>| Head::of(sight, &viewer, &of);
-        self.ledger.ask_in(scope, session, question).await
+    async fn head(&self, scope: &Scope, session: &SessionId) -> Result<LedgerHead, Failure> {
+        let (viewer, id) = (scope.clone(), session.clone());
+        // The query names the session, so that the store fetches it in one round trip.
+        let read_head = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
+            LedgerHead::of(snapshot, &viewer, &id)
+        };
+        self.ledger.query_session(scope, session, read_head).await
     }
 
-    /// The page of a copy of the ledger's history; without one, a copy is made for the next reader.
+    /// The page of a copy of the ledger's current history; on a miss, builds a copy for the next reader.
     fn fresh(
         &self,
         key: HotKey,
         scope: &Scope,
         session: &SessionId,
         limit: usize,
-        as_of: AsOf,
+        as_of: HistoryVersion,
         copy: Result<Option<Recent>, Failure>,
     ) -> Option<RecentTurns> {
         let found = copy.map_err(|_| Miss::Failing).and_then(|copy| {
@@ -140,7 +144,7 @@ impl TwoScopes {
         let fill = match miss {
             Miss::Failing | Miss::Large => false,
             Miss::Unreadable | Miss::Stale => true,
-            // Of a session without turns there is nothing to copy.
+            // A session without turns has nothing to copy.
             Miss::Absent => as_of.seq > 0,
             Miss::Short => self.reaches_further(&key, as_of.seq, limit),
         };
@@ -156,14 +160,14 @@ impl TwoScopes {
         None
     }
 
-    /// Whether a copy made now reaches further than the one that was made last.
+    /// Whether a new copy would have more turns than the last one.
     fn reaches_further(&self, key: &HotKey, seq: u64, limit: usize) -> bool {
         let last = self.filled.get(key);
-        last.is_none_or(|(made, most)| made != seq || most < limit)
+        last.is_none_or(|(copied_seq, copied_limit)| copied_seq != seq || copied_limit < limit)
     }
 
-    /// The page of a copy while the ledger does not answer.
-    fn as_of(
+    /// The page of a copy that is used while the ledger does not answer.
+    fn page_during_outage(
         &self,
         key: &HotKey,
         scope: &Scope,
@@ -175,8 +179,8 @@ impl TwoScopes {
             return Err(failure);
         };
         let as_of = copy.as_of;
-        let admitted = self.verified.of(key, scope);
-        if !admitted.is_some_and(|known| known.admits(as_of)) {
+        let admitted = self.verified.shown_to(key, scope);
+        if !admitted.is_some_and(|verified| verified.admits(as_of)) {
             return Err(failure);
         }
         let oldest = copy.turns.first().map(|turn| turn.ordinal);
@@ -186,7 +190,7 @@ impl TwoScopes {
             return Err(failure);
         };
         if short {
-            // From the turn before on, which the ledger has.
+            // The next page starts with the turn before, which the ledger has.
             page.next_cursor = oldest.filter(|n| *n > 1).map(|n| cursor(n - 1));
         }
         self.tally.count(|counts| counts.recent_as_of += 1);
@@ -194,7 +198,7 @@ impl TwoScopes {
         Ok(Some(page))
     }
 
-    /// A page as the ledger would answer it.
+    /// A page of a copy, equal to the ledger's.
     fn page(&self, key: &HotKey, copy: Recent, limit: usize) -> Result<RecentTurns, Miss> {
         let mut turns = copy.turns;
         let more = turns.len().checked_sub(limit).filter(|more| *more > 0);
@@ -211,7 +215,7 @@ impl TwoScopes {
             bytes += json.len();
             shown.push(json);
         }
-        // The ledger ends a page early that has so many; where, its own count says.
+        // The ledger ends a page early at about this many bytes; only its own count determines where.
         if bytes >= RECORDS_BYTES {
             return Err(Miss::Large);
         }
@@ -222,7 +226,7 @@ impl TwoScopes {
         })
     }
 
-    /// Makes a copy from the ledger, in the background; not when many are being made already.
+    /// Builds a copy from the ledger in the background, unless too many are being built.
     fn fill(&self, key: HotKey, scope: &Scope, session: &SessionId, limit: usize) {
         let Ok(filling) = self.filling.clone().try_acquire_owned() else {
             return;
@@ -233,7 +237,7 @@ impl TwoScopes {
         let session = session.clone();
         tokio::spawn(async move {
             let _filling = filling;
-            let made = fill(
+            let filled = fill(
                 ledger.as_ref(),
                 hot.as_ref(),
                 &tally,
@@ -242,20 +246,20 @@ impl TwoScopes {
                 session,
                 limit,
             );
-            if let Err(failure) = made.await {
+            if let Err(failure) = filled.await {
                 tracing::debug!(%key, code = failure.code.as_str(), "[SESSIONS][HOT] no copy was made");
             }
         });
     }
 
-    /// Compares a session's copy in the hot store with the ledger: asks both.
+    /// Compares a session's copy in the hot store with the ledger; queries both.
     ///
     /// # Errors
-    /// `session_not_found`, `hot_unavailable`, and the ledger's.
+    /// `session_not_found`, `hot_unavailable`, and those of the ledger.
     pub async fn compare(&self, scope: &Scope, session: &SessionId) -> Result<HotState, Failure> {
         let key = self.key(scope, session);
-        // The ledger last: what is written in between makes the copy look older, never newer.
-        let copy = self.tally.noted(self.hot.recent(&key, 1).await)?;
+        // The ledger is read last: a write in between makes the copy look older, never newer.
+        let copy = self.tally.observe(self.hot.recent(&key, 1).await)?;
         let ledger = self.head(scope, session).await?.as_of;
         let Some(copy) = copy.map(|copy| copy.as_of) else {
             return Ok(HotState::Absent);
@@ -270,7 +274,7 @@ impl TwoScopes {
     }
 }
 
-/// As the ledger's: from the newest version of the turn on.
+/// The ledger's cursor: starts with the newest version of the turn.
 fn cursor(ordinal: u64) -> String {
     ((ordinal << 8) | 0xff).to_string()
 }
@@ -278,26 +282,28 @@ fn cursor(ordinal: u64) -> String {
 async fn fill(
     ledger: &dyn Ledger,
     hot: &dyn HotStore,
-    tally: &Tally,
+    tally: &TierTally,
     key: HotKey,
     scope: Scope,
     session: SessionId,
     limit: usize,
 ) -> Result<(), Failure> {
     let bounds = hot.bounds();
-    let most = usize::try_from(bounds.turns).unwrap_or(usize::MAX);
+    let turns_max = usize::try_from(bounds.turns).unwrap_or(usize::MAX);
     let query = TurnQuery {
         status: Some(TurnStatus::Finalized),
         order: TurnOrder::Newest,
-        limit: limit.saturating_add(1).max(FILL).min(most),
+        limit: limit.saturating_add(1).max(FILL).min(turns_max),
         ..TurnQuery::default()
     };
-    let question = ledger.ask(move |sight| {
-        let head = sight.get(&scope, &session)?.head;
-        let (turns, next) = sight.turns(&scope, &session, &query)?;
-        let turns = turns.iter().map(|turn| hot_turn(turn, &key, sight.keyring));
-        let fill = Fill {
-            as_of: AsOf {
+    let newest = ledger.query(move |snapshot| {
+        let head = snapshot.get(&scope, &session)?.head;
+        let (turns, next) = snapshot.turns(&scope, &session, &query)?;
+        let turns = turns
+            .iter()
+            .map(|turn| hot_turn(turn, &key, snapshot.keyring));
+        let fill = RecentFill {
+            as_of: HistoryVersion {
                 seq: head.last_seq,
                 link: head.link,
             },
@@ -306,14 +312,14 @@ async fn fill(
         };
         Ok(fill)
     });
-    let fill = within(question.await?, bounds.bytes);
-    tally.noted(hot.fill(&key, fill).await)?;
+    let fill = within(newest.await?, bounds.bytes);
+    tally.observe(hot.fill(&key, fill).await)?;
     tally.count(|counts| counts.recent_fills += 1);
     Ok(())
 }
 
-/// The newest turns that have room.
-fn within(mut fill: Fill, bytes: u64) -> Fill {
+/// Keeps the newest turns that fit in `bytes`.
+fn within(mut fill: RecentFill, bytes: u64) -> RecentFill {
     let mut room = bytes;
     let fitting = fill.turns.iter().rev().take_while(|turn| {
         let left = room.checked_sub(turn.record.len() as u64);
@@ -329,9 +335,9 @@ fn within(mut fill: Fill, bytes: u64) -> Fill {
 }
 
 impl Verified {
-    /// Whether a copy that stands there may be shown to the viewer without asking the ledger.
-    fn admits(&self, copy: AsOf) -> bool {
-        // Somebody may have become the owner since; then the copy would be another one.
+    /// Whether an existing copy may be shown to the viewer without querying the ledger.
+    fn admits(&self, copy: HistoryVersion) -> bool {
+        // An owner may have been assigned since; then a newer copy may not be visible to this viewer.
         copy == self.as_of || (self.owned && copy.seq > self.as_of.seq)
     }
 }

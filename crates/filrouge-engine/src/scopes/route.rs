@@ -1,153 +1,155 @@
-//! Who answers: the ledger, or the hot store for a session that is nowhere else (DESIGN §7).
+//! Routing: which tier answers, the ledger or the hot store for a session that is only there (DESIGN §7).
 
-use filrouge_store::command::{Command, LeaseAsk, Scope, Viewer, Write};
+use filrouge_store::command::{Command, LeaseRequest, Scope, Viewer, Write};
 use filrouge_store::hot::HotKey;
 use filrouge_store::read::{session_conflict, session_not_found};
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 
 use super::tally::is_hot;
-use super::{DurablePolicy, TwoScopes};
+use super::{DurablePolicy, TieredLedger};
 
-/// Where a session is.
+/// The tier that holds a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In the ledger, or to be made there.
+pub(super) enum SessionTier {
+    /// The ledger, or it is to be created there.
     Ledger,
-    /// In the hot store alone, or to be made there.
+    /// Only the hot store, or it is to be created there.
     Hot,
 }
 
-/// What is known of a session that was found in the ledger, where it stays.
+/// The state of a session that is in the ledger, which it never leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct InLedger {
-    /// Whether the hot store is known to have nothing more of it.
+    /// Whether the hot store is known to hold nothing more of it.
     pub(super) searched: bool,
 }
 
-/// Whether a write may make its session.
-pub(super) fn makes(write: &Write) -> bool {
+/// Whether a write may create its session.
+pub(super) fn may_create(write: &Write) -> bool {
     match write {
         Write::CreateSession(_) | Write::Adopt(_) => true,
         Write::Start(start) => start.event.replaces.is_none(),
         Write::Lease(take) => {
-            matches!(&take.ask, LeaseAsk::Acquire(acquire) if acquire.create.is_some())
+            matches!(&take.ask, LeaseRequest::Acquire(acquire) if acquire.create.is_some())
         }
         _ => false,
     }
 }
 
-/// A session that is somebody else's, as the rules put it to who writes (P6).
+/// The failure with which the rules refuse another owner's session to a writer (P6).
 pub(super) fn foreign(write: &Write, session: &SessionId) -> Failure {
-    if makes(write) {
+    if may_create(write) {
         session_conflict()
     } else {
         session_not_found(session)
     }
 }
 
-impl TwoScopes {
-    /// The hot store's name of a session.
+impl TieredLedger {
+    /// The session's key in the hot store.
     pub(super) fn key(&self, scope: &Scope, session: &SessionId) -> HotKey {
         HotKey::new(self.ledger.store_id(), &scope.tenant, session)
     }
 
-    /// Whether sessions may be elsewhere than in the ledger.
+    /// Whether sessions may be outside the ledger.
     pub(super) fn has_scopes(&self) -> bool {
         self.options.durable == DurablePolicy::Authenticated
     }
 
-    /// Whether the session is in the ledger, whosever it is; what was erased counts as being there.
+    /// Whether the ledger has the session, with any owner, or its tombstone.
     pub(super) async fn in_ledger(
         &self,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Option<InLedger>, Failure> {
         let key = self.key(scope, session);
-        if let Some(known) = self.known.get(&key) {
-            return Ok(Some(known));
+        if let Some(state) = self.known_in_ledger.get(&key) {
+            return Ok(Some(state));
         }
-        let (of, id) = (scope.clone(), session.clone());
+        let (viewer, id) = (scope.clone(), session.clone());
         let found = self
             .ledger
-            .ask(move |sight| match sight.find_any(&of, &id) {
+            .query(move |snapshot| match snapshot.find_any(&viewer, &id) {
                 Ok(found) => Ok(found.is_some()),
                 Err(failure) if was_erased(&failure) => Ok(true),
                 Err(failure) => Err(failure),
             })
             .await?;
         Ok(found.then(|| {
-            self.known.insert(key, InLedger::default());
+            self.known_in_ledger.insert(key, InLedger::default());
             InLedger::default()
         }))
     }
 
-    /// Where a write goes. A known identity takes the session into the ledger first.
-    pub(super) async fn place_of_write(&self, command: &Command) -> Result<Place, Failure> {
+    /// The tier that a write goes to. If its caller has an identity, the session is moved into the ledger first.
+    pub(super) async fn tier_of_write(&self, command: &Command) -> Result<SessionTier, Failure> {
         let (scope, write) = (&command.scope, &command.write);
         let Some(session) = write.session_id() else {
-            return Ok(Place::Ledger);
+            return Ok(SessionTier::Ledger);
         };
         if scope.viewer == Viewer::Operator {
-            return self.place_of_operators(command, session).await;
+            return self.tier_of_operator_write(command, session).await;
         }
         let identity = identity_of(command);
         match (self.in_ledger(scope, session).await?, identity) {
-            (Some(known), Some(identity)) => {
-                if !known.searched {
+            (Some(state), Some(identity)) => {
+                if !state.searched {
                     self.search(scope, session, identity).await;
                 }
-                Ok(Place::Ledger)
+                Ok(SessionTier::Ledger)
             }
-            (Some(_), None) => Ok(Place::Ledger),
-            (None, None) => Ok(Place::Hot),
+            (Some(_), None) => Ok(SessionTier::Ledger),
+            (None, None) => Ok(SessionTier::Hot),
             (None, Some(identity)) => {
                 self.login(command, session, identity).await?;
-                Ok(Place::Ledger)
+                Ok(SessionTier::Ledger)
             }
         }
     }
 
-    /// Where a write of the operator goes: nobody logs in by it, unless it is a link. One that makes its session goes on
-    /// in the ledger alone while the hot store does not answer.
-    async fn place_of_operators(
+    /// The tier that a write of the operator goes to. Such a write is no login unless it is a link. A write that may create its
+    /// session proceeds without the hot store while the hot store does not answer.
+    async fn tier_of_operator_write(
         &self,
         command: &Command,
         session: &SessionId,
-    ) -> Result<Place, Failure> {
+    ) -> Result<SessionTier, Failure> {
         let (scope, write) = (&command.scope, &command.write);
         if self.in_ledger(scope, session).await?.is_some() {
-            if write.takes_away() {
+            if write.retracts() {
                 self.search_for_owner(scope, session).await;
             }
-            return Ok(Place::Ledger);
+            return Ok(SessionTier::Ledger);
         }
         let held = self.ephemeral.holds(&scope.tenant, session).await;
-        match (self.tally.noted(held), write) {
+        match (self.tally.observe(held), write) {
             (Ok(true), Write::Link(link)) => {
                 self.login(command, session, &link.identity_id).await?;
-                Ok(Place::Ledger)
+                Ok(SessionTier::Ledger)
             }
-            (Ok(true), _) => Ok(Place::Hot),
-            (Ok(false), _) => Ok(Place::Ledger),
-            (Err(failure), write) if is_hot(&failure) && makes(write) => Ok(Place::Ledger),
+            (Ok(true), _) => Ok(SessionTier::Hot),
+            (Ok(false), _) => Ok(SessionTier::Ledger),
+            (Err(failure), write) if is_hot(&failure) && may_create(write) => {
+                Ok(SessionTier::Ledger)
+            }
             (Err(failure), _) => Err(failure),
         }
     }
 
-    /// Whether the session is in the hot store and nowhere else. No commit of the ledger concerns it then.
+    /// Whether the session is only in the hot store. Then no commit of the ledger concerns it.
     ///
     /// # Errors
-    /// The stores'.
+    /// Those of both stores.
     pub async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
         if !self.has_scopes() || self.in_ledger(scope, session).await?.is_some() {
             return Ok(false);
         }
         let held = self.ephemeral.holds(&scope.tenant, session).await;
-        self.tally.noted(held)
+        self.tally.observe(held)
     }
 }
 
-/// Who the session is to belong to once the write is done: who asks, or who it is linked to.
+/// The session's owner after the write: the caller, or the identity it is linked to.
 pub(super) fn identity_of(command: &Command) -> Option<&IdentityId> {
     match &command.write {
         Write::Link(link) => Some(&link.identity_id),

@@ -1,12 +1,11 @@
-//! The records of copies: a MAC before the JSON, so that nothing that was changed or put elsewhere in the hot store is
-//! answered (P7).
+//! Records of copies: a MAC precedes the JSON, so that no record is returned that was changed or moved in the hot store (P7).
 
 use filrouge_store::hot::HotKey;
 use filrouge_store::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// The format of the records: another one when the public JSON of a turn changes. Records of another format are no copies.
+/// Format version of the records; it changes with the public JSON of a turn. Records of another version are rejected.
 const FORMAT: u8 = 1;
-/// Bytes before the JSON: the key's id and the MAC.
+/// Bytes that precede the JSON: the key's id and the MAC.
 const HEAD: usize = 4 + MAC_BYTES;
 
 fn mac(
@@ -23,10 +22,10 @@ fn mac(
     )
 }
 
-/// The record of a turn.
+/// Seals a turn's JSON as a record.
 pub(super) fn seal(keyring: &Keyring, key: &HotKey, ordinal: u64, json: &[u8]) -> Vec<u8> {
     let id = keyring.active();
-    // The active key is in the ring.
+    // `mac` returns `None` only for a key that is not in the ring; the active one is.
     let mac = mac(keyring, id, key, ordinal, json).unwrap_or_default();
     let mut record = Vec::with_capacity(HEAD + json.len());
     record.extend_from_slice(&id.to_be_bytes());
@@ -35,7 +34,7 @@ pub(super) fn seal(keyring: &Keyring, key: &HotKey, ordinal: u64, json: &[u8]) -
     record
 }
 
-/// The JSON of a record; `None` when it is not what was put for this turn.
+/// The JSON of a record; `None` if it was not sealed for this turn or was changed.
 pub(super) fn open(
     keyring: &Keyring,
     key: &HotKey,
@@ -43,9 +42,9 @@ pub(super) fn open(
     mut record: Vec<u8>,
 ) -> Option<Vec<u8>> {
     let (id, rest) = record.split_first_chunk::<4>()?;
-    let (found, json) = rest.split_first_chunk::<MAC_BYTES>()?;
-    let made = mac(keyring, KeyId::from_be_bytes(*id), key, ordinal, json)?;
-    if !equal_macs(&made, found) {
+    let (recorded_mac, json) = rest.split_first_chunk::<MAC_BYTES>()?;
+    let expected_mac = mac(keyring, KeyId::from_be_bytes(*id), key, ordinal, json)?;
+    if !equal_macs(&expected_mac, recorded_mac) {
         return None;
     }
     record.drain(..HEAD);
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_opens_only_where_and_as_it_was_put() {
+    fn a_record_opens_only_unchanged_and_in_its_place() {
         let ring = Keyring::single([1; 32]);
         let (key, other) = (HotKey([1; 16]), HotKey([2; 16]));
         let record = seal(&ring, &key, 7, br#"{"a":1}"#);
@@ -70,8 +69,8 @@ mod tests {
         assert_eq!(opened(&Keyring::single([2; 32]), &key, 7, &record), None);
         let mut other = record.clone();
         let pieces: [&[u8]; 4] = [&key.0, &[FORMAT + 1], &7_u64.to_be_bytes(), br#"{"a":1}"#];
-        let made = ring.mac(ring.active(), Domain::Copy, &pieces).unwrap();
-        other[4..HEAD].copy_from_slice(&made);
+        let other_mac = ring.mac(ring.active(), Domain::Copy, &pieces).unwrap();
+        other[4..HEAD].copy_from_slice(&other_mac);
         assert_eq!(opened(&ring, &key, 7, &other), None, "another format");
         for at in 0..record.len() {
             let mut changed = record.clone();

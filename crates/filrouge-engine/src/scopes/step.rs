@@ -1,14 +1,14 @@
-//! What a write of the ledger means to the copy of the session's recent turns (DESIGN §7).
+//! The update that a write to the ledger causes in the copy of the session's recent turns (DESIGN §7).
 
 use filrouge_store::Keyring;
-use filrouge_store::command::{Outcome, Put};
-use filrouge_store::hot::{AsOf, HotKey, HotTurn, Step};
+use filrouge_store::command::{Outcome, WrittenRange};
+use filrouge_store::hot::{HistoryVersion, HotKey, HotTurn, RecentUpdate};
 use filrouge_types::{ErrorCode, Failure, Turn, TurnStatus};
 
 use super::sealed::seal;
 
-/// What a write has put.
-pub(super) const fn put_of(outcome: &Outcome) -> Option<&Put> {
+/// The items that a write has added.
+pub(super) const fn written_range(outcome: &Outcome) -> Option<&WrittenRange> {
     match outcome {
         Outcome::Session { put, .. }
         | Outcome::Turn(_, put)
@@ -24,32 +24,32 @@ pub(super) const fn put_of(outcome: &Outcome) -> Option<&Put> {
     }
 }
 
-/// The history that a write has left.
-pub(super) const fn after(put: &Put) -> AsOf {
-    AsOf {
+/// The history after a write.
+pub(super) const fn after(put: &WrittenRange) -> HistoryVersion {
+    HistoryVersion {
         seq: put.last_seq,
         link: put.link,
     }
 }
 
-/// The step of a write that put something; `None` for one that tells the copy nothing that it could go on with.
+/// The step of a write that added items; `None` for one that adds nothing to the copy.
 ///
 /// # Errors
-/// When the turn cannot be written as JSON.
+/// If the turn cannot be serialized as JSON.
 pub(super) fn step(
     outcome: &Outcome,
     key: &HotKey,
     keyring: &Keyring,
-) -> Result<Option<Step>, Failure> {
-    let Some(put) = put_of(outcome) else {
+) -> Result<Option<RecentUpdate>, Failure> {
+    let Some(put) = written_range(outcome) else {
         return Ok(None);
     };
     if let Outcome::Session { created: true, .. } = outcome {
-        // It was taken in whole.
+        // An adopted session has no copy yet.
         return Ok(None);
     }
-    let mut step = Step {
-        before: AsOf {
+    let mut step = RecentUpdate {
+        before: HistoryVersion {
             seq: put.first_seq - 1,
             link: put.before,
         },
@@ -62,17 +62,17 @@ pub(super) fn step(
         if newest && turn.status == TurnStatus::Finalized {
             step.puts = Some(hot_turn(turn, key, keyring)?);
         } else if newest {
-            // What it replaces is not shown any more.
+            // The turn that it replaces is not shown any more.
             step.removes = vec![turn.ordinal];
         }
     }
     Ok(Some(step))
 }
 
-/// A turn as a copy has it: the public record that a read of it answers.
+/// A turn as a copy stores it: the public record that a read returns.
 ///
 /// # Errors
-/// When it cannot be written as JSON.
+/// If it cannot be serialized as JSON.
 pub(super) fn hot_turn(turn: &Turn, key: &HotKey, keyring: &Keyring) -> Result<HotTurn, Failure> {
     let internal =
         |e: serde_json::Error| Failure::new(ErrorCode::Internal, format!("a turn as JSON: {e}"));

@@ -1,48 +1,48 @@
-//! What is counted of two scopes, and whether the hot store is in trouble.
+//! The counters of a tiered ledger, and whether the hot store currently fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use filrouge_types::Failure;
 
-use super::view::ScopeCounts;
+use super::view::TierCounts;
 
-/// What was counted.
+/// The counters, shared by all requests.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    counts: Mutex<ScopeCounts>,
-    in_trouble: AtomicBool,
+pub(super) struct TierTally {
+    counts: Mutex<TierCounts>,
+    is_failing: AtomicBool,
 }
 
-impl Tally {
-    pub(super) fn count(&self, add: impl FnOnce(&mut ScopeCounts)) {
+impl TierTally {
+    pub(super) fn count(&self, add: impl FnOnce(&mut TierCounts)) {
         add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What was counted; what others count or hold is the caller's to add.
-    pub(super) fn counts(&self) -> ScopeCounts {
+    /// The counts, without those that other components keep; the caller adds them.
+    pub(super) fn counts(&self) -> TierCounts {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request that the hot store did not answer; the first one is told.
+    /// Counts a request that the hot store did not answer, and logs the first of consecutive failures.
     fn hot_failed(&self, failure: &Failure) {
         self.count(|counts| counts.hot_failures += 1);
-        if !self.in_trouble.swap(true, Ordering::Relaxed) {
+        if !self.is_failing.swap(true, Ordering::Relaxed) {
             tracing::warn!(code = failure.code.as_str(), %failure, "[SESSIONS][HOT] the hot store does not answer");
         }
     }
 
-    /// The hot store has answered; after a failure that is told.
+    /// Logs the first answer of the hot store after failures.
     fn hot_answered(&self) {
-        if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed)
+        if self.is_failing.load(Ordering::Relaxed) && self.is_failing.swap(false, Ordering::Relaxed)
         {
             let failures = self.counts().hot_failures;
             tracing::info!(failures, "[SESSIONS][HOT] the hot store answers again");
         }
     }
 
-    /// The answer of a hot store, counted when it is a failure.
-    pub(super) fn noted<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+    /// Returns a hot store's answer unchanged; counts it if it is a failure of the hot store.
+    pub(super) fn observe<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
         match &answer {
             Ok(_) => self.hot_answered(),
             Err(failure) if is_hot(failure) => self.hot_failed(failure),
@@ -52,7 +52,7 @@ impl Tally {
     }
 }
 
-/// Whether it is the hot store that failed.
+/// Whether `failure` is a failure of the hot store.
 pub(super) fn is_hot(failure: &Failure) -> bool {
     failure.code == filrouge_types::ErrorCode::HotUnavailable
 }

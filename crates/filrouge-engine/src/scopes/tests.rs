@@ -1,4 +1,4 @@
-//! Two scopes over the in-memory ledger and the in-memory hot store, each of which can be made to fail.
+//! A tiered ledger over the in-memory ledger and the in-memory hot store, each of which can be made to fail.
 
 mod copies;
 mod faults;

@@ -1,27 +1,28 @@
-//! Which sessions this process has seen the ledger show to whom: all that may be told while the ledger does not answer.
+//! The sessions that the ledger has shown in this process, each with its viewers. Only these may be shown while the ledger does
+//! not answer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use filrouge_store::command::{Scope, SessionToken, Viewer};
-use filrouge_store::hot::{AsOf, HotKey};
-use filrouge_store::ledger::{About, Inspect};
+use filrouge_store::hot::{HistoryVersion, HotKey};
+use filrouge_store::ledger::{QuerySubject, SnapshotQuery};
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use quick_cache::unsync::Cache;
 
-use super::TwoScopes;
-use super::recent::{Head, is_silent};
+use super::TieredLedger;
+use super::recent::{LedgerHead, is_silent};
 
-/// Most sessions remembered.
+/// The maximum number of sessions remembered.
 const SESSIONS: usize = 16_384;
-/// Most viewers of one.
+/// The maximum number of viewers remembered per session.
 const VIEWERS: usize = 4;
 
-/// What the ledger has shown a viewer.
+/// The history of a session that the ledger has shown to a viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verified {
     /// The newest history.
-    pub(super) as_of: AsOf,
-    /// Whether the session is the viewer's for good.
+    pub(super) as_of: HistoryVersion,
+    /// Whether the viewer's access is permanent, because it is the operator or the session's owner.
     pub(super) owned: bool,
 }
 
@@ -32,7 +33,7 @@ struct Seen {
     verified: Verified,
 }
 
-/// What the ledger has shown lately.
+/// The histories that the ledger has shown recently.
 pub(super) struct Sightings(Mutex<Cache<HotKey, Vec<Seen>>>);
 
 impl Sightings {
@@ -44,13 +45,20 @@ impl Sightings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ledger has shown the session to its viewer. What is older than what is known changes nothing; of what is newer,
-    /// nobody is shown less from now on.
-    pub(super) fn saw(&self, key: HotKey, scope: &Scope, as_of: AsOf, owned: bool) {
+    /// Records that the ledger has shown the session to its viewer. An older history changes nothing. A newer one applies to
+    /// all remembered viewers, and those who do not own the session are forgotten, so that no caller is shown an older history
+    /// from then on.
+    pub(super) fn note_shown(
+        &self,
+        key: HotKey,
+        scope: &Scope,
+        as_of: HistoryVersion,
+        owned: bool,
+    ) {
         let mut all = self.locked();
         let mut seen = all.remove(&key).map(|(_, seen)| seen).unwrap_or_default();
-        let known = seen.iter().position(|s| is(s, scope));
-        let before = known.map(|at| seen.remove(at).verified);
+        let index = seen.iter().position(|s| is_viewer(s, scope));
+        let before = index.map(|at| seen.remove(at).verified);
         let verified = Verified {
             as_of: before
                 .map(|before| before.as_of)
@@ -77,65 +85,66 @@ impl Sightings {
         all.insert(key, seen);
     }
 
-    /// What the viewer has been shown of the session.
-    pub(super) fn of(&self, key: &HotKey, scope: &Scope) -> Option<Verified> {
+    /// The history of the session that the viewer was shown.
+    pub(super) fn shown_to(&self, key: &HotKey, scope: &Scope) -> Option<Verified> {
         let all = self.locked();
         all.get(key)?
             .iter()
-            .find(|s| is(s, scope))
+            .find(|s| is_viewer(s, scope))
             .map(|s| s.verified)
     }
 
-    /// Whether somebody has been shown the session.
+    /// Whether any viewer has been shown the session.
     pub(super) fn knows(&self, key: &HotKey) -> bool {
         self.locked().contains_key(key)
     }
 
-    /// Who may see the session has changed, or what.
+    /// Forgets a session whose visibility or contents have changed.
     pub(super) fn forget(&self, key: &HotKey) {
         self.locked().remove(key);
     }
 }
 
-fn is(seen: &Seen, scope: &Scope) -> bool {
+fn is_viewer(seen: &Seen, scope: &Scope) -> bool {
     seen.viewer == scope.viewer && seen.token == scope.token
 }
 
-impl TwoScopes {
-    /// A question to the ledger. What it shows, no copy may be behind afterwards.
+impl TieredLedger {
+    /// Runs a query on the ledger. Afterwards no copy older than the history that it showed is used.
     pub(super) async fn inspect_durable(
         &self,
         scope: &Scope,
         session: &SessionId,
-        question: Inspect,
+        query: SnapshotQuery,
     ) -> Result<(), Failure> {
         let key = self.key(scope, session);
-        // To strangers a session that is known costs as much as one that never was (P6).
-        let is_theirs = scope.viewer == Viewer::Operator || self.verified.of(&key, scope).is_some();
-        if !is_theirs || !self.verified.knows(&key) {
+        // For strangers a known session must cost as much as one that never existed (P6).
+        let was_shown =
+            scope.viewer == Viewer::Operator || self.verified.shown_to(&key, scope).is_some();
+        if !was_shown || !self.verified.knows(&key) {
             return self
                 .ledger
-                .inspect(About::Session(scope, session), question)
+                .inspect(QuerySubject::Session(scope, session), query)
                 .await;
         }
         let shown = Arc::new(Mutex::new(None));
-        let (told, viewer, of) = (shown.clone(), scope.clone(), session.clone());
-        let both: Inspect = Box::new(move |sight| {
-            let head = Head::of(sight, &viewer, &of);
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
-            question(sight);
+        let (head_slot, viewer, id) = (shown.clone(), scope.clone(), session.clone());
+        let both: SnapshotQuery = Box::new(move |snapshot| {
+            let head = LedgerHead::of(snapshot, &viewer, &id);
+            *head_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+            query(snapshot);
         });
         let answered = self
             .ledger
-            .inspect(About::Session(scope, session), both)
+            .inspect(QuerySubject::Session(scope, session), both)
             .await;
         let head = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
         match head {
-            Some(Ok(head)) => self.verified.saw(key, scope, head.as_of, head.owned),
+            Some(Ok(head)) => self.verified.note_shown(key, scope, head.as_of, head.owned),
             Some(Err(failure)) if !is_silent(&failure) => {
-                // Whoever has never seen it changes nothing for those who have.
+                // A caller who has never seen the session changes nothing for those who have.
                 let erased = failure.code == ErrorCode::SessionErased;
-                if erased || self.verified.of(&key, scope).is_some() {
+                if erased || self.verified.shown_to(&key, scope).is_some() {
                     self.verified.forget(&key);
                 }
             }

@@ -1,100 +1,100 @@
-//! What a ledger with a hot store in front reports (DESIGN §7).
+//! The state that a tiered ledger reports (DESIGN §7).
 
 use filrouge_store::hot::{EphemeralCounts, HotBounds};
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
-/// A hot store as the process that uses it sees it.
+/// The state of a hot store in the process that uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HotView {
     /// `memory` or `redis`.
     pub kind: &'static str,
-    /// What bounds each key.
+    /// Bounds of each key.
     pub bounds: HotBounds,
-    /// Which sessions go to the ledger: `all`, or `authenticated` ones alone.
+    /// The sessions that go to the ledger: `all`, or only `authenticated` ones.
     pub durable: &'static str,
-    /// Why it is not used at the moment, if it is not.
+    /// Why the hot store is not used now; `None` while it is used.
     pub failure: Option<String>,
-    /// What has happened in this process.
-    pub counts: ScopeCounts,
+    /// Counts since this process started.
+    pub counts: TierCounts,
 }
 
-/// What has happened between a ledger and its hot store in this process since it began.
+/// Counts of a ledger and its hot store since this process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ScopeCounts {
-    /// Recent turns that were answered from a copy.
+pub struct TierCounts {
+    /// Requests for recent turns that a copy answered.
     pub recent_hits: u64,
-    /// Asked for where there was no copy, or none that reached as far as was asked.
+    /// Requests without a copy, or with one that had too few turns.
     pub recent_absent: u64,
-    /// Asked for where the copy was one of another history than the ledger's.
+    /// Requests whose copy was of another history than the ledger's.
     pub recent_stale: u64,
-    /// Asked for where the hot store failed, or gave what was never put there.
+    /// Requests where the hot store failed, or returned a record that fails verification.
     pub recent_unreadable: u64,
-    /// Answered from a copy because the ledger did not answer.
+    /// Requests that a copy answered because the ledger did not.
     pub recent_as_of: u64,
-    /// Copies made anew from the ledger.
+    /// Copies rebuilt from the ledger.
     pub recent_fills: u64,
-    /// Writes whose steps the hot store has taken.
+    /// Writes whose steps the hot store has accepted.
     pub steps_sent: u64,
-    /// Writes whose steps it was not told of: their copies are not used until they are made anew.
+    /// Writes whose steps it did not receive: their copies are not used until they are rebuilt.
     pub steps_dropped: u64,
-    /// Steps that wait at the moment.
+    /// Steps that are queued now.
     pub steps_waiting: u64,
-    /// Removals of what was redacted, linked or erased that did not reach the hot store at once.
+    /// Removals of redacted, linked or erased contents that did not reach the hot store at once.
     pub removals_failed: u64,
-    /// Removals that are tried again at the moment.
+    /// Removals that are waiting for a retry now.
     pub removals_waiting: u64,
     /// Requests that the hot store did not answer.
     pub hot_failures: u64,
-    /// Ephemeral sessions that have gone into the ledger.
+    /// Ephemeral sessions that were moved into the ledger.
     pub logins: u64,
-    /// Their turns.
+    /// Turns of these sessions.
     pub backfilled_turns: u64,
-    /// Turns that came after their session was in the ledger already.
+    /// Turns that were moved after their session was already in the ledger.
     pub late_turns: u64,
-    /// Turns left behind because the ledger did not take them.
+    /// Turns that stayed in the hot store because the ledger refused them.
     pub late_refused: u64,
-    /// What has happened to ephemeral sessions.
+    /// Counts of ephemeral sessions.
     pub ephemeral: EphemeralCounts,
 }
 
 filrouge_types::words!(
-    /// What has become of a session's redacted or erased contents in the hot store.
+    /// State of a session's redacted or erased contents in the hot store.
     pub enum HotReceipt: "receipt" {
-        /// They are not there.
+        /// They are not in the hot store.
         Erased => "erased",
-        /// The store did not answer; it is told again, and what it has is not used meanwhile.
+        /// The store did not answer; the removal is retried, and its copy is not used meanwhile.
         Unreachable => "unreachable",
     }
 );
 
-/// The newest finalized turns of a session, out of a copy.
+/// The newest finalized turns of a session, from a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentTurns {
     /// Their public records as JSON, oldest first.
     pub turns: Vec<Vec<u8>>,
-    /// The cursor of the page before them; `None` when there is none.
+    /// The cursor of the previous page; `None` if there is none.
     pub next_cursor: Option<String>,
-    /// The seq that the copy stands at, when the ledger did not answer and could not say whether it still does.
+    /// The seq of the copy, if the ledger did not answer and could not confirm that the copy is current.
     pub as_of_seq: Option<u64>,
 }
 
-/// How a copy of recent turns stands to the ledger.
+/// State of a copy of recent turns, compared with the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HotState {
     /// There is no copy.
     Absent,
-    /// It is a copy of what the ledger has.
+    /// It equals the ledger's history.
     Same,
-    /// It is so many seqs behind.
+    /// It lags the ledger by this many seqs.
     Behind(u64),
-    /// It is a copy of something else.
+    /// It is a copy of another history.
     Other,
 }
 
-/// What needs the ledger is refused for a session that is not there (DESIGN §7).
+/// The refusal of an operation that needs the ledger, for a session that is not in it (DESIGN §7).
 #[must_use]
 pub(crate) fn session_ephemeral(id: &SessionId) -> Failure {
     let what = format!("session {:?} is not in the ledger", id.as_str());
     Failure::new(ErrorCode::SessionEphemeral, what)
-        .with_hint("log in, which takes it there; or run with durable = all")
+        .with_hint("log in, which moves it into the ledger; or run with durable = all")
 }

@@ -1,17 +1,17 @@
-//! Credentials that are known by what stands before them.
+//! Credentials that are recognized by the bytes before them.
 
 use super::read::{Class, Text, decode, word};
 use super::shape::Shape;
-use super::verdict::{Tail, Verdict, short};
+use super::verdict::{CredentialTail, Verdict, short};
 
-/// Bytes before a scheme in which the header is named.
+/// Bytes before a scheme that are searched for the header's name.
 const NAME_WITHIN: usize = 32;
 const NAME: &[u8] = b"authorization";
-/// Characters of a token by which it is judged.
+/// The maximum number of characters of a token that are examined.
 const JUDGED: usize = 64;
-/// Characters of `user:password` in base64 by which it is judged.
+/// The maximum number of characters of `user:password` in base64 that are examined.
 const BASIC_JUDGED: usize = 256;
-/// Words in a token without a digit that tell that it stands for one.
+/// Words in a token without a digit that mark it as a placeholder.
 const STAND_INS: &[&[u8]] = &[
     b"token",
     b"key",
@@ -28,19 +28,19 @@ const STAND_INS: &[&[u8]] = &[
     b"value",
 ];
 
-/// Where what follows a scheme begins; the first letter of the scheme stands before its anchor.
-fn behind_scheme(text: Text<'_>, at: usize, behind: usize, letter: u8) -> Option<usize> {
+/// The start of the text after a scheme. The anchor lacks the scheme's first letter, which precedes it.
+fn after_scheme(text: Text<'_>, at: usize, after: usize, letter: u8) -> Option<usize> {
     let first = at.checked_sub(1)?;
     if !text.bytes[first].eq_ignore_ascii_case(&letter) || !text.begins(first) {
         return None;
     }
-    let spaces = text.from(behind).iter().take(4);
-    Some(behind + spaces.take_while(|b| **b == b' ').count())
+    let spaces = text.from(after).iter().take(4);
+    Some(after + spaces.take_while(|b| **b == b' ').count())
 }
 
-/// `Bearer TOKEN` (RFC 6750), `at` is that of `earer `.
-pub(super) fn bearer(text: Text<'_>, at: usize, behind: usize) -> Verdict {
-    let Some(start) = behind_scheme(text, at, behind, b'b') else {
+/// `Bearer TOKEN` (RFC 6750); `at` is the position of `earer `.
+pub(super) fn bearer(text: Text<'_>, at: usize, after: usize) -> Verdict {
+    let Some(start) = after_scheme(text, at, after, b'b') else {
         return Verdict::No;
     };
     let run = text.run(start, Class::Bearer, JUDGED);
@@ -62,13 +62,13 @@ pub(super) fn bearer(text: Text<'_>, at: usize, behind: usize) -> Verdict {
     if !is_token || super::verdict::placeholder(&token) {
         return Verdict::No;
     }
-    let tail = Tail::Run(Class::Bearer);
-    Verdict::going(text, Shape::BearerToken, start, run.end, tail)
+    let tail = CredentialTail::Run(Class::Bearer);
+    Verdict::extending(text, Shape::BearerToken, start, run.end, tail)
 }
 
-/// `Basic BASE64` (RFC 7617) that holds a user and a password, `at` is that of `asic `.
-pub(super) fn basic(text: Text<'_>, at: usize, behind: usize) -> Verdict {
-    let Some(start) = behind_scheme(text, at, behind, b'b') else {
+/// `Basic BASE64` (RFC 7617) that encodes a user and a password; `at` is the position of `asic `.
+pub(super) fn basic(text: Text<'_>, at: usize, after: usize) -> Verdict {
+    let Some(start) = after_scheme(text, at, after, b'b') else {
         return Verdict::No;
     };
     let run = text.run(start, Class::Base64, BASIC_JUDGED);
@@ -76,32 +76,32 @@ pub(super) fn basic(text: Text<'_>, at: usize, behind: usize) -> Verdict {
         return Verdict::More(start);
     }
     let named = text.near(at, NAME_WITHIN, NAME);
-    let told = decode(&text.symbols(start, Class::Base64, BASIC_JUDGED)).unwrap_or_default();
+    let decoded = decode(&text.symbols(start, Class::Base64, BASIC_JUDGED)).unwrap_or_default();
     let readable = |b: &u8| matches!(b, b' '..=b'~') || named && *b >= 0x80;
     let least = if named { 3 } else { 8 };
-    if told.len() < least || !told.contains(&b':') || !told.iter().all(readable) {
+    if decoded.len() < least || !decoded.contains(&b':') || !decoded.iter().all(readable) {
         return Verdict::No;
     }
-    // It would be the rest of something else, of which a part was masked.
+    // A mask that follows means that this is the rest of a credential that was partly masked.
     match text.literal(run.end, b"[masked:") {
         None => return Verdict::More(start),
         Some(true) => return Verdict::No,
         Some(false) => {}
     }
-    let tail = Tail::Run(Class::Base64);
-    Verdict::going(text, Shape::BasicAuth, start, run.end, tail)
+    let tail = CredentialTail::Run(Class::Base64);
+    Verdict::extending(text, Shape::BasicAuth, start, run.end, tail)
 }
 
-/// The 40 characters behind a name such as `aws_secret_access_key`.
-pub(super) fn aws_secret(text: Text<'_>, behind: usize) -> Verdict {
+/// The 40 characters after a name such as `aws_secret_access_key`.
+pub(super) fn aws_secret(text: Text<'_>, after: usize) -> Verdict {
     const BETWEEN: usize = 24;
-    let between = text.from(behind).iter().take(BETWEEN);
-    let start = behind
+    let between = text.from(after).iter().take(BETWEEN);
+    let start = after
         + between
             .take_while(|b| b" \t\r\n\"'`\\:=>,()|".contains(b))
             .count();
-    // An escape's letter: `\\nabc` is no value.
-    if text.unknown(start) || start == behind {
+    // After a backslash the first letter belongs to an escape: `\\nabc` is no value.
+    if text.unknown(start) || start == after {
         return if text.unknown(start) {
             Verdict::More(start)
         } else {
@@ -124,7 +124,7 @@ pub(super) fn aws_secret(text: Text<'_>, behind: usize) -> Verdict {
     Verdict::found(Shape::AwsSecretKey, start, run.end)
 }
 
-/// The key in a connection string of Azure: 32 or 64 bytes in base64.
+/// The key in an Azure connection string: 32 or 64 bytes in base64.
 pub(super) fn storage_key(text: Text<'_>, start: usize) -> Verdict {
     const LEAST: usize = 43;
     let run = text.run(start, Class::Base64, LEAST);
@@ -134,13 +134,13 @@ pub(super) fn storage_key(text: Text<'_>, start: usize) -> Verdict {
     if super::verdict::placeholder(&text.symbols(start, Class::Base64, LEAST)) {
         return Verdict::No;
     }
-    let tail = Tail::Run(Class::Base64);
-    Verdict::going(text, Shape::AzureKey, start, run.end, tail)
+    let tail = CredentialTail::Run(Class::Base64);
+    Verdict::extending(text, Shape::AzureKey, start, run.end, tail)
 }
 
-/// The password in `scheme://user:password@host` (RFC 3986), `at` is that of `://`.
-pub(super) fn url(text: Text<'_>, at: usize, behind: usize) -> Verdict {
-    /// Bytes of user, password and host together.
+/// The password in `scheme://user:password@host` (RFC 3986); `at` is the position of `://`.
+pub(super) fn url(text: Text<'_>, at: usize, after: usize) -> Verdict {
+    /// The maximum number of bytes of user, password and host together.
     const AUTHORITY_MAX: usize = 512;
     if !at
         .checked_sub(1)
@@ -148,13 +148,13 @@ pub(super) fn url(text: Text<'_>, at: usize, behind: usize) -> Verdict {
     {
         return Verdict::No;
     }
-    let (mut end, mut colon, mut host) = (behind, None, None);
-    while end - behind < AUTHORITY_MAX {
+    let (mut end, mut colon, mut host) = (after, None, None);
+    while end - after < AUTHORITY_MAX {
         let Some(b) = text.get(end) else {
-            if text.whole {
+            if text.complete {
                 break;
             }
-            // A password begins behind the colon; without one, not before what is still to come.
+            // A password begins after the colon; without a colon, not before the end of the text so far.
             return Verdict::More(colon.map_or(end, |colon: usize| colon + 1));
         };
         match b {
@@ -194,7 +194,7 @@ pub(super) fn url(text: Text<'_>, at: usize, behind: usize) -> Verdict {
     Verdict::found(Shape::UrlPassword, colon + 1, host)
 }
 
-/// The length of `\u00e9` and the like, 0 for what is no letter; `None` when it cannot be told yet.
+/// The length of an escape of a character outside ASCII, such as `\u00e9`; 0 for anything else, `None` if it is not known yet.
 fn escaped(text: Text<'_>, at: usize) -> Option<usize> {
     let slashes = super::read::backslashes(text.from(at)).min(16);
     let rest = text.from(at + slashes);
@@ -208,14 +208,14 @@ fn escaped(text: Text<'_>, at: usize) -> Option<usize> {
         });
     match rest {
         [b'u', hex @ ..] if hex.len() >= 4 && hex[..4].iter().all(u8::is_ascii_hexdigit) => {
-            // Of the characters of ASCII, none that a URL would not hold as it is.
+            // An escaped ASCII character ends the URL, because a URL would contain it unescaped.
             Some(if hex.starts_with(b"00") && hex[2] < b'8' {
                 0
             } else {
                 slashes + 5
             })
         }
-        _ if partial && !text.whole => None,
+        _ if partial && !text.complete => None,
         _ => Some(0),
     }
 }

@@ -1,24 +1,24 @@
-//! Masking in JSON as it was posted: bytes that are not masked stay as they are.
+//! Masks JSON as it was posted: bytes that are not masked stay unchanged.
 
 use super::mask::{Masked, replace};
 use super::read::{Text, backslashes};
 use super::scan::scan;
 use super::verdict::Found;
 
-/// Masks the credentials in the strings of a JSON text; `None` when it has none.
+/// Masks the credentials in the strings of a JSON text; `None` if there are none.
 ///
-/// `raw` is one JSON value, such as a string token. A string may itself hold JSON, as the arguments of tools often do:
-/// what is escaped twice is found as well. The result is JSON again.
+/// `raw` is one JSON value, such as a string token. A string may contain JSON itself, as arguments of tools often do:
+/// credentials that are escaped twice are found as well. The result is valid JSON.
 #[must_use]
 pub fn mask_json(raw: &str, found: &mut Masked) -> Option<String> {
-    // No shape goes over an unescaped quote, and none begins or ends within an escape: the text can be read as it is.
-    let (mut all, _) = scan(whole(raw.as_bytes()), 0);
-    // Letters are never escaped but by somebody who wants to hide them.
-    if let Some(spelled) = Spelled::of(raw) {
-        let (more, _) = scan(whole(spelled.text.as_bytes()), 0);
+    // No shape extends over an unescaped quote, and none begins or ends within an escape, so the raw text can be scanned.
+    let (mut all, _) = scan(complete(raw.as_bytes()), 0);
+    // Letters are escaped only to hide them, so the unescaped text is scanned as well.
+    if let Some(unescaped) = Unescaped::of(raw) {
+        let (more, _) = scan(complete(unescaped.text.as_bytes()), 0);
         all.extend(more.into_iter().map(|f| Found {
-            start: spelled.raw(f.start),
-            end: spelled.raw(f.end),
+            start: unescaped.raw(f.start),
+            end: unescaped.raw(f.end),
             ..f
         }));
         join(&mut all);
@@ -26,11 +26,14 @@ pub fn mask_json(raw: &str, found: &mut Masked) -> Option<String> {
     replace(raw, &all, found)
 }
 
-const fn whole(bytes: &[u8]) -> Text<'_> {
-    Text { bytes, whole: true }
+const fn complete(bytes: &[u8]) -> Text<'_> {
+    Text {
+        bytes,
+        complete: true,
+    }
 }
 
-/// Makes one of those that overlap.
+/// Merges overlapping finds.
 fn join(all: &mut Vec<Found>) {
     all.sort_by_key(|f| f.start);
     let mut joined: Vec<Found> = Vec::with_capacity(all.len());
@@ -43,15 +46,15 @@ fn join(all: &mut Vec<Found>) {
     *all = joined;
 }
 
-/// A JSON text in which escaped letters, digits, `_` and `-` stand as themselves.
-struct Spelled {
+/// A JSON text with escaped letters, digits, `_`, `-`, `.`, `:` and `@` unescaped.
+struct Unescaped {
     text: String,
-    /// Where a stretch that is spelled alike begins, here and in the raw text.
+    /// Starts of stretches of equal spelling, in this text and in the raw one.
     stretches: Vec<(usize, usize)>,
 }
 
-impl Spelled {
-    /// `None` when nothing is escaped so.
+impl Unescaped {
+    /// `None` if nothing is escaped in that way.
     fn of(raw: &str) -> Option<Self> {
         let (mut text, mut stretches, mut at) = (String::new(), Vec::new(), 0);
         for hit in memchr::memmem::find_iter(raw.as_bytes(), b"u00") {
@@ -71,7 +74,7 @@ impl Spelled {
         Some(Self { text, stretches })
     }
 
-    /// The place in the raw text.
+    /// The position in the raw text.
     fn raw(&self, at: usize) -> usize {
         match self.stretches.partition_point(|(here, _)| *here <= at) {
             0 => at,
@@ -83,10 +86,10 @@ impl Spelled {
     }
 }
 
-/// The letter that `u00XX` at `hit` stands for, and where its backslashes begin.
+/// The position of the first backslash of the escape whose `u00XX` is at `hit`, and the character that it encodes.
 fn escaped_letter(raw: &[u8], hit: usize) -> Option<(usize, char)> {
     let before = raw[..hit].iter().rev().take_while(|b| **b == b'\\').count();
-    // Of an even number none is left for the `u`, unless it is JSON in JSON.
+    // JSON nested in JSON doubles the backslashes: only a power of two escapes the `u`.
     if before == 0 || !before.is_power_of_two() {
         return None;
     }

@@ -1,15 +1,15 @@
-//! JSON web tokens (RFC 7519): a header that says how it is signed, and what is signed.
+//! JSON web tokens (RFC 7519): a header that names the signature algorithm, and a signed payload.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::read::{Class, Text, decode};
 use super::shape::Shape;
-use super::verdict::{Tail, Verdict, short};
+use super::verdict::{CredentialTail, Verdict, short};
 
-/// Most characters of a header.
+/// The maximum number of characters of a header.
 const HEADER_MAX: usize = 2048;
-/// Characters of a payload that make it one: `{"a":1}` has ten.
+/// The minimum number of characters of a payload: `{"a":1}` has ten.
 const PAYLOAD_LEAST: usize = 8;
 
 #[derive(Deserialize)]
@@ -40,11 +40,11 @@ pub(super) fn judge(text: Text<'_>, start: usize) -> Verdict {
     if payload.count < PAYLOAD_LEAST {
         return short(payload, start);
     }
-    Verdict::going(
+    Verdict::extending(
         text,
         Shape::Jwt,
         start,
         payload.end,
-        Tail::Run(Class::Dotted),
+        CredentialTail::Run(Class::Dotted),
     )
 }

@@ -1,4 +1,4 @@
-//! Putting a mask in a credential's place.
+//! Replaces credentials with masks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,23 +9,23 @@ use super::shape::Shape;
 use super::verdict::Found;
 
 filrouge_types::words!(
-    /// What is done with a credential that a user or a tool call holds.
+    /// Treatment of a credential in a user's text or in a tool call.
     #[derive(Default)]
     pub enum CredentialPolicy: "policy of credentials" {
-        /// It is masked, and the write says how many were.
+        /// It is masked, and the response says how many were.
         #[default]
         Mask => "mask",
         /// The write is refused with `credential_refused`.
         Refuse => "refuse",
-        /// It is recorded.
+        /// It is recorded unchanged.
         Off => "off",
     }
 );
 
-/// How many credentials were masked, by the name of their shape.
+/// Counts of masked credentials, by shape.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Masked {
-    /// All of them.
+    /// The total.
     pub count: u64,
     by_shape: BTreeMap<Shape, u64>,
 }
@@ -42,14 +42,14 @@ impl Masked {
         }
     }
 
-    /// Counts what was masked elsewhere, too.
+    /// Adds the counts of `other`.
     pub(crate) fn join(&mut self, other: &Self) {
         for (shape, count) in other.shapes() {
             self.add_many(shape, count);
         }
     }
 
-    /// Names of shapes with how many had each.
+    /// Names of shapes with their counts.
     pub fn by_shape(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.by_shape.iter().map(|(s, n)| (s.name(), *n))
     }
@@ -59,38 +59,38 @@ impl Masked {
     }
 }
 
-/// Masks the credentials in a text, which may hold JSON or be the inside of a JSON string; `None` when it has none.
+/// Masks the credentials in a text, which may contain JSON or be the inside of a JSON string; `None` if there are none.
 ///
-/// A masked one becomes `[masked:NAME]`. Masking a masked text changes nothing.
+/// A credential becomes `[masked:NAME]`. Masking a masked text changes nothing.
 #[must_use]
 pub fn mask_text(text: &str, found: &mut Masked) -> Option<String> {
-    let whole = Text {
+    let complete = Text {
         bytes: text.as_bytes(),
-        whole: true,
+        complete: true,
     };
-    let (all, _) = scan(whole, 0);
+    let (all, _) = scan(complete, 0);
     replace(text, &all, found)
 }
 
-/// Where [`mask_text`] would put a mask: in bytes, in order, none over another. For who shows a cutting of a text.
+/// The byte ranges that [`mask_text`] would mask, in order and without overlaps. For callers that show an excerpt of a text.
 #[must_use]
 pub fn credentials(text: &str) -> Vec<Range<usize>> {
-    let whole = Text {
+    let complete = Text {
         bytes: text.as_bytes(),
-        whole: true,
+        complete: true,
     };
-    let (all, _) = scan(whole, 0);
+    let (all, _) = scan(complete, 0);
     all.iter().map(|one| one.start..one.end).collect()
 }
 
-/// The text with a mask in each place; `None` when there is none.
+/// The text with a mask for each find; `None` if there are none.
 pub(super) fn replace(text: &str, all: &[Found], found: &mut Masked) -> Option<String> {
     if all.is_empty() {
         return None;
     }
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     for one in all {
-        // Shapes begin and end between characters: what they are made of is ASCII, or goes up to ASCII.
+        // Shapes begin and end between characters: they consist of ASCII, or end before ASCII.
         out.push_str(text.get(at..one.start).unwrap_or_default());
         out.push_str(one.shape.mask());
         found.add(one.shape);

@@ -1,23 +1,23 @@
-//! Private keys in PEM (RFC 7468), as they are and with their line breaks escaped, whole or cut off.
+//! Private keys in PEM (RFC 7468), with plain or escaped line breaks, complete or truncated.
 
 use super::read::{Class, Text, backslashes};
 use super::shape::Shape;
-use super::verdict::{Tail, Verdict};
+use super::verdict::{CredentialTail, Verdict};
 
-/// Bytes of the label between `BEGIN` and the dashes.
+/// The maximum number of bytes of the label between `BEGIN` and the dashes.
 const LABEL_MAX: usize = 48;
-/// Characters that a first line has at least.
+/// The minimum number of characters of a first line.
 const FIRST_LEAST: usize = 24;
-/// A word of so many characters is a line of the key; a shorter one only before the end.
+/// A word of at least this many characters is a line of the key; a shorter one only before the end.
 const LINE_LEAST: usize = 16;
-/// Words of headers before the key, such as `Proc-Type: 4,ENCRYPTED`.
+/// The maximum number of words of headers before the key, such as `Proc-Type: 4,ENCRYPTED`.
 const HEADER_WORDS: usize = 16;
 const HEADER_WORD_MAX: usize = 80;
-/// White space between two lines.
+/// The maximum white space between two lines.
 const SPACE_MAX: usize = 64;
 const END: &[u8] = b"-----END";
 
-/// The white space at `at`, also as escapes; `None` when it cannot be told where it ends.
+/// The end of the white space at `at`, also of escaped white space; `None` if it is not known yet.
 fn space(text: Text<'_>, at: usize) -> Option<usize> {
     let mut end = at;
     while end - at < SPACE_MAX {
@@ -42,10 +42,10 @@ fn space(text: Text<'_>, at: usize) -> Option<usize> {
     Some(end)
 }
 
-pub(super) fn judge(text: Text<'_>, start: usize, behind: usize) -> Verdict {
-    let label = text.from(behind);
+pub(super) fn judge(text: Text<'_>, start: usize, after: usize) -> Verdict {
+    let label = text.from(after);
     let Some(length) = memchr::memchr(b'-', &label[..label.len().min(LABEL_MAX)]) else {
-        let open = label.len() < LABEL_MAX && !text.whole;
+        let open = label.len() < LABEL_MAX && !text.complete;
         return if open {
             Verdict::More(start)
         } else {
@@ -58,12 +58,12 @@ pub(super) fn judge(text: Text<'_>, start: usize, behind: usize) -> Verdict {
     if !is_label || memchr::memmem::find(&label[..length], b"PRIVATE KEY").is_none() {
         return Verdict::No;
     }
-    match text.literal(behind + length, b"-----") {
+    match text.literal(after + length, b"-----") {
         None => return Verdict::More(start),
         Some(false) => return Verdict::No,
         Some(true) => {}
     }
-    let mut at = behind + length + 5;
+    let mut at = after + length + 5;
     for word in 0..HEADER_WORDS {
         let Some(begin) = space(text, at) else {
             return Verdict::More(start);
@@ -73,7 +73,13 @@ pub(super) fn judge(text: Text<'_>, start: usize, behind: usize) -> Verdict {
             return Verdict::More(start);
         }
         if line.count >= FIRST_LEAST {
-            return Verdict::going(text, Shape::PrivateKey, start, line.end, Tail::Pem);
+            return Verdict::extending(
+                text,
+                Shape::PrivateKey,
+                start,
+                line.end,
+                CredentialTail::Pem,
+            );
         }
         let Some(end) = header_word(text, begin) else {
             return Verdict::More(start);
@@ -88,7 +94,7 @@ pub(super) fn judge(text: Text<'_>, start: usize, behind: usize) -> Verdict {
     Verdict::No
 }
 
-/// The end of a word of a header; `None` when it cannot be told.
+/// The end of a word of a header; `None` if it is not known yet.
 fn header_word(text: Text<'_>, at: usize) -> Option<usize> {
     let mut end = at;
     while end - at < HEADER_WORD_MAX {
@@ -105,9 +111,9 @@ fn header_word(text: Text<'_>, at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// How far a key goes from `at`, and whether it may go on.
+/// The end of a key that continues at `at`, and whether the key may continue further.
 pub(super) fn extend(text: Text<'_>, at: usize) -> (usize, bool) {
-    // The line that it was known by goes on.
+    // The first line may continue.
     let line = text.run(at, Class::Base64, usize::MAX);
     let mut end = line.end;
     if line.open {
@@ -117,8 +123,8 @@ pub(super) fn extend(text: Text<'_>, at: usize) -> (usize, bool) {
         let Some(begin) = space(text, end) else {
             return (end, true);
         };
-        if let Some(told) = footer(text, begin) {
-            return told.map_or((end, true), |end| (end, false));
+        if let Some(footer_end) = footer(text, begin) {
+            return footer_end.map_or((end, true), |end| (end, false));
         }
         let line = text.run(begin, Class::Base64, usize::MAX);
         if begin > end && line.count >= LINE_LEAST {
@@ -143,8 +149,8 @@ pub(super) fn extend(text: Text<'_>, at: usize) -> (usize, bool) {
     }
 }
 
-/// Where a footer that stands at `at` ends: `None` when there is none, `Some(None)` when it cannot be told yet.
-#[allow(clippy::option_option, reason = "there, not there, or not yet told")]
+/// The end of a footer at `at`: `None` if there is no footer, `Some(None)` if the end is not known yet.
+#[allow(clippy::option_option, reason = "present, absent, or not yet known")]
 fn footer(text: Text<'_>, at: usize) -> Option<Option<usize>> {
     match text.literal(at, END) {
         Some(false) => return None,
@@ -152,9 +158,9 @@ fn footer(text: Text<'_>, at: usize) -> Option<Option<usize>> {
         Some(true) => {}
     }
     let label = text.from(at + END.len());
-    let most = label.len().min(LABEL_MAX);
-    let Some(length) = memchr::memchr(b'-', &label[..most]) else {
-        return (most < LABEL_MAX && !text.whole).then_some(None);
+    let length_max = label.len().min(LABEL_MAX);
+    let Some(length) = memchr::memchr(b'-', &label[..length_max]) else {
+        return (length_max < LABEL_MAX && !text.complete).then_some(None);
     };
     let dashes = at + END.len() + length;
     match text.literal(dashes, b"-----") {

@@ -1,12 +1,12 @@
-//! Shapes of several pieces.
+//! Shapes that consist of several pieces.
 
 use super::read::{Class, Text, decode};
 use super::shape::Shape;
-use super::verdict::{Tail, Verdict, exact, growing, placeholder, short};
+use super::verdict::{CredentialTail, Verdict, exact, growing, placeholder, short};
 
-/// Characters of a key of a vendor that says no length, behind its prefix.
+/// The minimum number of characters after the prefix of a key whose vendor documents no length.
 const KEY_LEAST: usize = 20;
-/// Words that stand in documents where a key would be.
+/// Words that documents use in place of a key.
 const STAND_INS: &[&[u8]] = &[
     b"your",
     b"example",
@@ -16,8 +16,8 @@ const STAND_INS: &[&[u8]] = &[
     b"token-",
 ];
 
-/// `sk-…`: Anthropic, OpenAI, OpenRouter, and those who took over the form.
-pub(super) fn sk(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+/// `sk-…`: Anthropic, OpenAI, OpenRouter, and others that adopted the form.
+pub(super) fn sk(text: Text<'_>, start: usize, after: usize) -> Verdict {
     if !text.begins(start) {
         return Verdict::No;
     }
@@ -29,25 +29,25 @@ pub(super) fn sk(text: Text<'_>, start: usize, behind: usize) -> Verdict {
         (b"None-", Shape::OpenaiKey),
         (b"or-v1-", Shape::OpenrouterKey),
     ] {
-        match text.literal(behind, prefix) {
+        match text.literal(after, prefix) {
             None => return Verdict::More(start),
-            Some(true) => return worded(text, start, behind + prefix.len(), shape),
+            Some(true) => return dashed_key(text, start, after + prefix.len(), shape),
             Some(false) => {}
         }
     }
-    // Keys of gateways in front of models; who made one up for a test has put numbers into it, too.
+    // Keys of model gateways have these prefixes. Fictitious keys in tests contain digits as well.
     for prefix in [&b"test-"[..], b"live-"] {
-        match text.literal(behind, prefix) {
+        match text.literal(after, prefix) {
             None => return Verdict::More(start),
-            Some(true) => return numbers_in(text, start, behind + prefix.len(), Class::Url),
+            Some(true) => return key_with_digit(text, start, after + prefix.len(), Class::Url),
             Some(false) => {}
         }
     }
-    numbers_in(text, start, behind, Class::Alnum)
+    key_with_digit(text, start, after, Class::Alnum)
 }
 
-/// A key whose first characters hold a number: words do not.
-fn numbers_in(text: Text<'_>, start: usize, at: usize, class: Class) -> Verdict {
+/// A key with a digit among its first characters; words have none.
+fn key_with_digit(text: Text<'_>, start: usize, at: usize, class: Class) -> Verdict {
     let run = text.run(at, class, KEY_LEAST);
     if run.count < KEY_LEAST {
         return short(run, start);
@@ -56,12 +56,12 @@ fn numbers_in(text: Text<'_>, start: usize, at: usize, class: Class) -> Verdict 
     if !body.iter().any(u8::is_ascii_digit) || placeholder(body) {
         return Verdict::No;
     }
-    let tail = Tail::Run(Class::Url);
-    Verdict::going(text, Shape::OpenaiKey, start, run.end, tail)
+    let tail = CredentialTail::Run(Class::Url);
+    Verdict::extending(text, Shape::OpenaiKey, start, run.end, tail)
 }
 
-/// A key that may hold dashes, and words in their place.
-fn worded(text: Text<'_>, start: usize, at: usize, shape: Shape) -> Verdict {
+/// A key that may contain dashes, unless it contains placeholder words.
+fn dashed_key(text: Text<'_>, start: usize, at: usize, shape: Shape) -> Verdict {
     let run = text.run(at, Class::Url, KEY_LEAST);
     let body = text.bytes[at..run.end].to_ascii_lowercase();
     let stands_in = STAND_INS
@@ -73,7 +73,7 @@ fn worded(text: Text<'_>, start: usize, at: usize, shape: Shape) -> Verdict {
     growing(text, start, at, KEY_LEAST, Class::Url, shape)
 }
 
-/// A run of so many characters whose first ones hold numbers, as the ids in Slack's tokens.
+/// A run of at least `least` characters whose beginning has at least six digits, like the ids in Slack's tokens.
 fn numbered(text: Text<'_>, start: usize, at: usize, least: usize) -> Verdict {
     const SEEN: usize = 40;
     let run = text.run(at, Class::Url, SEEN);
@@ -86,43 +86,43 @@ fn numbered(text: Text<'_>, start: usize, at: usize, least: usize) -> Verdict {
     if run.count < least || digits.count() < 6 {
         return Verdict::No;
     }
-    let tail = Tail::Run(Class::Url);
-    Verdict::going(text, Shape::SlackToken, start, run.end, tail)
+    let tail = CredentialTail::Run(Class::Url);
+    Verdict::extending(text, Shape::SlackToken, start, run.end, tail)
 }
 
-pub(super) fn slack(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+pub(super) fn slack(text: Text<'_>, start: usize, after: usize) -> Verdict {
     if !text.begins(start) {
         return Verdict::No;
     }
-    if text.unknown(behind + 1) {
+    if text.unknown(after + 1) {
         return Verdict::More(start);
     }
-    match (text.get(behind), text.get(behind + 1)) {
+    match (text.get(after), text.get(after + 1)) {
         (Some(b'a' | b'b' | b'c' | b'e' | b'o' | b'p' | b'r' | b's'), Some(b'-')) => {
-            numbered(text, start, behind + 2, 16)
+            numbered(text, start, after + 2, 16)
         }
-        // A rotating token: `xoxe.xoxp-1-…`; the second half is one by itself.
+        // A rotating token is `xoxe.xoxp-1-…`; its second half is matched separately.
         _ => Verdict::No,
     }
 }
 
-pub(super) fn slack_app(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+pub(super) fn slack_app(text: Text<'_>, start: usize, after: usize) -> Verdict {
     if text.begins(start) {
-        numbered(text, start, behind, 32)
+        numbered(text, start, after, 32)
     } else {
         Verdict::No
     }
 }
 
-/// What is behind `https://hooks.slack.com/services/`.
-pub(super) fn slack_webhook(text: Text<'_>, behind: usize) -> Verdict {
-    /// `services/T…/B…/` and a secret of 24.
+/// The path after `https://hooks.slack.com`.
+pub(super) fn slack_webhook(text: Text<'_>, after: usize) -> Verdict {
+    /// `services/T…/B…/` and a secret of 24 characters.
     const LEAST: usize = 40;
-    let path = text.run(behind, Class::Base64, LEAST);
+    let path = text.run(after, Class::Base64, LEAST);
     if path.open {
-        return Verdict::More(behind);
+        return Verdict::More(after);
     }
-    let symbols = text.symbols(behind, Class::Base64, LEAST);
+    let symbols = text.symbols(after, Class::Base64, LEAST);
     let Some(ids) = ["/services/", "/workflows/", "/triggers/"]
         .iter()
         .find_map(|prefix| symbols.strip_prefix(prefix.as_bytes()))
@@ -132,22 +132,22 @@ pub(super) fn slack_webhook(text: Text<'_>, behind: usize) -> Verdict {
     if path.count < LEAST || !matches!(ids, [b'T' | b'E', ..]) || placeholder(&ids[1..]) {
         return Verdict::No;
     }
-    let start = behind + skipped(text, behind, symbols.len() - ids.len());
-    let tail = Tail::Run(Class::Base64);
-    Verdict::going(text, Shape::SlackWebhook, start, path.end, tail)
+    let start = after + bytes_of_symbols(text, after, symbols.len() - ids.len());
+    let tail = CredentialTail::Run(Class::Base64);
+    Verdict::extending(text, Shape::SlackWebhook, start, path.end, tail)
 }
 
-/// How many bytes so many symbols take.
-fn skipped(text: Text<'_>, at: usize, symbols: usize) -> usize {
+/// The number of bytes that this many symbols take.
+fn bytes_of_symbols(text: Text<'_>, at: usize, symbols: usize) -> usize {
     text.run(at, Class::Base64, symbols).end - at
 }
 
 /// `SG.`, 22 characters, a dot, 43 characters.
-pub(super) fn sendgrid(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+pub(super) fn sendgrid(text: Text<'_>, start: usize, after: usize) -> Verdict {
     if !text.begins(start) {
         return Verdict::No;
     }
-    let id = text.run(behind, Class::Url, 23);
+    let id = text.run(after, Class::Url, 23);
     if id.open {
         return Verdict::More(start);
     }
@@ -160,20 +160,20 @@ pub(super) fn sendgrid(text: Text<'_>, start: usize, behind: usize) -> Verdict {
     exact(text, start, id.end + 1, 43, Class::Url, Shape::SendgridKey)
 }
 
-/// A bot's number, `:AA`, and 33 characters.
+/// A bot's number, `:AA`, and 33 more characters.
 pub(super) fn telegram(text: Text<'_>, colon: usize) -> Verdict {
     let start = text.back(colon, Class::Hex, 12);
     let number = &text.bytes[start..colon];
     let is_number = (8..=10).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
-    // Bots are called at `…/bot123456789:AA…`.
-    let called = text.bytes[..start].ends_with(b"/bot");
-    if !is_number || !(text.begins(start) || called) {
+    // URLs of bots have the form `…/bot123456789:AA…`.
+    let in_bot_url = text.bytes[..start].ends_with(b"/bot");
+    if !is_number || !(text.begins(start) || in_bot_url) {
         return Verdict::No;
     }
     exact(text, start, colon + 1, 35, Class::Url, Shape::TelegramToken)
 }
 
-/// A user's number in base64, a dot, a time, a dot, a signature; `dot` is the first of the two.
+/// A user's number in base64, a dot, a time, a dot, a signature; `dot` is the position of the first dot.
 pub(super) fn discord(text: Text<'_>, dot: usize) -> Verdict {
     if text.get(dot + 7).is_some_and(|b| b != b'.') {
         return Verdict::No;
@@ -205,7 +205,7 @@ pub(super) fn discord(text: Text<'_>, dot: usize) -> Verdict {
     )
 }
 
-/// `SK` and 32 hexadecimal digits; `k` is where the `K` stands.
+/// `SK` and 32 hexadecimal digits; `k` is the position of the `K`.
 pub(super) fn twilio(text: Text<'_>, k: usize) -> Verdict {
     match k.checked_sub(1) {
         Some(start) if text.bytes[start] == b'S' && text.begins(start) => {
@@ -215,12 +215,12 @@ pub(super) fn twilio(text: Text<'_>, k: usize) -> Verdict {
     }
 }
 
-/// `frk_`, an id of 12, `_`, a secret of 43 ([`crate::api_keys`]).
-pub(super) fn filrouge(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+/// `frk_`, an id of 12 characters, `_`, a secret of 43 ([`crate::api_keys`]).
+pub(super) fn filrouge(text: Text<'_>, start: usize, after: usize) -> Verdict {
     if !text.begins(start) {
         return Verdict::No;
     }
-    let id = text.run(behind, Class::Alnum, 12);
+    let id = text.run(after, Class::Alnum, 12);
     if id.count < 12 {
         return short(id, start);
     }

@@ -1,12 +1,12 @@
-//! Reading bytes of a text that may itself be the inside of a JSON string, at any depth of escapes.
+//! Reads a text that may be the inside of a JSON string, at any depth of escaping.
 
-/// Backslashes before a character that is escaped several times over, JSON in JSON.
+/// The maximum number of backslashes before a character that is escaped several times, as in JSON nested in JSON.
 const DEPTH: usize = 15;
 
-/// Dashes around a label in PEM.
-const ARMOUR: usize = 5;
+/// Number of dashes on each side of a PEM label.
+const ARMOR: usize = 5;
 
-/// Which bytes a part of a credential is made of.
+/// The alphabet of a part of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// Letters and digits.
@@ -15,7 +15,7 @@ pub(super) enum Class {
     Word,
     /// Letters, digits, `_` and `-`: base64url.
     Url,
-    /// Base64url in segments with a dot between them.
+    /// Segments in base64url with dots in between.
     Dotted,
     /// Hexadecimal digits.
     Hex,
@@ -23,7 +23,7 @@ pub(super) enum Class {
     Upper,
     /// Base64; `/`, `+` and `=` may be escaped.
     Base64,
-    /// What a bearer token may hold (RFC 6750), dots between; `/`, `+` and `=` may be escaped.
+    /// The characters of a bearer token (RFC 6750), with dots in between; `/`, `+` and `=` may be escaped.
     Bearer,
 }
 
@@ -54,29 +54,29 @@ pub(super) const fn word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
-/// A text, and whether it may still grow.
+/// A text that may still grow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Text<'a> {
     pub(super) bytes: &'a [u8],
-    /// Nothing will follow.
-    pub(super) whole: bool,
+    /// Whether the text is complete.
+    pub(super) complete: bool,
 }
 
-/// How far a run goes.
+/// The extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Behind its last byte.
+    /// Position after its last byte.
     pub(super) end: usize,
-    /// Symbols in it.
+    /// Number of symbols.
     pub(super) count: usize,
-    /// It ends where the text does, which may still grow.
+    /// Whether it ends where the text ends, and the text may still grow.
     pub(super) open: bool,
 }
 
 enum Symbol {
-    /// A byte and how many bytes spell it.
+    /// A byte, and the number of bytes that spell it.
     Is(u8, usize),
-    /// The text ends before it can be told.
+    /// The text ends before the symbol is complete.
     Cut,
 }
 
@@ -93,34 +93,34 @@ impl<'a> Text<'a> {
         self.bytes.get(at..).unwrap_or_default()
     }
 
-    /// Whether what is asked at `at` cannot be told yet.
+    /// Whether the byte at `at` may still arrive.
     pub(super) const fn unknown(&self, at: usize) -> bool {
-        at >= self.bytes.len() && !self.whole
+        at >= self.bytes.len() && !self.complete
     }
 
-    /// Whether `literal` stands at `at`; `None` when it may still come to stand there.
+    /// Whether `literal` is at `at`; `None` if the text may still grow into it.
     pub(super) fn literal(&self, at: usize, literal: &[u8]) -> Option<bool> {
         let rest = self.from(at);
         if rest.len() >= literal.len() {
             Some(rest.starts_with(literal))
-        } else if !self.whole && literal.starts_with(rest) {
+        } else if !self.complete && literal.starts_with(rest) {
             None
         } else {
             Some(false)
         }
     }
 
-    /// The bytes of `class` from `at` on, at most `most` of them.
-    pub(super) fn run(&self, at: usize, class: Class, most: usize) -> Run {
+    /// The run of symbols of `class` from `at`, at most `max`.
+    pub(super) fn run(&self, at: usize, class: Class, max: usize) -> Run {
         let (mut end, mut count) = (at, 0);
-        while count < most {
+        while count < max {
             match self.symbol(end, class) {
                 Some(Symbol::Is(b, length)) if class.has(b) => {
-                    // Five dashes are an armour's, not a token's.
+                    // Five dashes belong to a PEM label, not to a token.
                     if b == b'-' {
-                        let dashes = self.from(end).iter().take(ARMOUR);
+                        let dashes = self.from(end).iter().take(ARMOR);
                         let dashes = dashes.take_while(|b| **b == b'-').count();
-                        if dashes == ARMOUR {
+                        if dashes == ARMOR {
                             break;
                         }
                         if self.unknown(end + dashes) {
@@ -129,12 +129,12 @@ impl<'a> Text<'a> {
                         }
                     }
                     if b == b'.' && class.dots() {
-                        // A dot belongs to it only when something follows.
+                        // A dot belongs to the run only if more follows.
                         match self.symbol(end + length, class) {
                             Some(Symbol::Is(next, _)) if next != b'.' && class.has(next) => {}
                             Some(Symbol::Is(..)) => break,
                             Some(Symbol::Cut) | None => {
-                                let open = !self.whole;
+                                let open = !self.complete;
                                 return Run { end, count, open };
                             }
                         }
@@ -144,7 +144,7 @@ impl<'a> Text<'a> {
                 }
                 Some(Symbol::Is(..)) => break,
                 Some(Symbol::Cut) | None => {
-                    let open = !self.whole;
+                    let open = !self.complete;
                     return Run { end, count, open };
                 }
             }
@@ -156,11 +156,11 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The symbols of a run, their escapes resolved.
-    pub(super) fn symbols(&self, at: usize, class: Class, most: usize) -> Vec<u8> {
+    /// The symbols of a run, with their escapes resolved.
+    pub(super) fn symbols(&self, at: usize, class: Class, max: usize) -> Vec<u8> {
         let mut found = Vec::new();
         let mut at = at;
-        while found.len() < most
+        while found.len() < max
             && let Some(Symbol::Is(b, length)) = self.symbol(at, class)
             && class.has(b)
         {
@@ -186,8 +186,8 @@ impl<'a> Text<'a> {
                 (b'3', b'd') => Some(Symbol::Is(b'=', slashes + 5)),
                 _ => plain,
             },
-            // The text may end within one of them.
-            rest if !self.whole
+            // The text may end within an escape.
+            rest if !self.complete
                 && rest.len() < 5
                 && rest.iter().zip(b"u00").all(|(a, b)| a == b) =>
             {
@@ -197,20 +197,20 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether a credential may begin at `at`: no letter, digit, `_` or `-` stands before it, unless an escape or an
-    /// armour ends there.
+    /// Whether a credential may begin at `at`: no letter, digit, `_` or `-` precedes it, unless that is the end of an escape or
+    /// of a PEM label.
     pub(super) fn begins(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(1).and_then(|at| self.get(at)) else {
             return true;
         };
         if before == b'\\' {
-            // The letter is the end of an escape.
+            // The letter completes an escape.
             return !matches!(
                 self.get(at),
                 Some(b'n' | b'r' | b't' | b'b' | b'f' | b'u' | b'x')
             );
         }
-        // The dashes of an armour are no part of what follows them.
+        // The dashes of a PEM label do not belong to the text after it.
         let dashes = self.bytes[..at].ends_with(b"-----");
         !(word(before) || before == b'-') || dashes || self.escape_ends(at)
     }
@@ -226,10 +226,10 @@ impl<'a> Text<'a> {
             || (before(3) == Some(b'%') && hex(2))
     }
 
-    /// The beginning of the bytes of `class` before `at`, at most `most` of them, and not into an escape.
-    pub(super) fn back(&self, at: usize, class: Class, most: usize) -> usize {
+    /// The start of the run of `class` that ends before `at`, with at most `max` bytes, and not within an escape.
+    pub(super) fn back(&self, at: usize, class: Class, max: usize) -> usize {
         let mut start = at;
-        while at - start < most
+        while at - start < max
             && start > 0
             && class.has(self.bytes[start - 1])
             && !self.escape_ends(start)
@@ -240,21 +240,21 @@ impl<'a> Text<'a> {
         start
     }
 
-    /// Whether one of the `most` bytes before `at` begins `word`, whatever its case.
-    pub(super) fn near(&self, at: usize, most: usize, word: &[u8]) -> bool {
-        let before = &self.bytes[at.saturating_sub(most)..at];
+    /// Whether `word` occurs within the `max` bytes before `at`, in any case.
+    pub(super) fn near(&self, at: usize, max: usize, word: &[u8]) -> bool {
+        let before = &self.bytes[at.saturating_sub(max)..at];
         before
             .windows(word.len())
             .any(|w| w.eq_ignore_ascii_case(word))
     }
 }
 
-/// How many backslashes a text begins with.
+/// Number of backslashes at the start of `bytes`.
 pub(super) fn backslashes(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|b| **b == b'\\').count()
 }
 
-/// Base64 of either alphabet, padded or not; what is behind the last whole byte is left out.
+/// Decodes base64 of either alphabet, padded or not; bits after the last complete byte are ignored.
 pub(super) fn decode(symbols: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut bits, mut held) = (Vec::with_capacity(symbols.len()), 0_u32, 0);
     for symbol in symbols {

@@ -1,4 +1,4 @@
-//! The secrets of the turns that are open, in bounded memory.
+//! The secrets of open turns, in bounded memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,22 +9,22 @@ use filrouge_types::{SessionId, TenantId, Timestamp, TurnId};
 
 use super::turn::TurnSecrets;
 
-/// Turns whose secrets are held at one time.
+/// The maximum number of turns whose secrets are kept.
 const TURNS_MAX: usize = 10_000;
-/// Memory that they take at one time.
+/// The maximum memory of these secrets in bytes.
 const BYTES_MAX: usize = 64 << 20;
 
-/// How long those of a turn that has closed are known to its session: its checkpoint is put behind its answer.
+/// The time for which secrets of a closed turn are kept for its session, whose checkpoint is written after the answer.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// Whose turn it is.
+/// The session of a turn.
 type Owner = (TenantId, SessionId);
 
 struct Entry {
     session: Owner,
     secrets: Arc<TurnSecrets>,
     touched: Timestamp,
-    /// Whether its turn has closed.
+    /// Whether the turn has closed.
     closed: bool,
 }
 
@@ -34,8 +34,8 @@ struct Held {
     bytes: usize,
 }
 
-/// Secrets by turn. One is held until its turn closes and a little longer, for checkpoints of the session, or until
-/// nobody has asked for it for as long as a turn may be silent.
+/// The secrets of each turn. An entry is kept until its turn has closed, and a little longer for checkpoints of the session; or
+/// until it was unused for as long as a turn may be silent.
 #[derive(Default)]
 pub(crate) struct Registry {
     held: Mutex<Held>,
@@ -49,21 +49,21 @@ impl Held {
         }
     }
 
-    /// Lets go of those that nobody has touched for so long.
-    fn let_go(&mut self, now: Timestamp, time: Duration, of: impl Fn(&Entry) -> bool) {
+    /// Drops entries that were not used for this long, among those for which `applies` returns true.
+    fn drop_unused(&mut self, now: Timestamp, time: Duration, applies: impl Fn(&Entry) -> bool) {
         let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let before = now.as_micros().saturating_sub(time);
-        let silent = self.turns.iter();
-        let silent: Vec<TurnId> = silent
-            .filter(|(_, e)| of(e) && e.touched.as_micros() < before)
+        let entries = self.turns.iter();
+        let unused: Vec<TurnId> = entries
+            .filter(|(_, e)| applies(e) && e.touched.as_micros() < before)
             .map(|(turn, _)| *turn)
             .collect();
-        for turn in silent {
+        for turn in unused {
             self.remove(turn);
         }
     }
 
-    /// The one to let go of first, and whether its turn has closed.
+    /// The entry to evict first, and whether its turn has closed.
     fn oldest(&self) -> Option<(TurnId, bool)> {
         let turns = self.turns.iter();
         let oldest = turns.min_by_key(|(_, e)| (!e.closed, e.touched));
@@ -73,11 +73,11 @@ impl Held {
 
 impl Registry {
     fn held(&self) -> MutexGuard<'_, Held> {
-        // Each change is whole before anything can fail.
+        // A panic leaves the map consistent: each change is complete before anything can fail.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds a turn's secrets. When there is no room, the turns that were silent longest lose theirs, which is counted.
+    /// Holds a turn's secrets. If there is no room, the longest unused entries are evicted; those of open turns are counted.
     pub(crate) fn hold(
         &self,
         (session, turn): (Owner, TurnId),
@@ -113,14 +113,14 @@ impl Registry {
         held.turns.insert(turn, entry);
     }
 
-    pub(crate) fn of(&self, turn: TurnId, now: Timestamp) -> Option<Arc<TurnSecrets>> {
+    pub(crate) fn of_turn(&self, turn: TurnId, now: Timestamp) -> Option<Arc<TurnSecrets>> {
         let mut held = self.held();
         let entry = held.turns.get_mut(&turn).filter(|e| !e.closed)?;
         entry.touched = now;
         Some(entry.secrets.clone())
     }
 
-    /// The secrets of all turns of a session that are open or have closed a moment ago.
+    /// The secrets of all turns of a session that are open or have closed recently.
     pub(crate) fn of_session(
         &self,
         tenant: &TenantId,
@@ -128,15 +128,15 @@ impl Registry {
         now: Timestamp,
     ) -> Vec<Arc<TurnSecrets>> {
         let mut held = self.held();
-        held.let_go(now, LINGER, |entry| entry.closed);
-        let known = held.turns.values();
-        known
+        held.drop_unused(now, LINGER, |entry| entry.closed);
+        let entries = held.turns.values();
+        entries
             .filter(|entry| entry.session.0 == *tenant && entry.session.1 == *session)
             .map(|entry| entry.secrets.clone())
             .collect()
     }
 
-    /// The turn has closed: its secrets are not given for it any more.
+    /// Marks a turn as closed: its secrets are not returned for the turn any more.
     pub(crate) fn forget(&self, turn: TurnId, now: Timestamp) {
         let mut held = self.held();
         if let Some(entry) = held.turns.get_mut(&turn) {
@@ -144,11 +144,11 @@ impl Registry {
         }
     }
 
-    /// Lets go of what nobody has asked for within `timeout`.
+    /// Drops entries that were not used within `timeout`.
     pub(crate) fn expire(&self, now: Timestamp, timeout: Duration) {
         let mut held = self.held();
-        held.let_go(now, LINGER.min(timeout), |entry| entry.closed);
-        held.let_go(now, timeout, |_| true);
+        held.drop_unused(now, LINGER.min(timeout), |entry| entry.closed);
+        held.drop_unused(now, timeout, |_| true);
     }
 
     pub(crate) fn lost(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Requests without the credentials that they hold.
+//! Masks credentials in requests.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::turn::TurnSecrets;
 use super::{mask_json, registry::Registry};
 use crate::core::Core;
 use crate::requests::{ErrorBody, FinalizeTurn, StartTurn};
-use crate::validate::{Checked, arguments};
+use crate::validate::{ValidatedItem, arguments};
 use crate::written::Written;
 
-/// Takes credentials out of one request.
-pub(crate) struct Sieve {
+/// Masks the credentials of one request.
+pub(crate) struct RequestMasker {
     policy: CredentialPolicy,
     secrets: Option<Arc<TurnSecrets>>,
     masked: Masked,
@@ -24,20 +24,21 @@ pub(crate) struct Sieve {
 }
 
 impl Core {
-    /// What came in the `runtime_context` of an open turn and must not be recorded; `None` when nothing did.
+    /// The `runtime_context` values of an open turn that must not be recorded; `None` if there are none.
     ///
-    /// Whoever writes to a turn by another way than this engine's calls masks it before.
+    /// A caller that writes to a turn without this engine must mask them first.
     #[must_use]
     pub fn secrets_of(&self, turn: TurnId) -> Option<Arc<TurnSecrets>> {
-        self.secrets.of(turn, self.clock.now())
+        self.secrets.of_turn(turn, self.clock.now())
     }
 
-    /// The registry of what came in the `runtime_context` of open turns.
+    /// The registry of secrets from the `runtime_context` of open turns.
     pub(crate) const fn secrets(&self) -> &Registry {
         &self.secrets
     }
 
-    /// The secrets that a turn starts with, when it has any: of `context`, what is not kept of the request's own.
+    /// The secrets of a turn at its start, if it has any: the values of `context` that the request's allow-listed members do
+    /// not contain.
     pub(crate) fn starting_secrets(
         &self,
         context: Option<&RawJson>,
@@ -50,9 +51,9 @@ impl Core {
         TurnSecrets::of(context?, &kept, &questions)
     }
 
-    /// A sieve for what is written to a turn of these secrets.
-    pub(crate) fn sieve(&self, secrets: Option<Arc<TurnSecrets>>) -> Sieve {
-        Sieve {
+    /// A masker for writes to a turn with these secrets.
+    pub(crate) fn masker(&self, secrets: Option<Arc<TurnSecrets>>) -> RequestMasker {
+        RequestMasker {
             policy: self.settings.credentials,
             secrets,
             masked: Masked::default(),
@@ -60,37 +61,37 @@ impl Core {
         }
     }
 
-    /// As [`Self::sieve`], for what is recorded while it comes: nothing of it can be refused, so it is masked.
-    pub(crate) fn stream_sieve(&self, secrets: Option<Arc<TurnSecrets>>) -> Sieve {
-        let mut sieve = self.sieve(secrets);
-        if sieve.policy == CredentialPolicy::Refuse {
-            sieve.policy = CredentialPolicy::Mask;
+    /// Like [`Self::masker`], for recordings: a stream cannot be refused halfway, so credentials are masked.
+    pub(crate) fn stream_masker(&self, secrets: Option<Arc<TurnSecrets>>) -> RequestMasker {
+        let mut masker = self.masker(secrets);
+        if masker.policy == CredentialPolicy::Refuse {
+            masker.policy = CredentialPolicy::Mask;
         }
-        sieve
+        masker
     }
 
-    /// Items without credentials and addresses.
-    pub(crate) fn sifted_items(
+    /// Masks credentials and hashes addresses in items.
+    pub(crate) fn masked_items(
         &self,
         tenant: &TenantId,
-        sieve: Sieve,
-        items: Vec<Checked>,
+        masker: RequestMasker,
+        items: Vec<ValidatedItem>,
     ) -> Result<(Vec<ItemBody>, Masked), Failure> {
         let items = self.hashed_items(tenant, items);
-        self.sift(sieve, |sieve| sieve.items(items))
+        self.mask_with(masker, |masker| masker.items(items))
     }
 
-    /// Takes credentials out by `take`; a refusal is counted.
-    pub(crate) fn sift<T>(
+    /// Runs `mask` on a masker; counts credentials that caused a refusal.
+    pub(crate) fn mask_with<T>(
         &self,
-        mut sieve: Sieve,
-        take: impl FnOnce(&mut Sieve) -> Result<T, Failure>,
+        mut masker: RequestMasker,
+        mask: impl FnOnce(&mut RequestMasker) -> Result<T, Failure>,
     ) -> Result<(T, Masked), Failure> {
-        let taken = take(&mut sieve);
-        for (shape, n) in sieve.refused.by_shape() {
+        let result = mask(&mut masker);
+        for (shape, n) in masker.refused.by_shape() {
             self.counters.refused.add(shape, n);
         }
-        taken.map(|taken| (taken, sieve.masked))
+        result.map(|value| (value, masker.masked))
     }
 
     pub(crate) fn count_masked(&self, masked: &Masked) {
@@ -99,7 +100,7 @@ impl Core {
         }
     }
 
-    /// A write was done: what was masked in it counts, unless it had been done before.
+    /// Counts what was masked in a write, unless the write is a replay.
     pub(crate) fn counted<T>(&self, written: Written<T>, masked: &Masked) -> Written<T> {
         if !written.replayed {
             self.count_masked(masked);
@@ -111,14 +112,18 @@ impl Core {
     }
 }
 
-impl Sieve {
-    fn known(&mut self, raw: &str) -> Option<String> {
+impl RequestMasker {
+    fn mask_known_secrets(&mut self, raw: &str) -> Option<String> {
         self.secrets.as_ref()?.mask_json(raw, &mut self.masked)
     }
 
-    /// JSON in which credentials of any kind are masked.
-    fn any(&mut self, raw: &str, field: &dyn Fn() -> String) -> Result<Option<String>, Failure> {
-        let known = self.known(raw);
+    /// Masks credentials of both kinds in JSON.
+    fn mask_both_kinds(
+        &mut self,
+        raw: &str,
+        field: &dyn Fn() -> String,
+    ) -> Result<Option<String>, Failure> {
+        let known = self.mask_known_secrets(raw);
         let text = known.as_deref().unwrap_or(raw);
         let masked = match self.policy {
             CredentialPolicy::Off => None,
@@ -134,42 +139,46 @@ impl Sieve {
     fn refusal(&self, field: &str) -> Failure {
         let shapes: Vec<&str> = self.refused.by_shape().map(|(name, _)| name).collect();
         let detail = format!(
-            "{field} holds what has the form of a credential: {}",
+            "{field} contains text that has the form of a credential: {}",
             shapes.join(", ")
         );
         Failure::new(ErrorCode::CredentialRefused, detail)
-            .with_hint("take it out; or let it be masked: secrets.credentials = \"mask\"")
+            .with_hint("remove it; or have it masked: secrets.credentials = \"mask\"")
     }
 
-    /// What a user says.
-    pub(crate) fn said(&mut self, text: &mut Option<JsonText>, field: &str) -> Result<(), Failure> {
-        if let Some(said) = text
-            && let Some(masked) = self.any(said.as_token(), &|| field.to_owned())?
+    /// Masks a user's text.
+    pub(crate) fn mask_user_text(
+        &mut self,
+        text: &mut Option<JsonText>,
+        field: &str,
+    ) -> Result<(), Failure> {
+        if let Some(plain) = text
+            && let Some(masked) = self.mask_both_kinds(plain.as_token(), &|| field.to_owned())?
         {
-            *said = token(masked);
+            *plain = token(masked);
         }
         Ok(())
     }
 
-    /// What anybody else says: only what is known to be secret is masked.
-    pub(crate) fn told(&mut self, text: &mut Option<JsonText>) {
-        if let Some(told) = text
-            && let Some(masked) = self.known(told.as_token())
+    /// Masks only known secrets in a text of any other author.
+    pub(crate) fn mask_other_text(&mut self, text: &mut Option<JsonText>) {
+        if let Some(plain) = text
+            && let Some(masked) = self.mask_known_secrets(plain.as_token())
         {
-            *told = token(masked);
+            *plain = token(masked);
         }
     }
 
-    /// What an application keeps.
-    pub(crate) fn kept(&mut self, json: &mut Option<RawJson>) {
+    /// Masks known secrets in data of the application.
+    pub(crate) fn mask_data(&mut self, json: &mut Option<RawJson>) {
         if let Some(kept) = json
-            && let Some(masked) = self.known(kept.as_str())
+            && let Some(masked) = self.mask_known_secrets(kept.as_str())
         {
             *kept = RawJson::from_checked(masked);
         }
     }
 
-    pub(crate) fn label(&mut self, label: &mut Option<Box<str>>) {
+    pub(crate) fn mask_label(&mut self, label: &mut Option<Box<str>>) {
         if let (Some(label), Some(secrets)) = (label, &self.secrets)
             && let Some(masked) = secrets.mask_text(label, &mut self.masked)
         {
@@ -177,18 +186,18 @@ impl Sieve {
         }
     }
 
-    /// Items: all that a user posts, the arguments of tool calls whoever posts them.
-    fn items(&mut self, items: Vec<Checked>) -> Result<Vec<ItemBody>, Failure> {
+    /// Masks items: all parts of a user's items, and the arguments of tool calls of any author.
+    fn items(&mut self, items: Vec<ValidatedItem>) -> Result<Vec<ItemBody>, Failure> {
         let items = items.into_iter().enumerate();
         items.map(|(index, item)| self.item(item, index)).collect()
     }
 
-    fn item(&mut self, item: Checked, index: usize) -> Result<ItemBody, Failure> {
+    fn item(&mut self, item: ValidatedItem, index: usize) -> Result<ItemBody, Failure> {
         let mut body = item.body;
         let parts = body.parts.as_str();
         let masked = if body.role == Role::User {
-            self.any(parts, &|| format!("items[{index}].parts"))?
-        } else if let Some(known) = self.known(parts) {
+            self.mask_both_kinds(parts, &|| format!("items[{index}].parts"))?
+        } else if let Some(known) = self.mask_known_secrets(parts) {
             let masked = self.arguments(&known, arguments(&known), index)?;
             Some(masked.unwrap_or(known))
         } else {
@@ -197,17 +206,17 @@ impl Sieve {
         if let Some(masked) = masked {
             body.parts = RawJson::from_checked(masked);
         }
-        let around = body.around_mut();
-        for (_, json) in around.objects {
-            self.kept(json);
+        let annotations = body.annotations_mut();
+        for (_, json) in annotations.objects {
+            self.mask_data(json);
         }
-        for (_, label) in around.labels {
-            self.label(label);
+        for (_, label) in annotations.labels {
+            self.mask_label(label);
         }
         Ok(body)
     }
 
-    /// Parts in which the arguments of tool calls are masked.
+    /// Masks the arguments of tool calls in parts.
     fn arguments(
         &mut self,
         parts: &str,
@@ -218,7 +227,7 @@ impl Sieve {
         let mut done = 0;
         for args in arguments {
             let field = || format!("items[{index}].parts: args");
-            if let Some(masked) = self.any(&parts[args.clone()], &field)? {
+            if let Some(masked) = self.mask_both_kinds(&parts[args.clone()], &field)? {
                 let out = out.get_or_insert_default();
                 out.push_str(&parts[done..args.start]);
                 out.push_str(&masked);
@@ -228,61 +237,61 @@ impl Sieve {
         Ok(out.map(|out| out + &parts[done..]))
     }
 
-    /// A turn's start, and its items.
+    /// Masks a turn's start with its items.
     pub(crate) fn start(
         &mut self,
         mut request: StartTurn,
-        items: Vec<Checked>,
+        items: Vec<ValidatedItem>,
     ) -> Result<(StartTurn, Vec<ItemBody>), Failure> {
-        self.said(&mut request.question_neutral, "question_neutral")?;
-        self.said(&mut request.question_translated, "question_translated")?;
+        self.mask_user_text(&mut request.question_neutral, "question_neutral")?;
+        self.mask_user_text(&mut request.question_translated, "question_translated")?;
         let items = self.items(items)?;
-        self.told(&mut request.answer_neutral);
-        self.kept(&mut request.metadata);
+        self.mask_other_text(&mut request.answer_neutral);
+        self.mask_data(&mut request.metadata);
         for label in request.application.labels_mut() {
-            self.label(label);
+            self.mask_label(label);
         }
         Ok((request, items))
     }
 
-    /// A checkpoint: what an application keeps, in which nothing secret has to be.
+    /// Masks a checkpoint: credentials of both kinds, because state does not need them.
     pub(crate) fn checkpoint(
         &mut self,
         mut label: Option<Box<str>>,
         state: RawJson,
     ) -> Result<(Option<Box<str>>, RawJson), Failure> {
-        self.label(&mut label);
-        let masked = self.any(state.as_str(), &|| "state".to_owned())?;
+        self.mask_label(&mut label);
+        let masked = self.mask_both_kinds(state.as_str(), &|| "state".to_owned())?;
         Ok((label, masked.map_or(state, RawJson::from_checked)))
     }
 
-    /// A turn's end with an answer.
+    /// Masks a turn's end with an answer.
     pub(crate) fn finalize(&mut self, mut request: FinalizeTurn) -> FinalizeTurn {
-        self.told(&mut request.answer_neutral);
-        self.told(&mut request.answer_translated);
-        self.kept(&mut request.metadata);
+        self.mask_other_text(&mut request.answer_neutral);
+        self.mask_other_text(&mut request.answer_translated);
+        self.mask_data(&mut request.metadata);
         request
     }
 
-    /// The end of a turn without an answer: the error, and what was shown.
-    pub(crate) fn broken(
+    /// Masks a turn's end without an answer: the error, and the text that was shown.
+    pub(crate) fn finish_without_answer(
         &mut self,
         error: Option<ErrorBody>,
         mut shown: Option<JsonText>,
     ) -> (Option<ErrorBody>, Option<JsonText>) {
         let error = error.map(|mut error| {
             let mut code = Some(error.code);
-            self.label(&mut code);
-            self.told(&mut error.message);
+            self.mask_label(&mut code);
+            self.mask_other_text(&mut error.message);
             error.code = code.unwrap_or_default();
             error
         });
-        self.told(&mut shown);
+        self.mask_other_text(&mut shown);
         (error, shown)
     }
 }
 
-/// A masked token is a token.
+/// Converts a masked token, which is a valid token.
 fn token(masked: String) -> JsonText {
     let raw = RawJson::from_checked(masked);
     JsonText::from_raw(raw).unwrap_or_else(|_| JsonText::from_plain(""))

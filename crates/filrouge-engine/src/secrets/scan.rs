@@ -1,8 +1,7 @@
-//! Finding credentials: anchors first, then what stands around each of them.
+//! Finds credentials: first anchors, then the text around each of them.
 //!
-//! Every shape has a few bytes that are rare elsewhere, its anchor. All anchors are looked for at once, without
-//! backtracking; only at an anchor is a shape read, and never further than [`REACH`] bytes, so that time is linear in
-//! the text.
+//! Every shape has an anchor: a few bytes that are rare elsewhere. One pass without backtracking finds all anchors. A shape is
+//! read only at an anchor, and never further than [`REACH`] bytes, so time is linear in the length of the text.
 
 use std::sync::LazyLock;
 
@@ -13,9 +12,9 @@ use super::shape::{ANCHORS, Kind, SIMPLE, Simple};
 use super::verdict::{Found, Verdict, exact, growing};
 use super::{header, jwt, pem, places};
 
-/// No shape looks further ahead from its anchor before it is decided.
+/// The maximum number of bytes after its anchor that a shape reads before it is decided.
 pub(super) const REACH: usize = 3072;
-/// No shape looks further back.
+/// The maximum number of bytes before its anchor that a shape reads.
 pub(super) const LOOK_BEHIND: usize = 768;
 
 static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
@@ -25,9 +24,9 @@ static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Calls `see` with every anchor's verdict.
+/// Calls `see` with the verdict at every anchor.
 fn each(text: Text<'_>, mut see: impl FnMut(Verdict)) {
-    // The anchors are constants; a test builds them.
+    // The anchors are constants, and a test builds the automaton.
     let Some(automaton) = AUTOMATON.as_ref() else {
         return;
     };
@@ -47,43 +46,42 @@ fn each(text: Text<'_>, mut see: impl FnMut(Verdict)) {
 }
 
 fn judge(text: Text<'_>, at: usize, length: usize, kind: Kind) -> Verdict {
-    let behind = at + length;
+    let after = at + length;
     match kind {
-        Kind::Simple(index) => simple(text, at, behind, &SIMPLE[index]),
-        Kind::Sk => places::sk(text, at, behind),
-        Kind::Slack => places::slack(text, at, behind),
-        Kind::SlackApp => places::slack_app(text, at, behind),
-        Kind::SlackWebhook => places::slack_webhook(text, behind),
-        Kind::SendGrid => places::sendgrid(text, at, behind),
+        Kind::Simple(index) => simple(text, at, after, &SIMPLE[index]),
+        Kind::Sk => places::sk(text, at, after),
+        Kind::Slack => places::slack(text, at, after),
+        Kind::SlackApp => places::slack_app(text, at, after),
+        Kind::SlackWebhook => places::slack_webhook(text, after),
+        Kind::SendGrid => places::sendgrid(text, at, after),
         Kind::Telegram => places::telegram(text, at),
-        Kind::Filrouge => places::filrouge(text, at, behind),
-        Kind::AwsSecret => header::aws_secret(text, behind),
-        Kind::StorageKey => header::storage_key(text, behind),
-        Kind::Bearer => header::bearer(text, at, behind),
-        Kind::Basic => header::basic(text, at, behind),
-        Kind::Url => header::url(text, at, behind),
+        Kind::Filrouge => places::filrouge(text, at, after),
+        Kind::AwsSecret => header::aws_secret(text, after),
+        Kind::StorageKey => header::storage_key(text, after),
+        Kind::Bearer => header::bearer(text, at, after),
+        Kind::Basic => header::basic(text, at, after),
+        Kind::Url => header::url(text, at, after),
         Kind::Jwt => jwt::judge(text, at),
-        Kind::Pem => pem::judge(text, at, behind),
+        Kind::Pem => pem::judge(text, at, after),
     }
 }
 
-/// A prefix and one run behind it.
-fn simple(text: Text<'_>, at: usize, behind: usize, of: &Simple) -> Verdict {
-    let Some(start) = at.checked_sub(of.back) else {
+/// A prefix and one run.
+fn simple(text: Text<'_>, at: usize, after: usize, rule: &Simple) -> Verdict {
+    let Some(start) = at.checked_sub(rule.back) else {
         return Verdict::No;
     };
     let prefix = &text.bytes[start..at];
-    if !text.begins(start) || !of.before.is_empty() && !of.before.contains(&prefix) {
+    if !text.begins(start) || !rule.before.is_empty() && !rule.before.contains(&prefix) {
         return Verdict::No;
     }
-    if of.most > of.least {
-        return growing(text, start, behind, of.least, of.class, of.shape);
+    if rule.most > rule.least {
+        return growing(text, start, after, rule.least, rule.class, rule.shape);
     }
-    exact(text, start, behind, of.least, of.class, of.shape)
+    exact(text, start, after, rule.least, rule.class, rule.shape)
 }
 
-/// All credentials of a text from `from` on in their order, none of them within another; and where the first one
-/// would begin that cannot be told yet.
+/// All credentials of a text from `from` on, in order and without overlaps; and where the first undecided one would begin.
 pub(super) fn scan(text: Text<'_>, from: usize) -> (Vec<Found>, Option<usize>) {
     let (mut all, mut pending): (Vec<Found>, Option<usize>) = (Vec::new(), None);
     each(text, |verdict| match verdict {
@@ -93,7 +91,8 @@ pub(super) fn scan(text: Text<'_>, from: usize) -> (Vec<Found>, Option<usize>) {
         Verdict::Found(found) if found.start >= from => all.push(found),
         _ => {}
     });
-    // Of those that begin together, the one whose anchor comes first: a header's takes in all that stands in it.
+    // The sort is stable: of those with the same start, the one whose anchor comes first wins, such as a bearer
+    // token over the JWT that it is.
     all.sort_by_key(|f| f.start);
     let mut end = 0;
     all.retain(|found| {

@@ -1,4 +1,4 @@
-//! The shapes of credentials: names, anchors, and those that are a prefix and a run.
+//! The shapes of credentials: names, anchors, and the simple shapes of a prefix and a run.
 
 use super::read::Class;
 
@@ -9,16 +9,16 @@ macro_rules! shapes {
         pub(crate) enum Shape { $($variant),+ }
 
         impl Shape {
-            /// All of them.
+            /// All shapes.
             #[cfg(test)]
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// What a masked one is named.
+            /// The name of the shape in its mask.
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }
 
-            /// What is put in its place.
+            /// The mask that replaces a credential.
             pub(crate) const fn mask(self) -> &'static str {
                 match self { $(Self::$variant => concat!("[masked:", $name, "]")),+ }
             }
@@ -63,7 +63,7 @@ shapes! {
     RuntimeContext "runtime_context",
 }
 
-/// What is read at an anchor.
+/// The way to read the text at an anchor.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     /// A row of [`SIMPLE`].
@@ -84,17 +84,17 @@ pub(super) enum Kind {
     Pem,
 }
 
-/// A prefix and one run of characters behind it.
+/// A prefix and one run of characters.
 pub(super) struct Simple {
     pub(super) shape: Shape,
-    /// Bytes of the prefix that stand before the anchor.
+    /// Bytes of the prefix that precede the anchor.
     pub(super) back: usize,
-    /// What these may be; anything when empty.
+    /// The bytes allowed there; any if empty.
     pub(super) before: &'static [&'static [u8]],
     pub(super) class: Class,
-    /// Characters of the run, at least.
+    /// The minimum number of characters of the run.
     pub(super) least: usize,
-    /// At most: either the same, or no bound.
+    /// The maximum number of characters of the run: equal to `least`, or unbounded.
     pub(super) most: usize,
 }
 
@@ -116,9 +116,9 @@ const fn at_least(shape: Shape, class: Class, count: usize) -> Simple {
     }
 }
 
-/// Lengths and alphabets as the issuers document them, or as their tokens are where they do not.
+/// Lengths and alphabets as documented by the issuers, or else as observed in their tokens.
 pub(super) const SIMPLE: &[Simple] = &[
-    // 36 behind `ghp_` and the like; GitHub tells to expect longer ones.
+    // 36 after `ghp_` and the like; GitHub announces longer ones.
     at_least(Shape::GithubToken, Class::Word, 36),
     at_least(Shape::GithubToken, Class::Word, 22),
     at_least(Shape::GitlabToken, Class::Dotted, 20),
@@ -147,7 +147,7 @@ pub(super) const SIMPLE: &[Simple] = &[
     at_least(Shape::PerplexityKey, Class::Alnum, 40),
 ];
 
-/// Bytes that are rare where no credential is, and what to read there. No one begins another.
+/// Bytes that are rare outside credentials, and how to read the text there. No anchor is a prefix of another.
 pub(super) const ANCHORS: &[(&str, Kind)] = &[
     ("ghp_", Kind::Simple(0)),
     ("gho_", Kind::Simple(0)),

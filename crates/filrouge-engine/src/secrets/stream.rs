@@ -1,41 +1,41 @@
-//! Masking a text that is still growing.
+//! Masks a text while it grows.
 
 use super::mask::Masked;
 use super::read::Text;
 use super::scan::{LOOK_BEHIND, REACH, scan};
-use super::verdict::Tail;
+use super::verdict::CredentialTail;
 
-/// No anchor is longer, together with what may stand of its credential before it.
+/// The maximum number of bytes from the start of a credential to the end of the bytes by which it is recognized.
 const TRAIL: usize = 80;
 
-/// A text that is still growing: what is given out is never the beginning of something that becomes a credential, and
-/// all of it together is what [`crate::mask_text`] makes of the whole text.
+/// Masks a text while it grows. Its output never contains the beginning of a credential that completes later, and all output
+/// together equals [`crate::mask_text`] of the entire text.
 ///
-/// At most 4 KiB are held back. A credential that is longer, such as a private key, is masked once it is known to be
-/// one, and all that belongs to it is left out as it comes.
+/// It holds back at most 4 KiB. A longer credential, such as a private key, is masked when it is recognized, and its remaining
+/// bytes are dropped as they arrive.
 #[derive(Debug, Default)]
 pub struct MaskStream {
-    /// What was given out last, to look back at, and what is held back.
+    /// The end of the output, as context, and the text that is held back.
     text: String,
-    /// How much of it was given out or masked.
+    /// Bytes of `text` that were output or masked.
     done: usize,
-    /// A credential was masked and goes on.
-    tail: Option<Tail>,
+    /// Set while a masked credential continues.
+    tail: Option<CredentialTail>,
     masked: Masked,
 }
 
 impl MaskStream {
-    /// A text of which nothing has come yet.
+    /// An empty text.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes more of the text; gives what may be shown now, perhaps nothing.
+    /// Appends to the text; returns what may be shown now, possibly nothing.
     pub fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
-        // In pieces, so that a large one costs no more than many small ones.
+        // The text is processed in pieces, so that a large text costs no more than many small ones.
         while !rest.is_empty() {
             let piece = floor(rest, 64 << 10);
             self.text.push_str(&rest[..piece]);
@@ -45,7 +45,7 @@ impl MaskStream {
         out
     }
 
-    /// Gives what was held back: the text is whole.
+    /// Ends the text, and returns what was held back.
     #[must_use]
     pub fn finish(mut self) -> (String, Masked) {
         let mut out = String::new();
@@ -53,29 +53,29 @@ impl MaskStream {
         (out, self.masked)
     }
 
-    /// What was masked so far.
+    /// The counts so far.
     #[must_use]
     pub const fn masked(&self) -> &Masked {
         &self.masked
     }
 
-    /// How many bytes are held back.
+    /// Number of bytes held back.
     #[must_use]
     pub fn held(&self) -> usize {
         self.text.len() - self.done
     }
 
-    fn advance(&mut self, out: &mut String, whole: bool) {
-        if !self.go_on(whole) {
+    fn advance(&mut self, out: &mut String, complete: bool) {
+        if !self.skip_tail(complete) {
             self.forget();
             return;
         }
         let text = Text {
             bytes: self.text.as_bytes(),
-            whole,
+            complete,
         };
         let (all, pending) = scan(text, self.done);
-        let mut cut = if whole {
+        let mut cut = if complete {
             self.text.len()
         } else {
             trail(text.bytes)
@@ -102,12 +102,12 @@ impl MaskStream {
         self.forget();
     }
 
-    /// Leaves out what belongs to a credential that was masked; whether there is more than that.
-    fn go_on(&mut self, whole: bool) -> bool {
+    /// Drops further bytes of a masked credential. Returns whether text after the credential may be processed.
+    fn skip_tail(&mut self, complete: bool) -> bool {
         let Some(tail) = self.tail else { return true };
         let text = Text {
             bytes: self.text.as_bytes(),
-            whole,
+            complete,
         };
         let (end, open) = tail.extend(text, self.done);
         self.done = end;
@@ -117,7 +117,7 @@ impl MaskStream {
         !open
     }
 
-    /// Lets go of what nobody looks back at.
+    /// Drops text that is not needed any more.
     fn forget(&mut self) {
         if self.done > 4 * LOOK_BEHIND {
             let gone = floor(&self.text, self.done - LOOK_BEHIND);
@@ -127,7 +127,7 @@ impl MaskStream {
     }
 }
 
-/// The last place between two characters that is not behind `at`.
+/// The last character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len()))
         .rev()
@@ -135,7 +135,7 @@ fn floor(text: &str, at: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// Where an anchor may have begun of which not all has come: in the visible ASCII that the text ends with.
+/// The position at which an incomplete anchor may begin: in the visible ASCII at the end of the text.
 fn trail(bytes: &[u8]) -> usize {
     let length = bytes
         .iter()

@@ -1,4 +1,4 @@
-//! What is masked, what is not, and that nothing else changes.
+//! Tests that credentials are masked, other text is not, and everything else stays unchanged.
 
 mod clean;
 mod random;
@@ -26,7 +26,7 @@ fn json(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// As PHP and .NET write it.
+/// JSON as PHP and .NET write it.
 fn escaped(text: &str) -> String {
     json(text).replace('/', "\\/").replace('+', "\\u002B")
 }
@@ -48,7 +48,7 @@ fn streamed(text: &str, sizes: &[usize]) -> (String, u64) {
 }
 
 #[test]
-fn every_sample_is_masked_wherever_it_stands() {
+fn every_sample_is_masked_in_every_context() {
     assert!(SAMPLES.len() >= 60, "{}", SAMPLES.len());
     for sample in SAMPLES {
         let Sample { secret, text } = sample.make();
@@ -75,7 +75,7 @@ fn every_sample_is_masked_wherever_it_stands() {
         assert_eq!(
             masked_json(&json(&text)).0,
             json(&expected),
-            "all else stays"
+            "everything else stays unchanged"
         );
     }
 }
@@ -89,7 +89,7 @@ fn every_shape_has_a_sample() {
 }
 
 #[test]
-fn anchors_are_told_apart() {
+fn anchors_are_distinguished() {
     for (n, (anchor, _)) in shape::ANCHORS.iter().enumerate() {
         assert!(anchor.len() >= 3 && anchor.is_ascii());
         for (other, _) in &shape::ANCHORS[n + 1..] {
@@ -101,7 +101,7 @@ fn anchors_are_told_apart() {
 }
 
 #[test]
-fn escapes_are_boundaries_and_stay_whole() {
+fn escapes_are_boundaries_and_stay_intact() {
     let token = format!("npm_{}", body("alnum", 36, 3));
     for (raw, count) in [
         (format!(r#""a\n{token}\u0041""#), 1),
@@ -109,7 +109,7 @@ fn escapes_are_boundaries_and_stay_whole() {
         (format!(r#""a\u00e9{token}\\""#), 1),
         (format!(r#""a\\n{token}\\n""#), 1),
         (format!(r#""a%3D{token}%20""#), 1),
-        // A line feed, and no prefix.
+        // A line feed instead of a prefix.
         (format!(r#""a\{token}""#), 0),
         (format!(r#""a\\{token}""#), 0),
         (format!(r#""a{token}""#), 0),
@@ -132,7 +132,7 @@ fn escapes_are_boundaries_and_stay_whole() {
 }
 
 #[test]
-fn a_stream_gives_what_the_whole_text_gives() {
+fn a_stream_gives_the_result_of_the_entire_text() {
     for sample in SAMPLES {
         let text = format!("{} — {} é", sample.make().text, sample.make().text);
         for sizes in [&[1][..], &[3], &[7, 1, 20], &[64], &[1000]] {
@@ -157,7 +157,7 @@ fn a_stream_shows_ordinary_words_soon() {
 }
 
 #[test]
-fn what_is_longer_than_what_is_held_back_is_masked_whole() {
+fn a_credential_longer_than_the_held_text_is_masked_completely() {
     let lines: Vec<String> = (0..3000).map(|n| body("base64", 64, n)).collect();
     let dashes = "-".repeat(5);
     let key = format!(
@@ -167,7 +167,7 @@ fn what_is_longer_than_what_is_held_back_is_masked_whole() {
     let end = format!("abc=\n{dashes}END RSA PRIVATE KEY{dashes}\nafter");
     let jwt = format!("{}.{}.x-y and", body("jwt", 0, 1), body("url", 50_000, 5));
     let bearer = format!("authorization: Bearer {}. End", body("url", 20_000, 7));
-    for (text, left) in [
+    for (text, masked_text) in [
         (format!("a {key}{end}"), "a [masked:private_key]\nafter"),
         (
             format!("a {key}please help"),
@@ -177,14 +177,14 @@ fn what_is_longer_than_what_is_held_back_is_masked_whole() {
         (bearer, "authorization: Bearer [masked:bearer_token]. End"),
         (" ".repeat(100_000) + "x", ""),
     ] {
-        let whole = masked(&text);
+        let expected = masked(&text);
         assert!(
-            left.is_empty() || whole.0 == left,
+            masked_text.is_empty() || expected.0 == masked_text,
             "{}",
-            &whole.0[..200.min(whole.0.len())]
+            &expected.0[..200.min(expected.0.len())]
         );
         for sizes in [&[1][..], &[100, 5000], &[1 << 20]] {
-            assert_eq!(streamed(&text, sizes), whole);
+            assert_eq!(streamed(&text, sizes), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What came in `runtime_context` and is not to be recorded: known exactly, masked wherever it comes back.
+//! Values of `runtime_context` that must not be recorded: they are known exactly, and masked wherever they reappear.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,24 +12,24 @@ use serde_json::value::RawValue;
 use super::mask::Masked;
 use super::shape::Shape;
 
-/// Shorter ones would be found where they are no secret.
+/// The minimum number of characters of a secret: shorter ones would match ordinary text.
 const CHARS_LEAST: usize = 8;
-/// Longer ones are no tokens.
+/// The maximum number of bytes of a secret: longer values are no tokens.
 const VALUE_MAX: usize = 16 << 10;
-/// Bytes of all values of a turn.
+/// The maximum number of bytes of all values of a turn.
 const BYTES_MAX: usize = 256 << 10;
-/// Values of a turn.
+/// The maximum number of values of a turn.
 const VALUES_MAX: usize = 1024;
-/// Schemes of `Authorization` (RFC 9110): what is behind one is the secret.
+/// Schemes of `Authorization` (RFC 9110): the text after the scheme is the secret.
 const SCHEMES: [&str; 6] = ["basic", "bearer", "token", "apikey", "digest", "negotiate"];
 
-/// The secrets of one turn: they are in memory alone, and show themselves to nobody.
+/// The secrets of one turn. They are in memory only, and never printed.
 pub struct TurnSecrets {
-    /// As they stand in a text, which may be JSON or its inside.
+    /// Matches secrets in a text, which may be JSON or its inside.
     plain: AhoCorasick,
-    /// As they stand in the strings of a JSON text.
+    /// Matches secrets in the strings of a JSON text.
     json: AhoCorasick,
-    /// All of `plain`, in order.
+    /// All patterns of `plain`, in order.
     spellings: BTreeSet<String>,
     bytes: usize,
     lost: u64,
@@ -41,7 +41,7 @@ impl fmt::Debug for TurnSecrets {
     }
 }
 
-/// The string values of a JSON text, names of members left out.
+/// The string values of a JSON text, without names of members.
 fn values(json: &str) -> Vec<JsonText> {
     let within: Vec<&str> = match json.as_bytes().first() {
         Some(b'"') => {
@@ -61,12 +61,12 @@ fn values(json: &str) -> Vec<JsonText> {
     within.into_iter().flat_map(values).collect()
 }
 
-/// The inside of a JSON string that holds `text`.
+/// `text` as a JSON string, without its quotes.
 fn inside(text: &str) -> String {
     JsonText::from_plain(text).inner().to_owned()
 }
 
-/// The inside of a JSON string without a character that is not ASCII.
+/// `text` as a JSON string in ASCII only, without its quotes.
 fn inside_ascii(text: &str) -> String {
     let mut out = String::new();
     for c in inside(text).chars() {
@@ -82,7 +82,7 @@ fn inside_ascii(text: &str) -> String {
     out
 }
 
-/// How a value may be spelled in JSON, and in JSON in JSON.
+/// The spellings of a value in JSON, and in JSON nested in JSON.
 fn spellings(value: &str) -> Vec<String> {
     let once = [inside(value), inside_ascii(value)];
     let mut all = Vec::new();
@@ -96,7 +96,7 @@ fn spellings(value: &str) -> Vec<String> {
     all
 }
 
-/// The value, and what is behind the scheme when it is that of an `Authorization`.
+/// The value, and for a value of `Authorization` also the text after the scheme.
 fn parts(value: &str) -> impl Iterator<Item = &str> {
     let credentials = value.trim().split_once(' ').and_then(|(scheme, rest)| {
         SCHEMES
@@ -110,31 +110,31 @@ fn parts(value: &str) -> impl Iterator<Item = &str> {
 fn automaton<'a>(patterns: impl Iterator<Item = &'a String>) -> Option<AhoCorasick> {
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostLongest)
-        // A dense one would take many times as much memory.
+        // A dense automaton would take many times as much memory.
         .kind(Some(AhoCorasickKind::ContiguousNFA))
         .build(patterns)
         .ok()
 }
 
 impl TurnSecrets {
-    /// The values of `context` of at least eight characters, at any depth, but for those that `kept` holds as well,
-    /// and for what is the whole text of the question; `None` when there are none.
+    /// The secrets of `context`: values of at least eight characters, at any depth, except those that `kept` contains as well,
+    /// and a value that is the entire text of a question. `None` if there are none.
     pub(crate) fn of(
         context: &RawJson,
         kept: &RawJson,
         questions: &[&JsonText],
     ) -> Option<Arc<Self>> {
-        let open: BTreeSet<String> = values(kept.as_str())
+        let allowed: BTreeSet<String> = values(kept.as_str())
             .iter()
             .map(JsonText::to_plain)
             .collect();
-        let asked: Vec<String> = questions.iter().map(|q| q.to_plain()).collect();
+        let question_texts: Vec<String> = questions.iter().map(|q| q.to_plain()).collect();
         let (mut plain, mut json, mut bytes, mut lost) = (BTreeSet::new(), BTreeSet::new(), 0, 0);
         for value in values(context.as_str()) {
             let text = value.to_plain();
-            // A question that is repeated in the context is no token: it has words.
-            let is_question = text.trim().contains(' ') && asked.contains(&text);
-            if open.contains(&text) || is_question {
+            // A question repeated in the context is no token if it consists of several words.
+            let is_question = text.trim().contains(' ') && question_texts.contains(&text);
+            if allowed.contains(&text) || is_question {
                 continue;
             }
             for part in parts(&text).filter(|p| p.chars().count() >= CHARS_LEAST) {
@@ -166,29 +166,29 @@ impl TurnSecrets {
         }))
     }
 
-    /// About how much memory they take.
+    /// Memory that they take, approximately.
     pub(super) fn memory(&self) -> usize {
         self.plain.memory_usage() + self.json.memory_usage() + 8 * self.bytes + 256
     }
 
-    /// How many values are not among them, because they are too long or too many.
+    /// Number of values that were left out because they are too long or too many.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Masks them in a text; `None` when it has none.
+    /// Masks the secrets in a text; `None` if it has none.
     #[must_use]
     pub fn mask_text(&self, text: &str, found: &mut Masked) -> Option<String> {
-        replaced(&self.plain, text, found, |_| false)
+        mask_matches(&self.plain, text, found, |_| false)
     }
 
-    /// Masks them in the strings of a JSON text; `None` when it has none. The result is JSON again.
+    /// Masks the secrets in the strings of a JSON text; `None` if it has none. The result is valid JSON.
     #[must_use]
     pub fn mask_json(&self, raw: &str, found: &mut Masked) -> Option<String> {
-        replaced(&self.json, raw, found, |at| in_escape(raw.as_bytes(), at))
+        mask_matches(&self.json, raw, found, |at| in_escape(raw.as_bytes(), at))
     }
 
-    /// Masks them in a text that is still growing.
+    /// Masks the secrets in a text while it grows.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> SecretStream {
         SecretStream {
@@ -198,7 +198,7 @@ impl TurnSecrets {
         }
     }
 
-    /// Where in `text` one may have begun of which not all has come.
+    /// The position at which an incomplete secret may begin at the end of `text`.
     fn trail(&self, text: &str) -> usize {
         let longest = self.spellings.iter().map(String::len).max().unwrap_or(0);
         let from = text.len().saturating_sub(longest.saturating_sub(1));
@@ -206,7 +206,7 @@ impl TurnSecrets {
             .filter(|at| text.is_char_boundary(*at))
             .find(|at| {
                 let end = &text[*at..];
-                // The first that is not smaller is one that begins so, if there is any.
+                // In order, the first longer spelling from `end` on has it as a prefix, if any has.
                 self.spellings
                     .range::<str, _>((Bound::Included(end), Bound::Unbounded))
                     .find(|s| s.len() > end.len() || !s.starts_with(end))
@@ -216,7 +216,7 @@ impl TurnSecrets {
     }
 }
 
-fn replaced(
+fn mask_matches(
     automaton: &AhoCorasick,
     text: &str,
     found: &mut Masked,
@@ -240,7 +240,7 @@ fn replaced(
     Some(out)
 }
 
-/// Whether an escape begins before `at` and does not end there.
+/// Whether `at` is inside an escape.
 fn in_escape(raw: &[u8], at: usize) -> bool {
     let slashes = |at: usize| raw[..at].iter().rev().take_while(|b| **b == b'\\').count();
     let before = slashes(at);
@@ -253,7 +253,7 @@ fn in_escape(raw: &[u8], at: usize) -> bool {
         })
 }
 
-/// A text that is still growing, in which a turn's secrets are masked.
+/// Masks a turn's secrets in a text while it grows.
 #[derive(Debug)]
 pub struct SecretStream {
     secrets: Arc<TurnSecrets>,
@@ -262,7 +262,7 @@ pub struct SecretStream {
 }
 
 impl SecretStream {
-    /// Takes more of the text; gives what may be shown now. At most the length of the longest secret is held back.
+    /// Appends to the text; returns what may be shown now. Holds back at most the length of the longest secret.
     pub fn push(&mut self, text: &str) -> String {
         self.text.push_str(text);
         let secrets = self.secrets.clone();
@@ -285,7 +285,7 @@ impl SecretStream {
         out
     }
 
-    /// Gives what was held back: the text is whole.
+    /// Ends the text, and returns what was held back.
     #[must_use]
     pub fn finish(mut self) -> (String, Masked) {
         let rest = self.secrets.mask_text(&self.text, &mut self.masked);

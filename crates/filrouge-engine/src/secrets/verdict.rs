@@ -1,28 +1,28 @@
-//! What is said of a stretch of text at an anchor.
+//! Verdicts on the text at an anchor.
 
 use super::pem;
 use super::read::{Class, Run, Text};
 use super::shape::Shape;
 
-/// A place in a text that holds a credential.
+/// A credential in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) shape: Shape,
-    /// How it goes on, when it ends where the text does, which may still grow.
-    pub(super) tail: Option<Tail>,
+    /// The way in which it continues, if it ends where the text ends and the text may still grow.
+    pub(super) tail: Option<CredentialTail>,
 }
 
-/// How a credential goes on that is known to be one.
+/// The way in which a recognized credential continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tail {
+pub(super) enum CredentialTail {
     Run(Class),
     Pem,
 }
 
-impl Tail {
-    /// How far it goes from `at`, and whether it may go on.
+impl CredentialTail {
+    /// The end of a credential that continues at `at`, and whether it may continue further.
     pub(super) fn extend(self, text: Text<'_>, at: usize) -> (usize, bool) {
         match self {
             Self::Run(class) => {
@@ -34,17 +34,17 @@ impl Tail {
     }
 }
 
-/// What stands at an anchor.
+/// The verdict at an anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     No,
-    /// It is not known yet; a credential would begin here, or later.
+    /// Undecided: a credential would begin here or later.
     More(usize),
     Found(Found),
 }
 
 impl Verdict {
-    /// A credential of a known end.
+    /// A credential whose end is known.
     pub(super) const fn found(shape: Shape, start: usize, end: usize) -> Self {
         Self::Found(Found {
             start,
@@ -54,8 +54,14 @@ impl Verdict {
         })
     }
 
-    /// A credential that goes on as long as it can.
-    pub(super) fn going(text: Text<'_>, shape: Shape, start: usize, at: usize, tail: Tail) -> Self {
+    /// A credential that extends over all following characters of its alphabet.
+    pub(super) fn extending(
+        text: Text<'_>,
+        shape: Shape,
+        start: usize,
+        at: usize,
+        tail: CredentialTail,
+    ) -> Self {
         let (end, open) = tail.extend(text, at);
         Self::Found(Found {
             start,
@@ -66,7 +72,7 @@ impl Verdict {
     }
 }
 
-/// A run of at least so many bytes.
+/// A run of at least this many symbols.
 pub(super) fn growing(
     text: Text<'_>,
     start: usize,
@@ -82,10 +88,10 @@ pub(super) fn growing(
     if placeholder(&text.bytes[at..run.end]) {
         return Verdict::No;
     }
-    Verdict::going(text, shape, start, run.end, Tail::Run(class))
+    Verdict::extending(text, shape, start, run.end, CredentialTail::Run(class))
 }
 
-/// A run of exactly so many bytes, and no letter or digit behind it.
+/// A run of exactly this many symbols that no letter, digit or `_` follows.
 pub(super) fn exact(
     text: Text<'_>,
     start: usize,
@@ -102,14 +108,14 @@ pub(super) fn exact(
     if more.open {
         return Verdict::More(start);
     }
-    let goes_on = more.count > 0 || text.get(run.end).is_some_and(super::read::word);
-    if goes_on || placeholder(&text.bytes[at..run.end]) {
+    let continues = more.count > 0 || text.get(run.end).is_some_and(super::read::word);
+    if continues || placeholder(&text.bytes[at..run.end]) {
         return Verdict::No;
     }
     Verdict::found(shape, start, run.end)
 }
 
-/// A run that is too short, so far or for good.
+/// The verdict on a run that is too short, for now or finally.
 pub(super) const fn short(run: Run, start: usize) -> Verdict {
     if run.open {
         Verdict::More(start)
@@ -118,7 +124,7 @@ pub(super) const fn short(run: Run, start: usize) -> Verdict {
     }
 }
 
-/// Whether it stands in a credential's place and is none: `xxxx…`, `****`.
+/// Whether the bytes are a placeholder in place of a credential: `xxxx…`, `****`.
 pub(super) fn placeholder(bytes: &[u8]) -> bool {
     bytes
         .iter()

@@ -1,8 +1,8 @@
-//! Taking contents away: what is redacted or erased in the ledger stays nowhere in the spool.
+//! Deletes contents from the spool that are redacted or erased in the ledger.
 
 use std::sync::Arc;
 
-use filrouge_store::Stored;
+use filrouge_store::CommittedWrite;
 use filrouge_store::command::{Command, Write};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
@@ -12,13 +12,13 @@ use super::here::unavailable;
 use super::known::Key;
 
 impl Core {
-    /// A write that takes contents away: of what waits and of dead letters as well (DESIGN §9).
-    pub(super) async fn cleared(
+    /// Runs a write that deletes contents, and deletes them from queued writes and dead letters as well (DESIGN §9).
+    pub(super) async fn write_deletion(
         self: &Arc<Self>,
         key: &Key,
         command: Command,
-    ) -> Result<Stored, Failure> {
-        // What is erased need not be drained first: its first write may never be taken.
+    ) -> Result<CommittedWrite, Failure> {
+        // An erasure does not need the drain to finish: the session's first entry may never be accepted.
         let erases = matches!(command.write, Write::Erase(_));
         let settled = self.wait_settled(key);
         match erases {
@@ -29,24 +29,33 @@ impl Core {
             },
         }
         let (core, key) = (self.clone(), key.clone());
-        // A task of its own: whoever hangs up leaves no contents behind.
-        let clearing = async move { core.clear(key, command).await };
-        let cleared = tokio::spawn(clearing.in_current_span()).await;
-        cleared.map_err(|e| Failure::new(ErrorCode::Internal, format!("a write was ended: {e}")))?
+        // A task of its own, so that contents are deleted even if the caller hangs up.
+        let writing = async move { core.write_and_delete(key, command).await };
+        let written = tokio::spawn(writing.in_current_span()).await;
+        written.map_err(|e| {
+            Failure::new(
+                ErrorCode::Internal,
+                format!("the task of a write ended early: {e}"),
+            )
+        })?
     }
 
-    async fn clear(self: Arc<Self>, key: Key, command: Command) -> Result<Stored, Failure> {
+    async fn write_and_delete(
+        self: Arc<Self>,
+        key: Key,
+        command: Command,
+    ) -> Result<CommittedWrite, Failure> {
         let links = matches!(command.write, Write::Link(_));
         let erases = matches!(command.write, Write::Erase(_));
         let outcome = self.inner.write(command).await;
         {
-            // Also when nobody knows whether it was done, unless the session goes on here.
+            // The session is also forgotten when the outcome is unknown, unless writes are queued.
             let mut state = self.state();
-            let may_be = match &outcome {
+            let may_have_changed = match &outcome {
                 Ok(_) => true,
                 Err(failure) => failure.code.status() >= 500 && !state.is_queued(&key),
             };
-            if may_be {
+            if may_have_changed {
                 state.known.forget(&key);
             }
         }
@@ -64,7 +73,7 @@ impl Core {
         Ok(outcome)
     }
 
-    /// Takes the contents of a session's dead letters away; that there were some stays.
+    /// Deletes the contents of a session's dead letters; the letters stay, without contents.
     fn erase_letters(&self, key: &Key) -> Result<(), Failure> {
         let mut files = self.files();
         let (tenant, session) = (key.0.as_str(), key.1.as_str());
@@ -78,18 +87,20 @@ impl Core {
             let Some(folder) = files.at(folder) else {
                 continue;
             };
-            let mut dead = folder.contents().map_err(|e| self.not_kept(&e))?.dead;
+            let mut dead = folder.contents().map_err(|e| self.write_failure(&e))?.dead;
             for dead in dead.iter_mut().filter(|d| d.is_of(tenant, session)) {
                 dead.body.clear();
             }
-            folder.rebury(dead.iter()).map_err(|e| self.not_kept(&e))?;
+            folder
+                .rewrite_dead(dead.iter())
+                .map_err(|e| self.write_failure(&e))?;
         }
-        // A file of entries that are done with holds their contents until it is emptied.
+        // Settled entries keep their contents on disk until the queue file is rewritten.
         for nth in 0..files.folders.len() {
             let waiting = self.state().of_folder(nth);
             if let Some(folder) = files.at(nth) {
-                let kept = folder.rewrite(waiting.iter().map(AsRef::as_ref));
-                kept.map_err(|e| self.not_kept(&e))?;
+                let rewritten = folder.rewrite(waiting.iter().map(AsRef::as_ref));
+                rewritten.map_err(|e| self.write_failure(&e))?;
             }
         }
         Ok(())

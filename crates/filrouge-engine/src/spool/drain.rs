@@ -1,12 +1,12 @@
-//! The drain: what waits goes into the ledger, each session's writes in their order, as soon as it answers. Sessions do not
-//! wait for each other: one whose writes are not taken rests, and is asked again ever less often.
+//! The drain writes queued entries into the ledger, each session's in order, as soon as the ledger answers. Sessions do not
+//! wait for each other: if a session's first entry is not accepted, the session pauses, and each further pause is longer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::command::{Command, Outcome};
-use filrouge_store::{Ledger, Stored};
+use filrouge_store::{CommittedWrite, Ledger};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -14,43 +14,43 @@ use tokio::time::Instant;
 
 use super::Core;
 use super::folder::Entry;
-use super::here::told;
+use super::here::as_queued;
 use super::known::Key;
 use super::state::Attempt;
 use crate::calls::{word, word_of};
 use crate::trace::Trace;
 
-/// Sessions that are drained at once.
+/// The maximum number of sessions that are drained at once.
 const AT_ONCE: usize = 16;
-/// How long the end of a try is waited for that took too long, and that of all when the drain is stopped.
+/// The time that the drain waits for the end of a first try that took too long, and that a stopped drain waits for its tasks.
 const TRY: Duration = Duration::from_secs(30);
-/// How often a write is tried that the ledger fails at without saying why.
+/// The maximum number of tries of a write that the ledger fails with `internal`.
 const TRIES: u8 = 5;
-/// How long a small question to the ledger may take, in the patience of a write.
+/// Timeout of a probe, as a multiple of `SpoolOptions::after`.
 const PROBE: u32 = 5;
 
-/// What the sessions share that are drained.
+/// State shared by the tasks that drain sessions.
 struct Drain {
     core: Arc<Core>,
     stop: watch::Receiver<bool>,
     at_once: Semaphore,
-    /// The task that asks an unavailable ledger holds it; the others wait for it.
-    asking: Mutex<Asking>,
+    /// Held by the task that probes an unavailable ledger; the others wait for it.
+    probing: Mutex<ProbeSchedule>,
 }
 
-/// When an unavailable ledger is asked next, and the pause after that.
-struct Asking {
+/// When an unavailable ledger is probed next, and the pause after that probe.
+struct ProbeSchedule {
     next: Instant,
     pause: Duration,
 }
 
-/// Drains until it is stopped, between two writes: a task for each session of which writes wait.
+/// Runs one task for each session with queued writes, until the drain is stopped; a task stops between two writes.
 pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let drain = Arc::new(Drain {
         core: core.clone(),
         stop: stop.clone(),
         at_once: Semaphore::new(AT_ONCE),
-        asking: Mutex::new(Asking {
+        probing: Mutex::new(ProbeSchedule {
             next: Instant::now(),
             pause: core.options.pause.0,
         }),
@@ -60,7 +60,7 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
         let queued: Vec<Key> = core.state().queues.keys().cloned().collect();
         for key in queued {
             drained.entry(key).or_insert_with_key(|key| {
-                let task = tasks.spawn(session(drain.clone(), key.clone()));
+                let task = tasks.spawn(drain_session(drain.clone(), key.clone()));
                 task.id()
             });
         }
@@ -81,103 +81,103 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     }
     let ended = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(TRY, ended).await.is_err() {
-        tracing::warn!("[SPOOL] a write has no answer: it is done again by the next process");
+        tracing::warn!("[SPOOL] a write has no answer: the next process retries it");
     }
 }
 
-/// Drains one session. One whose first write is not taken rests, ever longer.
-async fn session(drain: Arc<Drain>, key: Key) {
+/// Drains one session. Pauses, ever longer, while its first entry is not accepted.
+async fn drain_session(drain: Arc<Drain>, key: Key) {
     let (core, mut stop) = (&drain.core, drain.stop.clone());
-    let (first_pause, most) = core.options.pause;
+    let (first_pause, longest_pause) = core.options.pause;
     let mut pause = first_pause;
     while !*stop.borrow() {
-        let is_asked = tokio::select! {
-            is_asked = drain.may_ask() => is_asked,
+        let may_try_now = tokio::select! {
+            may_try_now = drain.may_try() => may_try_now,
             _ = stop.wait_for(|stop| *stop) => return,
         };
-        if !is_asked {
+        if !may_try_now {
             continue;
         }
-        // It is never closed.
-        let one_of_many = drain.at_once.acquire().await;
+        // The semaphore is never closed.
+        let permit = drain.at_once.acquire().await;
         let Some(head) = core.head(&key) else {
             return;
         };
-        if first(core, &key, head).await {
+        if drain_first(core, &key, head).await {
             pause = first_pause;
             continue;
         }
-        drop(one_of_many);
+        drop(permit);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        pause = (pause * 2).min(most);
+        pause = (pause * 2).min(longest_pause);
     }
 }
 
 impl Drain {
-    /// Whether the ledger can be asked to take a write. While it is away one session after the other finds that out, the
-    /// one that was asked longest ago first.
-    async fn may_ask(&self) -> bool {
+    /// Whether a write may be tried now. While the ledger does not answer, one session at a time probes it, in the order in which
+    /// they began to wait.
+    async fn may_try(&self) -> bool {
         let core = &self.core;
-        if !core.state().is_down() {
+        if !core.state().is_ledger_unavailable() {
             return true;
         }
-        let (first, most) = core.options.pause;
-        let mut asking = self.asking.lock().await;
-        if asking.next + most < Instant::now() {
-            asking.pause = first;
+        let (first_pause, longest_pause) = core.options.pause;
+        let mut probing = self.probing.lock().await;
+        if probing.next + longest_pause < Instant::now() {
+            probing.pause = first_pause;
         }
         tokio::select! {
-            () = tokio::time::sleep_until(asking.next) => {}
+            () = tokio::time::sleep_until(probing.next) => {}
             () = core.up.notified() => {}
         }
-        if !core.state().is_down() {
+        if !core.state().is_ledger_unavailable() {
             return true;
         }
         let answers = core.answers().await;
-        asking.next = Instant::now() + asking.pause;
-        asking.pause = (asking.pause * 2).min(most);
+        probing.next = Instant::now() + probing.pause;
+        probing.pause = (probing.pause * 2).min(longest_pause);
         answers
     }
 }
 
-/// An entry that is drained next.
+/// The entry of a session that is drained next.
 struct Head {
     folder: usize,
     entry: Arc<Entry>,
     attempt: Option<Attempt>,
 }
 
-/// What the ledger has said to an entry.
+/// The ledger's answer to an entry.
 pub(super) struct Done {
-    pub(super) answer: Result<Stored, Failure>,
-    /// Nothing, when the entry holds none.
+    pub(super) answer: Result<CommittedWrite, Failure>,
+    /// `None` if the entry cannot be decoded.
     pub(super) command: Option<Command>,
 }
 
-/// Drains the first entry of a session; whether it is done with.
-async fn first(core: &Arc<Core>, key: &Key, head: Head) -> bool {
+/// Drains the first entry of a session, and returns whether it is settled.
+async fn drain_first(core: &Arc<Core>, key: &Key, head: Head) -> bool {
     let (folder, entry) = (head.folder, head.entry.clone());
-    let done = core.asked(key, head).await;
+    let done = core.send_entry(key, head).await;
     match &done.answer {
         Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
-            // A ledger that answers others is not away.
+            // The ledger is available if it answers a probe.
             if !core.answers().await {
-                core.went_down(failure);
+                core.mark_down(failure);
             }
-            core.is_stuck(key, failure);
+            core.log_stuck(key, failure);
             return false;
         }
-        // The ledger has not been asked.
+        // The entry could not be decoded, so it was not sent to the ledger.
         _ if done.command.is_none() => {}
-        _ => core.is_up(),
+        _ => core.mark_up(),
     }
     if let Err(failure) = &done.answer
-        && core.is_tried_again(key, (folder, entry.place.id), failure)
+        && core.stays_queued(key, (folder, entry.place.id), failure)
     {
-        core.is_stuck(key, failure);
+        core.log_stuck(key, failure);
         return false;
     }
     let (worker, to) = (core.clone(), key.clone());
@@ -186,7 +186,7 @@ async fn first(core: &Arc<Core>, key: &Key, head: Head) -> bool {
     match settled.map_err(std::io::Error::other) {
         Ok(Ok(())) => true,
         Ok(Err(error)) | Err(error) => {
-            tracing::error!(%error, tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), "[SPOOL] an entry cannot be crossed out");
+            tracing::error!(%error, tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), "[SPOOL] an entry cannot be marked done");
             false
         }
     }
@@ -203,8 +203,8 @@ impl Core {
         })
     }
 
-    /// What the ledger says to an entry.
-    async fn asked(&self, key: &Key, head: Head) -> Done {
+    /// Sends an entry to the ledger.
+    async fn send_entry(&self, key: &Key, head: Head) -> Done {
         let entry = &head.entry;
         let command = match Command::decode(&entry.body, self.entropy.as_ref()) {
             Ok(command) => command,
@@ -216,17 +216,18 @@ impl Core {
             }
         };
         let first_try = match head.attempt {
-            Some(attempt) => self.ended(attempt).await,
+            Some(attempt) => self.await_first_try_end(attempt).await,
             None => None,
         };
-        if let (Some(given), Some(Ok(stored))) = (&entry.lease, &first_try)
+        if let (Some(granted), Some(Ok(stored))) = (&entry.lease, &first_try)
             && let Outcome::Lease { lease, .. } = &stored.outcome
         {
-            self.give_back(given, &command, lease).await;
+            self.release_unclaimed(granted, &command, lease).await;
         }
         let answer = match first_try {
             Some(Ok(stored)) if entry.lease.is_none() => Ok(stored),
-            // Nobody knows, or it was refused as a write that did not wait: again, which changes nothing if it was done.
+            // The outcome is unknown, or the ledger refused it as a write that was not queued: retry, which changes nothing if
+            // it was committed.
             _ => self.put_into_ledger(key, entry, &command).await,
         };
         Done {
@@ -235,16 +236,19 @@ impl Core {
         }
     }
 
-    /// How a try has ended; `None` when it goes on for too long.
-    async fn ended(&self, attempt: Attempt) -> Option<Result<Stored, Failure>> {
+    /// The result of a first try; `None` if it does not end in time.
+    async fn await_first_try_end(
+        &self,
+        attempt: Attempt,
+    ) -> Option<Result<CommittedWrite, Failure>> {
         tokio::time::timeout(TRY, attempt).await.ok()?.ok()
     }
 
-    /// Whether the ledger answers a small question. A failure is an answer as well.
+    /// Whether the ledger answers a probe. A failure is an answer as well.
     pub(super) async fn answers(&self) -> bool {
         let inner: &dyn Ledger = self.inner.as_ref();
-        let asked = inner.ask_apart(|sight| sight.view.newest_log().map(|_| ()));
-        match tokio::time::timeout(self.options.after * PROBE, asked).await {
+        let probe = inner.query_reserved(|snapshot| snapshot.view.newest_log().map(|_| ()));
+        match tokio::time::timeout(self.options.after * PROBE, probe).await {
             Ok(Err(failure)) => failure.code != ErrorCode::StoreUnavailable,
             Ok(Ok(())) => true,
             Err(_) => false,
@@ -256,11 +260,11 @@ impl Core {
         key: &Key,
         entry: &Entry,
         command: &Command,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<CommittedWrite, Failure> {
         if let Some(lease) = &entry.lease {
             return self
                 .inner
-                .write(told(lease, command, self.clock.now()))
+                .write(as_queued(lease, command, self.clock.now()))
                 .await;
         }
         let trace = Trace::begin(command);
@@ -281,23 +285,23 @@ impl Core {
         Ok(stored)
     }
 
-    /// Whether a write that failed waits on: what fails for good is refused, so that it does not hold up its session.
-    fn is_tried_again(&self, key: &Key, id: (usize, u64), failure: &Failure) -> bool {
+    /// Whether a failed write stays queued. A permanent failure counts as a refusal, so that it does not block its session.
+    fn stays_queued(&self, key: &Key, id: (usize, u64), failure: &Failure) -> bool {
         match failure.code {
             ErrorCode::IntegrityError | ErrorCode::KeyMissing => false,
-            ErrorCode::Internal => self.state().has_failed(key, id) < TRIES,
+            ErrorCode::Internal => self.state().count_failure(key, id) < TRIES,
             code => code.status() >= 500,
         }
     }
 
-    fn is_stuck(&self, key: &Key, failure: &Failure) {
-        // Of a ledger that is away is told once.
-        if !self.state().is_down() {
+    fn log_stuck(&self, key: &Key, failure: &Failure) {
+        // An unavailable ledger is logged once, elsewhere.
+        if !self.state().is_ledger_unavailable() {
             tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), err = %failure.code, detail = %failure.detail, "[SPOOL] a write cannot be drained yet");
         }
     }
 
-    fn is_up(&self) {
+    fn mark_up(&self) {
         let mut state = self.state();
         if state.down.take().is_some() {
             let (entries, sessions) = (state.entries, state.queues.len());

@@ -1,4 +1,4 @@
-//! The folders of this process: its own, and those that others have left behind.
+//! The folders of this process: its own, and those taken over from processes that are gone.
 
 use std::io;
 use std::path::Path;
@@ -14,17 +14,17 @@ use super::Core;
 use super::folder::{Contents, Dead, Entry, Folder, folders};
 use super::frame::Seal;
 use super::known::Known;
-use super::state::{Letter, Waits, key_of, refusal};
+use super::state::{Letter, QueuedEntry, key_of, refusal};
 
-/// How many names are tried for a folder of its own.
+/// The maximum number of random names that are tried for a new folder.
 const NAMES: usize = 64;
 
-/// The folders; the first one is written to, the others are drained and go.
+/// The folders. The first one receives writes; the others are drained and then removed.
 pub(super) struct Files {
     pub(super) folders: Vec<Option<Folder>>,
 }
 
-/// What the folders held when they were taken.
+/// The contents of the folders when they were opened.
 pub(super) struct Recovered {
     folders: Vec<Contents>,
     /// Folders that could not be used.
@@ -41,29 +41,29 @@ impl Files {
     ) -> io::Result<(Self, Recovered)> {
         let seal = Seal::new(keyring, store_id);
         let directory = directory.join(store_id);
-        let mut taken = Vec::new();
+        let mut acquired = Vec::new();
         let mut unusable = 0;
         for path in folders(&directory)? {
-            match opened(&path, &seal, clock.now()) {
-                Ok(folder) => taken.extend(folder),
-                // What others have left there waits until somebody has looked after it.
+            match open_existing(&path, &seal, clock.now()) {
+                Ok(folder) => acquired.extend(folder),
+                // The folder may hold writes, so it is left for an operator to repair.
                 Err(error) => {
                     unusable += 1;
-                    tracing::error!(path = %path.display(), %error, "[SPOOL] a folder that was left behind cannot be used: what is in it still waits");
+                    tracing::error!(path = %path.display(), %error, "[SPOOL] a folder of an earlier process cannot be used: its writes still wait");
                 }
             }
         }
-        // What was queued first is drained first.
-        taken.sort_by_key(|(_, contents)| contents.entries.first().map(|e| e.place.at));
-        let own = match taken.pop() {
+        // The folder with the oldest entry is drained first.
+        acquired.sort_by_key(|(_, contents)| contents.entries.first().map(|e| e.place.at));
+        let own = match acquired.pop() {
             Some(own) => own,
-            None => fresh(&directory, &seal, entropy)?,
+            None => create_folder(&directory, &seal, entropy)?,
         };
         let mut files = Self {
             folders: Vec::new(),
         };
         let mut recovered = Vec::new();
-        for (folder, contents) in std::iter::once(own).chain(taken) {
+        for (folder, contents) in std::iter::once(own).chain(acquired) {
             files.folders.push(Some(folder));
             recovered.push(contents);
         }
@@ -84,40 +84,48 @@ impl Files {
     }
 }
 
-/// A folder of a new name; another process that starts may take it before it is locked, and keeps it then.
-fn fresh(directory: &Path, seal: &Seal, entropy: &dyn Entropy) -> io::Result<(Folder, Contents)> {
+/// Creates a folder under a new name. Another starting process may lock it first; then another name is tried.
+fn create_folder(
+    directory: &Path,
+    seal: &Seal,
+    entropy: &dyn Entropy,
+) -> io::Result<(Folder, Contents)> {
     for _ in 0..NAMES {
         let name = random_id(entropy).map_err(io::Error::other)?;
-        if let Some(taken) = Folder::open(&directory.join(name), seal)? {
-            return Ok(taken);
+        if let Some(acquired) = Folder::open(&directory.join(name), seal)? {
+            return Ok(acquired);
         }
     }
-    Err(io::Error::other("others take every folder that is made"))
+    Err(io::Error::other("other processes lock every new folder"))
 }
 
-/// Takes a folder that is there, sorted out; `None` when another process has it.
-fn opened(path: &Path, seal: &Seal, now: Timestamp) -> io::Result<Option<(Folder, Contents)>> {
+/// Opens an existing folder and sets unreadable pieces aside; `None` if another process holds it.
+fn open_existing(
+    path: &Path,
+    seal: &Seal,
+    now: Timestamp,
+) -> io::Result<Option<(Folder, Contents)>> {
     let Some((mut folder, mut contents)) = Folder::open(path, seal)? else {
         return Ok(None);
     };
-    sorted_out(&mut folder, &mut contents, now)?;
+    bury_unreadable(&mut folder, &mut contents, now)?;
     Ok(Some((folder, contents)))
 }
 
-/// What cannot be read becomes dead letters, and the file holds what can.
-pub(super) fn sorted_out(
+/// Turns unreadable pieces into dead letters, and rewrites the files with what is readable.
+pub(super) fn bury_unreadable(
     folder: &mut Folder,
     contents: &mut Contents,
     now: Timestamp,
 ) -> io::Result<()> {
     let path = folder.path().display().to_string();
     if contents.torn > 0 {
-        tracing::warn!(%path, bytes = contents.torn, "[SPOOL] the end of a file was not written as it should be, and was cut off");
+        tracing::warn!(%path, bytes = contents.torn, "[SPOOL] an incomplete last frame was cut off");
     }
     if contents.unreadable.is_empty() {
         return Ok(());
     }
-    let what = "a piece of the spool is not what was written";
+    let what = "a piece of the spool fails verification";
     let failure = Failure::new(ErrorCode::IntegrityError, what);
     for piece in &contents.unreadable {
         tracing::error!(%path, bytes = piece.len(), "[SPOOL] {what}");
@@ -128,17 +136,17 @@ pub(super) fn sorted_out(
         };
         contents.dead.push(dead);
     }
-    folder.rebury(contents.dead.iter())?;
+    folder.rewrite_dead(contents.dead.iter())?;
     folder.rewrite(contents.entries.iter())
 }
 
 impl Core {
-    /// Queues what the folders held, in which there is what a process must know to go on.
+    /// Queues the recovered entries, and restores from them the state that is needed to continue their sessions.
     pub(super) fn recover(&self, recovered: Recovered) {
         let mut state = self.state();
         state.counts.unreadable += recovered.unusable;
         let recovered = recovered.folders;
-        // The own folder was written to last.
+        // The folder of this process holds the newest entries.
         let order = (1..recovered.len()).chain(std::iter::once(0));
         let mut recovered: Vec<_> = recovered.into_iter().map(Some).collect();
         for folder in order {
@@ -153,7 +161,7 @@ impl Core {
                 let Some(key) = key_of(&place.tenant, &place.session) else {
                     continue;
                 };
-                let waits = Waits {
+                let waits = QueuedEntry {
                     folder,
                     since: since(entry.place.at, self.clock.now()),
                     attempt: None,
@@ -174,12 +182,12 @@ impl Core {
         }
     }
 
-    /// What the first entry of a session shows of the lease, and each of who may see it.
+    /// Restores a viewer of a session from an entry, and the lease from the session's first entry.
     fn remember(&self, entry: &Entry, known: &mut Known) {
         let Ok(command) = Command::decode(&entry.body, self.entropy.as_ref()) else {
             return;
         };
-        known.saw(&command.scope);
+        known.add_viewer(&command.scope);
         if known.lease.fence > 0 {
             return;
         }
@@ -196,10 +204,10 @@ impl Core {
     }
 }
 
-/// The moment, as far as the clock of this process reaches back.
+/// The wall-clock time `at` as an `Instant`, or the present if `Instant` cannot reach back so far.
 fn since(at: i64, now: Timestamp) -> Instant {
     let ago = u64::try_from(now.as_micros().saturating_sub(at)).unwrap_or(0);
     let ago = std::time::Duration::from_micros(ago);
-    let here = Instant::now();
-    here.checked_sub(ago).unwrap_or(here)
+    let present = Instant::now();
+    present.checked_sub(ago).unwrap_or(present)
 }

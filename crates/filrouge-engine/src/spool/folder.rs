@@ -1,4 +1,4 @@
-//! A folder of the spool: the writes that wait, the writes that were refused, and the lock of the process that they belong to.
+//! A folder of the spool: queued writes, dead letters, and the lock of the process that uses it.
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -6,19 +6,19 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use super::frame::{Header, LeaseNow, Place, Refusal, Seal, scan};
+use super::frame::{EntryPlace, Header, LeaseNow, Refusal, Seal, scan};
 
 const QUEUE: &str = "queue";
 const DEAD: &str = "dead";
 const LOCK: &str = "lock";
-/// A file of at least so many bytes, more than half of them done with, is written anew.
+/// A file of at least this many bytes is rewritten when more than half of them belong to settled entries.
 const REWRITE_FROM: u64 = 1 << 20;
 
-/// An entry that waits.
+/// A queued entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) place: Place,
-    /// Of a lease alone.
+    pub(super) place: EntryPlace,
+    /// Set only for an entry that is a lease.
     pub(super) lease: Option<LeaseNow>,
     /// The command.
     pub(super) body: Vec<u8>,
@@ -32,7 +32,7 @@ impl Entry {
         }
     }
 
-    /// The bytes that it takes of the bound.
+    /// Bytes that the entry counts towards `spool.bytes`.
     pub(super) fn bytes(&self) -> u64 {
         let names = self.place.tenant.len() + self.place.session.len();
         (self.body.len() + names + 128) as u64
@@ -42,10 +42,10 @@ impl Entry {
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dead {
-    /// Of what is unreadable nobody knows.
-    pub(super) place: Option<Place>,
+    /// `None` for an unreadable piece.
+    pub(super) place: Option<EntryPlace>,
     pub(super) refusal: Refusal,
-    /// The command, or what is there instead; empty once it was erased.
+    /// The command, or the unreadable piece; empty once it was erased.
     pub(super) body: Vec<u8>,
 }
 
@@ -63,21 +63,21 @@ impl Dead {
     }
 }
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) entries: Vec<Entry>,
     pub(super) dead: Vec<Dead>,
-    /// Pieces of its files that are not what was written.
+    /// Pieces of its files that fail verification.
     pub(super) unreadable: Vec<Vec<u8>>,
-    /// Bytes of frames that were not written to their end.
+    /// Bytes of torn frames at the ends of its files.
     pub(super) torn: u64,
     /// The highest number of an entry or a dead letter.
     pub(super) newest: u64,
-    stands: [u64; 2],
+    valid_bytes: [u64; 2],
 }
 
-/// A file that grows at its end.
+/// An append-only file.
 struct Growing {
     file: File,
     length: u64,
@@ -94,7 +94,7 @@ impl Growing {
         Ok(Self { file, length })
     }
 
-    /// Adds `bytes`; after a failure the file is as it was.
+    /// Appends `bytes`; after a failure the file is as before.
     fn add(&mut self, bytes: &[u8], sync: bool) -> io::Result<()> {
         let written = self.file.write_all_at(bytes, self.length);
         let written = written.and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
@@ -104,7 +104,7 @@ impl Growing {
                 Ok(())
             }
             Err(e) => {
-                // A half that stays is torn: the next frame is written over it, or whoever reads cuts it.
+                // A partly written frame is torn: the next frame overwrites it, or the next scan cuts it off.
                 let _ = self.file.set_len(self.length);
                 Err(e)
             }
@@ -118,42 +118,42 @@ fn private() -> OpenOptions {
     options
 }
 
-/// A folder that this process has to itself.
+/// A folder that this process has locked.
 pub(super) struct Folder {
     path: PathBuf,
     seal: Seal,
     queue: Growing,
     dead: Growing,
     newest: u64,
-    /// The entries that were made dead letters since it was taken.
+    /// Entries that became dead letters since the folder was opened.
     buried: HashSet<u64>,
-    // Released when it is dropped, also by a process that dies.
+    // Released when dropped, also when the process dies.
     _lock: File,
 }
 
-/// Gives a file to the owner of its folder, when that is somebody else than who it was made by.
+/// Gives a file the owner of its folder if another user created it.
 fn owned_as(file: &File, folder: &Metadata) -> io::Result<()> {
     let now = file.metadata()?;
     if (now.uid(), now.gid()) == (folder.uid(), folder.gid()) {
         return Ok(());
     }
     match fchown(file, Some(folder.uid()), Some(folder.gid())) {
-        // Only root gives files away. Whoever is not root, and may write here, reads the file as before.
+        // Only root can change a file's owner. A file that another user rewrote stays with that user.
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        given => given,
+        changed => changed,
     }
 }
 
-/// Makes a folder with its parents, for nobody else to read; they are on disk once this is done.
-pub(super) fn make(path: &Path) -> io::Result<()> {
+/// Creates a private folder with its parents, flushed to disk.
+pub(super) fn create_private_dirs(path: &Path) -> io::Result<()> {
     let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let fresh: Vec<&Path> = path.ancestors().take_while(is_new).collect();
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)?;
-    for made in fresh {
-        let parent = made.parent().filter(|p| !p.as_os_str().is_empty());
+    for created in fresh {
+        let parent = created.parent().filter(|p| !p.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
@@ -176,8 +176,8 @@ pub(super) fn folders(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// What a folder holds, whoever it belongs to; nothing is changed.
-pub(super) fn look(path: &Path, seal: &Seal) -> io::Result<Contents> {
+/// Reads a folder's contents, regardless of its holder; changes nothing.
+pub(super) fn read_contents(path: &Path, seal: &Seal) -> io::Result<Contents> {
     let mut contents = Contents::default();
     let read = |name| match fs::read(path.join(name)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -187,11 +187,11 @@ pub(super) fn look(path: &Path, seal: &Seal) -> io::Result<Contents> {
     for (nth, name) in [QUEUE, DEAD].into_iter().enumerate() {
         let bytes = read(name)?;
         let scanned = scan(&bytes, seal);
-        contents.torn += (bytes.len() - scanned.stands) as u64;
-        contents.stands[nth] = scanned.stands as u64;
+        contents.torn += (bytes.len() - scanned.valid_bytes) as u64;
+        contents.valid_bytes[nth] = scanned.valid_bytes as u64;
         contents.unreadable.extend(scanned.unreadable);
         for (header, body) in scanned.frames {
-            contents.take(header, body, &mut done);
+            contents.add_frame(header, body, &mut done);
         }
     }
     contents.entries.retain(|e| !done.contains(&e.place.id));
@@ -199,7 +199,12 @@ pub(super) fn look(path: &Path, seal: &Seal) -> io::Result<Contents> {
 }
 
 impl Contents {
-    fn take(&mut self, header: Header, body: Vec<u8>, done: &mut std::collections::BTreeSet<u64>) {
+    fn add_frame(
+        &mut self,
+        header: Header,
+        body: Vec<u8>,
+        done: &mut std::collections::BTreeSet<u64>,
+    ) {
         let newest = match &header {
             Header::Write(place) | Header::Lease(place, _) => place.id,
             Header::Done { id } => *id,
@@ -221,7 +226,7 @@ impl Contents {
                 done.insert(id);
             }
             Header::Dead(place, refusal) => {
-                // It was buried before it was crossed out.
+                // The dead letter was written before the entry was marked done.
                 done.insert(place.id);
                 self.dead.push(Dead {
                     place: Some(place),
@@ -239,9 +244,9 @@ impl Contents {
 }
 
 impl Folder {
-    /// Takes a folder; `None` when another process has it.
+    /// Opens and locks a folder; `None` if another process holds it.
     pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Option<(Self, Contents)>> {
-        make(path)?;
+        create_private_dirs(path)?;
         let mut options = private();
         let options = options.write(true).create(true).truncate(false);
         let lock = match options.open(path.join(LOCK)) {
@@ -252,18 +257,18 @@ impl Folder {
             Err(fs::TryLockError::WouldBlock) => return Ok(None),
             locked => locked.map_err(io::Error::from)?,
         }
-        // Whoever had it may have taken the folder away in between.
+        // The former holder may have removed the folder in between.
         match fs::metadata(path.join(LOCK)) {
-            Ok(there) if there.ino() == lock.metadata()?.ino() => {}
+            Ok(current) if current.ino() == lock.metadata()?.ino() => {}
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => return Ok(None),
         }
-        let contents = look(path, seal)?;
+        let contents = read_contents(path, seal)?;
         let like = fs::metadata(path)?;
         owned_as(&lock, &like)?;
         let folder = Self {
-            queue: Growing::open(&path.join(QUEUE), contents.stands[0], &like)?,
-            dead: Growing::open(&path.join(DEAD), contents.stands[1], &like)?,
+            queue: Growing::open(&path.join(QUEUE), contents.valid_bytes[0], &like)?,
+            dead: Growing::open(&path.join(DEAD), contents.valid_bytes[1], &like)?,
             path: path.to_owned(),
             seal: seal.clone(),
             newest: contents.newest,
@@ -274,7 +279,7 @@ impl Folder {
         Ok(Some((folder, contents)))
     }
 
-    /// The next number.
+    /// Allocates the next number.
     pub(super) fn next_id(&mut self) -> u64 {
         self.newest += 1;
         self.newest
@@ -284,13 +289,13 @@ impl Folder {
         &self.path
     }
 
-    /// Adds an entry; it is on disk once this is done.
+    /// Adds an entry; it is flushed to disk on return.
     pub(super) fn add(&mut self, entry: &Entry) -> io::Result<()> {
         let frame = self.seal.frame(&entry.header(), &entry.body)?;
         self.queue.add(&frame, true)
     }
 
-    /// Crosses entries out, in this order, all or none; a power cut may take that back unless `sync` is asked for.
+    /// Marks entries done, in this order, all or none. Without `sync` a power cut may undo that.
     pub(super) fn done(&mut self, ids: &[u64], sync: bool) -> io::Result<()> {
         let mut frames = Vec::new();
         for id in ids {
@@ -299,7 +304,7 @@ impl Folder {
         self.queue.add(&frames, sync)
     }
 
-    /// Keeps dead letters, all or none; they are on disk once this is done.
+    /// Writes dead letters, all or none; they are flushed to disk on return.
     pub(super) fn bury(&mut self, dead: &[Dead]) -> io::Result<()> {
         if dead.is_empty() {
             return Ok(());
@@ -314,17 +319,17 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether an entry was made a dead letter already.
+    /// Whether an entry already became a dead letter.
     pub(super) fn is_buried(&self, id: u64) -> bool {
         self.buried.contains(&id)
     }
 
-    /// Whether most of the file of entries is done with.
+    /// Whether most bytes of the queue file belong to settled entries, given the bytes of those that wait.
     pub(super) fn is_worn(&self, waiting: u64) -> bool {
         self.queue.length > REWRITE_FROM && waiting < self.queue.length / 2
     }
 
-    /// Writes the file of entries anew, with those that still wait.
+    /// Rewrites the queue file with the entries that still wait.
     pub(super) fn rewrite<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a Entry>,
@@ -340,8 +345,11 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes the dead letters anew.
-    pub(super) fn rebury<'a>(&mut self, dead: impl Iterator<Item = &'a Dead>) -> io::Result<()> {
+    /// Rewrites the file of dead letters.
+    pub(super) fn rewrite_dead<'a>(
+        &mut self,
+        dead: impl Iterator<Item = &'a Dead>,
+    ) -> io::Result<()> {
         let mut bytes = Vec::new();
         for dead in dead {
             bytes.extend(self.seal.frame(&dead.header(), &dead.body)?);
@@ -355,7 +363,7 @@ impl Folder {
         let mut options = private();
         let options = options.read(true).write(true).create(true).truncate(true);
         let file = options.open(&fresh)?;
-        // Whoever looks after the letters may be another user than the server that goes on with them.
+        // The operator who edits dead letters may be another user than the server that uses the file next.
         owned_as(&file, &fs::metadata(&self.path)?)?;
         file.write_all_at(bytes, 0)?;
         file.sync_all()?;
@@ -367,7 +375,7 @@ impl Folder {
         })
     }
 
-    /// Empties the file of entries: nothing waits.
+    /// Truncates the queue file; call it when no entry waits.
     pub(super) fn empty(&mut self) -> io::Result<()> {
         if self.queue.length > 0 {
             self.queue.file.set_len(0)?;
@@ -377,12 +385,12 @@ impl Folder {
         Ok(())
     }
 
-    /// What it holds now.
+    /// Reads the folder's current contents.
     pub(super) fn contents(&self) -> io::Result<Contents> {
-        look(&self.path, &self.seal)
+        read_contents(&self.path, &self.seal)
     }
 
-    /// Takes the folder away, when it holds nothing.
+    /// Removes the folder if it holds nothing; else returns it.
     pub(super) fn remove_if_empty(self) -> io::Result<Option<Self>> {
         if self.queue.length + self.dead.length > 0 {
             return Ok(Some(self));
@@ -391,7 +399,7 @@ impl Folder {
         Ok(None)
     }
 
-    /// As on a disk without room for dead letters, or for entries.
+    /// Simulates a full disk for dead letters, or for entries.
     #[cfg(test)]
     pub(super) fn fill(&mut self, dead: bool) {
         let growing = if dead {
@@ -402,7 +410,7 @@ impl Folder {
         growing.file = private().write(true).open("/dev/full").unwrap();
     }
 
-    /// There is room again.
+    /// Ends the simulation of a full disk.
     #[cfg(test)]
     pub(super) fn unfill(&mut self) {
         for (name, growing) in [(QUEUE, &mut self.queue), (DEAD, &mut self.dead)] {

@@ -1,68 +1,67 @@
-//! Frames: how the spool's files are written, one behind the other (docs/spool.md). Each is authenticated by itself, so that one
-//! that is not what was written costs that one.
+//! Frames: the records of the spool's files (docs/spool.md). Each has its own MAC, so a damaged frame affects no other.
 
 use filrouge_store::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 use serde::{Deserialize, Serialize};
 
-/// What every frame begins with.
+/// The first bytes of every frame.
 const MAGIC: [u8; 4] = *b"FRsp";
-/// Magic, key id, length, MAC.
+/// Bytes of a frame's head: magic, key id, length, MAC.
 const HEAD: usize = MAGIC.len() + 4 + 4 + MAC_BYTES;
 
-/// What a frame tells of its body.
+/// A frame's header, which gives the kind of its body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Header {
-    /// A write that waits; the body is the command.
-    Write(Place),
-    /// The lease of a session that was given, renewed or released here; the body is the command that asked.
-    Lease(Place, LeaseNow),
-    /// An entry that is done with.
+    /// A queued write; the body is the command.
+    Write(EntryPlace),
+    /// A lease that the spool granted, renewed or released; the body is the command that requested it.
+    Lease(EntryPlace, LeaseNow),
+    /// A settled entry.
     Done {
-        /// Its number.
+        /// The entry's number.
         id: u64,
     },
-    /// A write that the ledger has refused; the body is the command, or nothing once that was erased.
-    Dead(Place, Refusal),
-    /// A piece of a file that is not what was written; the body is the piece.
+    /// A write that the ledger has refused; the body is the command, or empty once it was erased.
+    Dead(EntryPlace, Refusal),
+    /// A piece of a file that fails verification; the body is the piece.
     Unreadable(Refusal),
 }
 
-/// Which entry of which session it is.
+/// Identifies an entry and its session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// Its number in its folder; it only grows.
+pub(super) struct EntryPlace {
+    /// Number of the entry in its folder; only grows.
     pub(super) id: u64,
     /// When it was queued, in microseconds.
     pub(super) at: i64,
     pub(super) tenant: String,
     pub(super) session: String,
-    /// In one word what it writes.
+    /// The kind of write, as one word.
     pub(super) what: String,
 }
 
-/// Who holds a session.
+/// The lease of a session after the entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LeaseNow {
     pub(super) fence: u64,
-    /// Nobody, when it is empty.
+    /// Empty when released.
     pub(super) holder: String,
-    /// In microseconds.
+    /// When the lease expires, in microseconds.
     pub(super) expires_at: i64,
 }
 
-/// Why an entry is dead.
+/// The reason why an entry is a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Refusal {
     /// The number of the dead letter in its folder.
     pub(super) letter: u64,
-    /// In microseconds.
+    /// When it was refused, in microseconds.
     pub(super) refused_at: i64,
     pub(super) code: String,
     pub(super) detail: String,
 }
 
-/// The keys of the files, and whose they are.
+/// Authenticates frames with the keyring, bound to the name of the store.
 #[derive(Clone)]
 pub(super) struct Seal {
     keyring: std::sync::Arc<Keyring>,
@@ -87,23 +86,23 @@ impl Seal {
     pub(super) fn frame(&self, header: &Header, body: &[u8]) -> std::io::Result<Vec<u8>> {
         let header = serde_json::to_vec(header)?;
         let mut payload = Vec::with_capacity(4 + header.len() + body.len());
-        payload.extend_from_slice(&short(header.len())?);
+        payload.extend_from_slice(&length_bytes(header.len())?);
         payload.extend_from_slice(&header);
         payload.extend_from_slice(body);
         let key = self.keyring.active();
         let mut frame = Vec::with_capacity(HEAD + payload.len());
         frame.extend_from_slice(&MAGIC);
         frame.extend_from_slice(&key.to_be_bytes());
-        frame.extend_from_slice(&short(payload.len())?);
-        // The active key is in the ring.
+        frame.extend_from_slice(&length_bytes(payload.len())?);
+        // `mac` returns `None` only for a key that is not in the ring; the active one is.
         frame.extend_from_slice(&self.mac(key, &payload).unwrap_or_default());
         frame.extend_from_slice(&payload);
         Ok(frame)
     }
 
-    /// Whether what is not what was written was one frame, at the end: a machine that stops may leave its length without all
-    /// of its bytes, or zeros. One of a key that is not in the ring may be true.
-    fn is_last(&self, bytes: &[u8]) -> bool {
+    /// Whether the unreadable rest of a file is one torn frame: a crash may leave a frame's length without all of its
+    /// bytes, or zeros. A frame under a key that is not in the ring may be valid, so it does not count as torn.
+    fn is_torn_frame(&self, bytes: &[u8]) -> bool {
         if bytes.iter().take(MAGIC.len()).all(|byte| *byte == 0) {
             return memchr::memmem::find(bytes, &MAGIC).is_none();
         }
@@ -115,7 +114,7 @@ impl Seal {
             && self.mac(word(head, 4), &[]).is_some()
     }
 
-    /// The frame at the front of `bytes`, and its length.
+    /// Reads the frame at the start of `bytes`, with its length.
     fn read(&self, bytes: &[u8]) -> Read {
         let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
             let begun = &bytes[..bytes.len().min(MAGIC.len())];
@@ -132,29 +131,29 @@ impl Seal {
         };
         let mut mac = [0; MAC_BYTES];
         mac.copy_from_slice(&head[12..]);
-        let is_true = self
+        let is_authentic = self
             .mac(word(head, 4), payload)
             .is_some_and(|m| equal_macs(&m, &mac));
-        match is_true.then(|| opened(payload)).flatten() {
+        match is_authentic.then(|| parse_payload(payload)).flatten() {
             Some((header, body)) => Read::Frame(header, body.to_vec(), HEAD + payload.len()),
             None => Read::Wrong,
         }
     }
 }
 
-/// A number of a frame's head, which has it at `at`.
+/// The big-endian number at offset `at` of a frame's head.
 fn word(head: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&head[at..at + 4]);
     u32::from_be_bytes(word)
 }
 
-fn short(length: usize) -> std::io::Result<[u8; 4]> {
+fn length_bytes(length: usize) -> std::io::Result<[u8; 4]> {
     let length = u32::try_from(length).map_err(std::io::Error::other)?;
     Ok(length.to_be_bytes())
 }
 
-fn opened(payload: &[u8]) -> Option<(Header, &[u8])> {
+fn parse_payload(payload: &[u8]) -> Option<(Header, &[u8])> {
     let (length, rest) = payload.split_first_chunk::<4>()?;
     let (header, body) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
     Some((serde_json::from_slice(header).ok()?, body))
@@ -162,24 +161,24 @@ fn opened(payload: &[u8]) -> Option<(Header, &[u8])> {
 
 enum Read {
     Frame(Header, Vec<u8>, usize),
-    /// It is not all there.
+    /// Incomplete: the bytes end before the frame does.
     Short,
     Wrong,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scanned {
-    /// The frames that are what was written, in order.
+    /// The frames that verify, in order.
     pub(super) frames: Vec<(Header, Vec<u8>)>,
-    /// The pieces between them that are not.
+    /// The pieces between them that do not.
     pub(super) unreadable: Vec<Vec<u8>>,
-    /// How much of the file stands; behind it is a frame that was not written to its end.
-    pub(super) stands: usize,
+    /// Length of the file up to its torn last frame, or all of it.
+    pub(super) valid_bytes: usize,
 }
 
-/// Reads a file. What is not what was written is skipped up to the next frame that is; only the last one may be torn: nobody
-/// was told that it is there.
+/// Scans a file. Bytes that fail verification are skipped up to the next valid frame. A torn frame is
+/// accepted only at the end: its write was not answered yet, so no caller relies on it.
 pub(super) fn scan(bytes: &[u8], seal: &Seal) -> Scanned {
     let mut scanned = Scanned::default();
     let mut at = 0;
@@ -191,7 +190,7 @@ pub(super) fn scan(bytes: &[u8], seal: &Seal) -> Scanned {
             }
             read => {
                 let Some(next) = next_frame(bytes, at + 1, seal) else {
-                    if matches!(read, Read::Wrong) && !seal.is_last(&bytes[at..]) {
+                    if matches!(read, Read::Wrong) && !seal.is_torn_frame(&bytes[at..]) {
                         scanned.unreadable.push(bytes[at..].to_vec());
                         at = bytes.len();
                     }
@@ -202,11 +201,11 @@ pub(super) fn scan(bytes: &[u8], seal: &Seal) -> Scanned {
             }
         }
     }
-    scanned.stands = at;
+    scanned.valid_bytes = at;
     scanned
 }
 
-/// The next place from `from` on at which a true frame begins.
+/// Offset of the next valid frame at or after `from`.
 fn next_frame(bytes: &[u8], from: usize, seal: &Seal) -> Option<usize> {
     let places = memchr::memmem::find_iter(bytes.get(from..)?, &MAGIC);
     let mut places = places.map(|at| from + at);
@@ -247,21 +246,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_file_cut_anywhere_holds_the_frames_before(bodies in some_bodies(), at: prop::sample::Index) {
+        fn a_file_cut_anywhere_keeps_the_frames_before_the_cut(bodies in some_bodies(), at: prop::sample::Index) {
             let (bytes, ends) = file(&bodies);
             let cut = at.index(bytes.len() + 1);
             let scanned = scan(&bytes[..cut], &seal("s"));
-            let whole = ends.iter().filter(|end| **end <= cut).count();
-            prop_assert_eq!(scanned.frames.len(), whole);
+            let complete = ends.iter().filter(|end| **end <= cut).count();
+            prop_assert_eq!(scanned.frames.len(), complete);
             prop_assert!(scanned.unreadable.is_empty());
-            prop_assert_eq!(scanned.stands, ends[..whole].last().copied().unwrap_or(0));
+            prop_assert_eq!(scanned.valid_bytes, ends[..complete].last().copied().unwrap_or(0));
             for ((_, body), written) in scanned.frames.iter().zip(&bodies) {
                 prop_assert_eq!(body, written);
             }
         }
 
         #[test]
-        fn a_changed_byte_costs_its_frame_alone(bodies in some_bodies(), at: prop::sample::Index, bit in 0..8_u8) {
+        fn a_changed_byte_damages_only_its_frame(bodies in some_bodies(), at: prop::sample::Index, bit in 0..8_u8) {
             let (mut bytes, ends) = file(&bodies);
             prop_assume!(!bytes.is_empty());
             let at = at.index(bytes.len());
@@ -271,13 +270,13 @@ mod tests {
             let ids: Vec<_> = scanned.frames.iter().map(|(header, _)| header.clone()).collect();
             let others = (1..=bodies.len() as u64).filter(|id| *id != hit as u64 + 1);
             prop_assert_eq!(ids, others.map(|id| Header::Done { id }).collect::<Vec<_>>());
-            // A last one that claims to be longer than the file cannot be told from one that is torn.
+            // A damaged last frame whose length exceeds the file is indistinguishable from a torn one.
             prop_assert!(scanned.unreadable.len() == 1 || hit + 1 == bodies.len());
         }
     }
 
     #[test]
-    fn another_stores_frames_are_not_taken() {
+    fn frames_of_another_store_are_rejected() {
         let (bytes, _) = file(&[b"x".to_vec(), b"y".to_vec()]);
         let scanned = scan(&bytes, &seal("t"));
         assert!(scanned.frames.is_empty());
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_frame_of_which_not_all_was_written_is_torn() {
+    fn an_incomplete_last_frame_is_torn() {
         let (bytes, ends) = file(&[b"x".to_vec(), b"yyyy".to_vec()]);
         let mut half = bytes.clone();
         half[ends[1] - 2..].fill(0);
@@ -293,7 +292,7 @@ mod tests {
         zeros[ends[0]..].fill(0);
         for torn in [half, zeros] {
             let scanned = scan(&torn, &seal("s"));
-            assert_eq!((scanned.frames.len(), scanned.stands), (1, ends[0]));
+            assert_eq!((scanned.frames.len(), scanned.valid_bytes), (1, ends[0]));
             assert!(scanned.unreadable.is_empty());
         }
     }

@@ -1,12 +1,12 @@
-//! What this process knows of sessions that it has written to under a lease: enough to go on with them while the ledger does
-//! not answer (DESIGN §6). Bounded: those that were used longest ago are forgotten.
+//! The known state of sessions that this process has written to under a lease: enough to continue them while the ledger does not
+//! answer (DESIGN §6). It is bounded: the least recently changed sessions are evicted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use filrouge_store::Entropy;
-use filrouge_store::command::{Command, LeaseAsk, Outcome, Scope, SessionToken, Viewer, Write};
+use filrouge_store::command::{Command, LeaseRequest, Outcome, Scope, SessionToken, Viewer, Write};
 use filrouge_store::record::{Batch, Entry};
 use filrouge_store::rows::HeadLease;
 use filrouge_types::{
@@ -14,21 +14,22 @@ use filrouge_types::{
 };
 use hashlink::LinkedHashMap;
 
-/// A session.
+/// The tenant and the id of a session.
 pub(super) type Key = (TenantId, SessionId);
 
-/// Most sessions that are known at once.
+/// The maximum number of known sessions.
 const SESSIONS: usize = 8_192;
-/// Most bytes of their checkpoints and turns, about.
+/// The maximum number of bytes of their checkpoints and turns, approximately.
 const BYTES: usize = 64 << 20;
-/// Most turns that are known of a session.
+/// The maximum number of known turns of a session.
 const TURNS: usize = 16;
-/// Most callers who are known to see a session.
+/// The maximum number of remembered viewers of a session.
 const VIEWERS: usize = 8;
-/// What was not seen for so long may be otherwise by now: somebody else may have gone on with the session.
+/// The time for which known state is trusted after the ledger last confirmed it: later, another holder may have continued the
+/// session.
 const FRESH: Duration = Duration::from_secs(15 * 60);
 
-/// A turn that this process has begun or ended: its place in the ledger, and the writes that make it.
+/// A turn that this process has begun or ended: its position in the ledger, and the writes from which its rows are rebuilt.
 #[derive(Debug, Clone)]
 pub(super) struct KnownTurn {
     id: TurnId,
@@ -40,24 +41,24 @@ pub(super) struct KnownTurn {
     writes: Vec<(Timestamp, Vec<u8>)>,
 }
 
-/// A session.
+/// The known state of a session.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     viewers: VecDeque<(Viewer, Option<SessionToken>)>,
-    /// The newest lease; but for its fence it is known when it is `owned`.
+    /// The newest lease. Only its fence is known unless it is `owned`.
     pub(super) lease: HeadLease,
-    /// Whether this process has given the lease: only then may it give it again.
+    /// Whether this process granted the lease: only then may it grant it again.
     pub(super) owned: bool,
     pub(super) last_seq: u64,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) state: Option<Box<str>>,
     turns: VecDeque<KnownTurn>,
-    /// When the ledger last showed that the fence is the one that holds the session.
+    /// When the ledger last confirmed that the fence holds the session.
     renewed: Option<Instant>,
 }
 
 impl Known {
-    /// The ledger has shown that the fence holds the session.
+    /// Records that the ledger has confirmed that the fence holds the session.
     pub(super) fn renew(&mut self) {
         self.renewed = Some(Instant::now());
     }
@@ -72,7 +73,7 @@ impl Known {
         viewers.any(|(viewer, token)| *viewer == scope.viewer && *token == scope.token)
     }
 
-    pub(super) fn saw(&mut self, scope: &Scope) {
+    pub(super) fn add_viewer(&mut self, scope: &Scope) {
         if self.sees(scope) {
             return;
         }
@@ -84,19 +85,19 @@ impl Known {
         self.turns.iter().find(|known| known.id == id)
     }
 
-    /// The writes that make the known turns, the oldest turn first.
+    /// The writes from which the known turns are rebuilt, oldest turn first.
     pub(super) fn writes(&self) -> impl Iterator<Item = &(Timestamp, Vec<u8>)> {
         self.turns.iter().rev().flat_map(|known| &known.writes)
     }
 
-    /// What the ledger's answer to a write shows.
+    /// Updates from the ledger's answer to a write.
     pub(super) fn learn(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
-        self.saw(&command.scope);
+        self.add_viewer(&command.scope);
         let holds = Self::is_held_by(command, outcome);
         if let Some(hold) = command.scope.hold {
-            // A repeated answer is given under any fence.
+            // A replay is returned under any fence, so it proves nothing.
             if holds && hold.fence > self.lease.fence {
-                self.elsewhere();
+                self.forget_after_takeover();
                 self.lease.fence = hold.fence;
             }
             if hold.release && hold.fence == self.lease.fence {
@@ -105,14 +106,14 @@ impl Known {
             }
         }
         match outcome {
-            // An answer that comes late shows nothing any more.
+            // A late answer of an older lease is ignored.
             Outcome::Lease { lease, .. } if lease.fence >= self.lease.fence => {
                 if lease.fence > self.lease.fence + 1 {
-                    // Somebody else has gone on with it in between.
-                    self.elsewhere();
+                    // Another holder has continued the session since.
+                    self.forget_after_takeover();
                 }
                 let released = matches!(&command.write,
-                    Write::Lease(take) if matches!(take.ask, LeaseAsk::Release { .. }));
+                    Write::Lease(take) if matches!(take.ask, LeaseRequest::Release { .. }));
                 self.owned |= !released;
                 self.lease = HeadLease {
                     fence: lease.fence,
@@ -145,10 +146,10 @@ impl Known {
     }
 
     fn learn_turn(&mut self, command: &Command, turn: &Turn) {
-        let found = self.turns.iter().position(|k| k.id == turn.turn_id);
+        let index = self.turns.iter().position(|k| k.id == turn.turn_id);
         let begins = matches!(command.write, Write::Start(_));
-        let known = found.and_then(|at| self.turns.remove(at));
-        // Of one that was begun elsewhere and has ended nobody knows how.
+        let known = index.and_then(|at| self.turns.remove(at));
+        // A turn that ended elsewhere is not remembered, because this process does not know its end.
         let fresh = begins && !(turn.replayed && turn.status.is_closed());
         let Some(mut known) = known.or_else(|| fresh.then(|| KnownTurn::of(turn))) else {
             return;
@@ -164,7 +165,7 @@ impl Known {
         self.turns.push_front(known);
     }
 
-    /// An answer that was appended before the turn's end: that may rely on it.
+    /// Keeps an append of the turn's answer, which the end of the turn may refer to.
     fn learn_answer(&mut self, command: &Command, now: Timestamp) {
         let Write::Append(append) = &command.write else {
             return;
@@ -180,7 +181,7 @@ impl Known {
         }
     }
 
-    /// Whether the answer says that the session is held under the fence of the write.
+    /// Whether the answer proves that the session is held under the fence of the write.
     pub(super) fn is_held_by(command: &Command, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::Lease { lease, .. } => lease.holder.is_some(),
@@ -191,7 +192,7 @@ impl Known {
         }
     }
 
-    /// The newest checkpoint is the one that covers most.
+    /// Keeps the checkpoint that covers most.
     fn put_checkpoint(&mut self, checkpoint: &Checkpoint) {
         if self
             .checkpoint
@@ -205,16 +206,16 @@ impl Known {
         }
     }
 
-    /// Forgets what somebody else may have changed.
-    fn elsewhere(&mut self) {
+    /// Forgets the state that another holder may have changed.
+    fn forget_after_takeover(&mut self) {
         self.owned = false;
         self.checkpoint = None;
         self.state = None;
         self.turns.clear();
     }
 
-    /// Somebody else has written to the session, and may have redacted what was said: of its turns stays that they are open.
-    pub(super) fn others_wrote(&mut self, entropy: &dyn Entropy) {
+    /// Another caller has written to the session, and may have redacted contents: keeps only which turns are open.
+    pub(super) fn forget_contents(&mut self, entropy: &dyn Entropy) {
         self.turns.retain(|known| known.status == TurnStatus::Open);
         for known in &mut self.turns {
             known.writes.truncate(1);
@@ -244,7 +245,7 @@ impl KnownTurn {
     }
 }
 
-/// The start of a turn without what was said.
+/// The start of a turn without its contents.
 fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
     let mut command = Command::decode(body, entropy).ok()?;
     if let Write::Start(start) = &mut command.write {
@@ -257,7 +258,7 @@ fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
     command.encode()
 }
 
-/// The sessions, the one that was used longest ago first.
+/// The known sessions, least recently changed first.
 #[derive(Default)]
 pub(super) struct Sessions {
     known: LinkedHashMap<Key, Known>,
@@ -265,13 +266,13 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// What is known of a session; nothing that is older than what may be relied on, unless it is `kept` because writes of it
-    /// wait here.
+    /// The known state of a session, unless the ledger's confirmation is too old; `kept` ignores the age, for sessions with
+    /// queued writes.
     pub(super) fn get(&self, key: &Key, kept: bool) -> Option<&Known> {
         self.known.get(key).filter(|known| kept || known.is_fresh())
     }
 
-    /// Changes what is known.
+    /// Updates the known state of a session.
     pub(super) fn change(&mut self, key: &Key, change: impl FnOnce(&mut Known)) {
         let mut known = self.forget(key).unwrap_or_default();
         change(&mut known);
@@ -285,7 +286,7 @@ impl Sessions {
         Some(known)
     }
 
-    /// Forgets those that were used longest ago, but for those that are `kept`.
+    /// Evicts the least recently changed sessions, except those that are `kept`.
     pub(super) fn trim(&mut self, kept: impl Fn(&Key) -> bool) {
         if self.known.len() <= SESSIONS && self.bytes <= BYTES {
             return;

@@ -1,11 +1,12 @@
-//! Leases while the ledger does not answer: given here by the ledger's rules, to one holder at a time and under fences that
-//! grow, if this process has given the last one. Each is reported to the ledger in its turn among the writes. If somebody has
-//! taken the session elsewhere meanwhile, it refuses that, and all that was written here under it is refused with it.
+//! Leases while the ledger does not answer. If this process granted a session's last lease, it grants the next by the ledger's
+//! rules, to one holder at a time and under growing fences. Each is queued for the ledger, in order among the writes. If another
+//! caller has acquired the session's lease elsewhere in the meantime, the ledger refuses the lease, and everything written under
+//! it in the spool.
 
 use std::sync::Arc;
 
-use filrouge_store::Stored;
-use filrouge_store::command::{Command, LeaseAsk, TakeLease, Write};
+use filrouge_store::CommittedWrite;
+use filrouge_store::command::{Command, LeaseRequest, TakeLease, Write};
 use filrouge_types::{Failure, Lease, Timestamp};
 
 use super::Core;
@@ -14,51 +15,58 @@ use super::known::Key;
 use super::state::Attempt;
 
 impl Core {
-    /// A lease of a session that goes on here. When the ledger answers again it waits for what is queued, and is the
-    /// ledger's affair.
-    pub(super) async fn lease_here(
+    /// A lease request for a session that continues here. When the ledger answers again, the request waits until the queue is
+    /// drained, and the ledger decides.
+    pub(super) async fn lease_in_spool(
         self: &Arc<Self>,
         key: &Key,
         command: Command,
         attempt: Option<Attempt>,
-        is_away: bool,
-    ) -> Result<Stored, Failure> {
-        // Given here only while the ledger is away: one whose try has just shown that is queued without another.
-        if !is_away && !self.state().is_down() {
+        ledger_is_down: bool,
+    ) -> Result<CommittedWrite, Failure> {
+        // Leases are granted here only while the ledger does not answer. A request whose own try has just shown that is queued
+        // without another check.
+        if !ledger_is_down && !self.state().is_ledger_unavailable() {
             match self.wait_settled(key).await {
-                Ok(()) => return Box::pin(self.written(command)).await,
-                Err(failure) if !self.state().is_down() => return Err(failure),
+                Ok(()) => return Box::pin(self.write_or_queue(command)).await,
+                Err(failure) if !self.state().is_ledger_unavailable() => return Err(failure),
                 Err(_) => {}
             }
         }
         self.enqueue(key, command, attempt).await
     }
 
-    /// A try that came through late was given another lease than the one that was given here: nobody has it.
-    pub(super) async fn give_back(&self, given: &LeaseNow, command: &Command, lease: &Lease) {
+    /// Releases a lease that a late first try was granted, if it differs from the lease that the spool granted: then it has no
+    /// holder.
+    pub(super) async fn release_unclaimed(
+        &self,
+        granted: &LeaseNow,
+        command: &Command,
+        lease: &Lease,
+    ) {
         let Write::Lease(take) = &command.write else {
             return;
         };
-        if lease.fence == given.fence || lease.holder.as_deref() != Some(&*take.holder) {
+        if lease.fence == granted.fence || lease.holder.as_deref() != Some(&*take.holder) {
             return;
         }
         let fence = lease.fence;
         let release = TakeLease {
-            ask: LeaseAsk::Release { fence },
+            ask: LeaseRequest::Release { fence },
             ..(**take).clone()
         };
-        let asked = Command {
+        let release_write = Command {
             scope: command.scope.clone().with_hold(None),
             write: Write::Lease(Box::new(release)),
         };
-        if let Err(failure) = self.inner.write(asked).await {
-            // It ends by itself when its time is up.
-            tracing::warn!(err = %failure.code, call_id = %crate::calls::word(take.session_id.as_str()), fence, "[SPOOL] a lease that nobody has is not given free");
+        if let Err(failure) = self.inner.write(release_write).await {
+            // The lease expires later.
+            tracing::warn!(err = %failure.code, call_id = %crate::calls::word(take.session_id.as_str()), fence, "[SPOOL] an unclaimed lease is not released");
         }
     }
 }
 
-pub(super) fn kept(lease: &Lease, now: Timestamp) -> LeaseNow {
+pub(super) fn lease_now(lease: &Lease, now: Timestamp) -> LeaseNow {
     LeaseNow {
         fence: lease.fence,
         holder: lease.holder.as_deref().unwrap_or_default().to_owned(),

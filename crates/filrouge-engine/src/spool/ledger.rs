@@ -1,4 +1,4 @@
-//! What a spool answers of the sessions that it knows.
+//! Queries that a spool answers for the sessions it knows.
 
 use std::sync::Arc;
 
@@ -7,33 +7,38 @@ use filrouge_store::command::Scope;
 use filrouge_types::{Checkpoint, Failure, RequestId, SessionId, Turn};
 
 use super::Spooling;
-use super::here::Here;
+use super::here::LocalSession;
 use super::known::Known;
 use super::view::{SpoolView, Waiting};
 
 impl Spooling {
-    /// The ledger that it spools for.
+    /// The ledger that the spool writes to.
     pub(crate) fn inner(&self) -> &Arc<dyn Ledger> {
         &self.core.inner
     }
 
-    /// What is known of a session whose writes wait for a ledger that does not answer, without its contents; `None` when
-    /// none do, and for who may not see it.
+    /// The known state of a session with queued writes, without its contents; `None` if none are queued, or the caller may not
+    /// see the session.
     #[must_use]
     pub fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
-        self.of_waiting(scope, session, |_, _, waiting| Ok(waiting))
+        self.with_waiting(scope, session, |_, _, waiting| Ok(waiting))
     }
 
-    /// As [`Self::waiting`], with the newest checkpoint and at most `most` of the items that wait behind it: the newest.
+    /// Like [`Self::waiting`], with the newest checkpoint and at most `limit` of the newest items that are queued after it.
     #[must_use]
-    pub fn waiting_tail(&self, scope: &Scope, session: &SessionId, most: usize) -> Option<Waiting> {
-        self.of_waiting(scope, session, |here, _, mut waiting| {
-            (waiting.checkpoint, waiting.items, waiting.trimmed) = here.tail(most)?;
+    pub fn waiting_tail(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        limit: usize,
+    ) -> Option<Waiting> {
+        self.with_waiting(scope, session, |here, _, mut waiting| {
+            (waiting.checkpoint, waiting.items, waiting.trimmed) = here.tail(limit)?;
             Ok(waiting)
         })
     }
 
-    /// The turn of a request in such a session, if it is known.
+    /// The turn of a request in a session with queued writes, if it is known.
     #[must_use]
     pub fn waiting_turn(
         &self,
@@ -41,25 +46,25 @@ impl Spooling {
         session: &SessionId,
         request: &RequestId,
     ) -> Option<Turn> {
-        self.of_waiting(scope, session, |here, known, _| {
+        self.with_waiting(scope, session, |here, known, _| {
             here.turn_of(request, known)
         })
         .flatten()
     }
 
-    fn of_waiting<T>(
+    fn with_waiting<T>(
         &self,
         scope: &Scope,
         session: &SessionId,
-        see: impl FnOnce(&Here, &Known, Waiting) -> Result<T, Failure>,
+        see: impl FnOnce(&LocalSession, &Known, Waiting) -> Result<T, Failure>,
     ) -> Option<T> {
         let key = (scope.tenant.clone(), session.clone());
         let (now, core) = (self.core.clock.now(), &self.core);
         let mut state = core.state();
         state.known(&key).filter(|known| known.sees(scope))?;
         let entries = state.queues.get(&key)?.len() as u64;
-        let down = state.is_down();
-        let seen = core.here(&mut state, &key).and_then(|found| {
+        let down = state.is_ledger_unavailable();
+        let seen = core.local_session(&mut state, &key).and_then(|found| {
             let Some((here, known)) = found else {
                 return Ok(None);
             };
@@ -82,7 +87,7 @@ impl Spooling {
         })
     }
 
-    /// Reports a session that somebody goes on with under a lease, as it was read: what is known then is enough to go on
+    /// Records the state that a caller read when it resumed a session under a lease, which is enough to continue the session
     /// while the ledger does not answer.
     pub fn resumed(
         &self,
@@ -99,7 +104,7 @@ impl Spooling {
         }
         core.change(&key, |known| {
             if known.last_seq != last_seq {
-                known.others_wrote(self.core.entropy.as_ref());
+                known.forget_contents(self.core.entropy.as_ref());
             }
             known.checkpoint = checkpoint.cloned();
             known.state = state.map(Into::into);
@@ -107,13 +112,13 @@ impl Spooling {
         });
     }
 
-    /// What waits, and what has happened in this process; asks nothing.
+    /// The spool's state; makes no query.
     #[must_use]
     pub fn view(&self) -> SpoolView {
         self.core.state().view(self.core.options.bytes)
     }
 
-    /// Whether a session is known well enough to go on without the ledger: such a one is in the ledger.
+    /// Whether enough is known of a session to continue it without the ledger. A session is known only if the ledger has it.
     pub(crate) fn knows(&self, scope: &Scope, session: &SessionId) -> bool {
         let key = (scope.tenant.clone(), session.clone());
         let state = self.core.state();

@@ -1,4 +1,4 @@
-//! What lies in the folders of a spool, for whoever runs the servers: to look at, to try again, to give up.
+//! The contents of a spool's folders, for the operator: to inspect, retry and drop.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 use serde::Serialize;
 
-use super::files::sorted_out;
-use super::folder::{Dead, Entry, Folder, folders, look};
-use super::frame::{Place, Seal};
+use super::files::bury_unreadable;
+use super::folder::{Dead, Entry, Folder, folders, read_contents};
+use super::frame::{EntryPlace, Seal};
 
-/// What becomes of a line.
+/// The state of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LineState {
@@ -22,30 +22,30 @@ pub enum LineState {
     Dead,
 }
 
-/// A write that waits, or was refused.
+/// A queued write or a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Its name, of the folder and its number.
+    /// Its id: the folder and the number in it.
     pub id: String,
     /// Whether it waits.
     pub state: LineState,
-    /// Its tenant; of what is unreadable nobody knows, nor the following.
+    /// Its tenant; `None` for an unreadable piece, like the fields up to `queued_at`.
     pub tenant: Option<String>,
     /// Its session.
     pub session: Option<String>,
-    /// What it writes: `ensure`, `append`, `finalize`, `checkpoint`, `event`, `lease`.
+    /// The kind of write: `ensure`, `append`, `finalize`, `checkpoint`, `event`, `lease`.
     pub what: Option<String>,
     /// When it was queued.
     pub queued_at: Option<Timestamp>,
-    /// Why it was refused: the code.
+    /// The error code of the refusal.
     pub code: Option<String>,
-    /// Why, in words.
+    /// The reason of the refusal as text.
     pub detail: Option<String>,
     /// When it was refused.
     pub refused_at: Option<Timestamp>,
-    /// Bytes of what it writes; 0 once that was erased.
+    /// Bytes of the write; 0 once it was erased.
     pub bytes: u64,
-    /// What it writes, when that was asked for.
+    /// The contents of the write, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<String>,
 }
@@ -62,7 +62,7 @@ fn failed(e: std::io::Error) -> Failure {
 }
 
 impl Letters {
-    /// The spool of the store `store_id`, whose folders lie in `directory`.
+    /// The spool of the store `store_id`, whose folders are in `directory`.
     #[must_use]
     pub fn new(
         directory: &Path,
@@ -77,7 +77,7 @@ impl Letters {
         }
     }
 
-    /// What waits and what was refused, in all folders; nothing is changed. With their contents when they are to be shown.
+    /// Lists queued writes and dead letters of all folders, with their contents if `show`; changes nothing.
     ///
     /// # Errors
     /// `store_unavailable` when the folders cannot be read.
@@ -85,7 +85,7 @@ impl Letters {
         let mut lines = Vec::new();
         for path in folders(&self.directory).map_err(failed)? {
             let name = name_of(&path);
-            let contents = look(&path, &self.seal).map_err(failed)?;
+            let contents = read_contents(&path, &self.seal).map_err(failed)?;
             for entry in &contents.entries {
                 lines.push(self.queued(&name, entry, show));
             }
@@ -94,7 +94,7 @@ impl Letters {
             }
             for piece in &contents.unreadable {
                 let bytes = piece.len() as u64;
-                let detail = "a piece of the spool is not what was written".to_owned();
+                let detail = "a piece of the spool fails verification".to_owned();
                 lines.push(Line {
                     code: Some(ErrorCode::IntegrityError.as_str().to_owned()),
                     detail: Some(detail),
@@ -128,7 +128,7 @@ impl Letters {
         }
     }
 
-    /// What a command writes, for people.
+    /// The contents of a write as readable text.
     fn shown(&self, body: &[u8]) -> String {
         if body.is_empty() {
             return "(erased)".to_owned();
@@ -166,18 +166,18 @@ impl Letters {
         }
     }
 
-    /// Queues dead letters again, `None` for all of them: the next server that takes the folder drains them. How many.
+    /// Queues a dead letter again, or all for `None`; the next server that opens the folder drains them. Returns their number.
     ///
     /// # Errors
-    /// `overloaded` while a server has the folder; `invalid` for a letter that is not there or has no write in it;
-    /// `store_unavailable` when the folders cannot be written.
+    /// `overloaded` while a server holds the folder; `invalid` if the letter does not exist or contains no write;
+    /// `store_unavailable` if the folders cannot be written.
     pub fn retry(&self, id: Option<&str>) -> Result<u64, Failure> {
         self.change(id, |folder, dead, now| {
             let Some(place) = dead.place.as_ref().filter(|_| !dead.body.is_empty()) else {
                 return Ok(false);
             };
             let entry = Entry {
-                place: Place {
+                place: EntryPlace {
                     id: folder.next_id(),
                     at: now,
                     ..place.clone()
@@ -190,15 +190,15 @@ impl Letters {
         })
     }
 
-    /// Gives dead letters up, `None` for all of them. How many.
+    /// Deletes a dead letter, or all for `None`. Returns their number.
     ///
     /// # Errors
-    /// As [`Self::retry`].
+    /// Like [`Self::retry`].
     pub fn drop(&self, id: Option<&str>) -> Result<u64, Failure> {
         self.change(id, |_, _, _| Ok(true))
     }
 
-    /// Takes those dead letters away that `change` is done with.
+    /// Removes those requested dead letters for which `change` returns true.
     fn change(
         &self,
         id: Option<&str>,
@@ -207,13 +207,13 @@ impl Letters {
         let mut changed = 0;
         for path in folders(&self.directory).map_err(failed)? {
             let name = name_of(&path);
-            let asked =
+            let is_requested =
                 |dead: &Dead| id.is_none_or(|id| id == format!("{name}:{}", dead.refusal.letter));
-            if !look(&path, &self.seal)
+            if !read_contents(&path, &self.seal)
                 .map_err(failed)?
                 .dead
                 .iter()
-                .any(asked)
+                .any(is_requested)
             {
                 continue;
             }
@@ -224,26 +224,26 @@ impl Letters {
                 return Err(Failure::new(ErrorCode::Overloaded, what)
                     .with_hint("stop that server first, and start it again afterwards"));
             };
-            // Nobody has asked for pieces that are found just now.
+            // Pieces found just now were not in the caller's list.
             let listed = contents.dead.len();
-            sorted_out(&mut folder, &mut contents, SystemClock.now()).map_err(failed)?;
-            // Entries that are dead letters are no entries any more, also once the letters are gone.
+            bury_unreadable(&mut folder, &mut contents, SystemClock.now()).map_err(failed)?;
+            // Drop entries that are dead letters, so that they do not return when the letters are removed.
             folder.rewrite(contents.entries.iter()).map_err(failed)?;
             let mut kept = Vec::new();
             for (nth, dead) in contents.dead.into_iter().enumerate() {
                 let at = dead.place.as_ref().map_or(0, |place| place.at);
-                if nth < listed && asked(&dead) && change(&mut folder, &dead, at)? {
+                if nth < listed && is_requested(&dead) && change(&mut folder, &dead, at)? {
                     changed += 1;
                 } else {
                     kept.push(dead);
                 }
             }
-            folder.rebury(kept.iter()).map_err(failed)?;
+            folder.rewrite_dead(kept.iter()).map_err(failed)?;
         }
         match (id, changed) {
             (Some(id), 0) => Err(Failure::new(
                 ErrorCode::Invalid,
-                format!("there is no dead letter {id} with a write in it"),
+                format!("there is no dead letter {id} that contains a write"),
             )),
             _ => Ok(changed),
         }
@@ -255,7 +255,7 @@ fn name_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-fn line(id: String, state: LineState, place: Option<&Place>) -> Line {
+fn line(id: String, state: LineState, place: Option<&EntryPlace>) -> Line {
     Line {
         id,
         state,

@@ -1,13 +1,13 @@
-//! Whether the ledger answers at all, when one write of it takes long.
+//! Probes whether the ledger answers at all, when one write is slow.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filrouge_store::{About, Ledger};
+use filrouge_store::{Ledger, QuerySubject};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::Mutex;
 
-/// A small question to the ledger, put once for all who ask at a time.
+/// A small query to the ledger, shared by all callers that wait at the same time.
 pub(super) struct Probe {
     inner: Arc<dyn Ledger>,
     within: Duration,
@@ -15,7 +15,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// A probe that waits for an answer `within` this time.
+    /// A probe that times out after `within`.
     pub(super) fn new(inner: Arc<dyn Ledger>, within: Duration) -> Self {
         Self {
             inner,
@@ -24,19 +24,21 @@ impl Probe {
         }
     }
 
-    /// Asks the ledger something small, apart from the questions of callers.
+    /// Probes the ledger over a connection apart from those of callers.
     ///
     /// # Errors
-    /// `store_unavailable` when it does not answer, or not in time.
-    pub(super) async fn ask(&self) -> Result<(), Failure> {
-        let asked = Instant::now();
+    /// `store_unavailable` if the ledger reports it, or does not answer in time.
+    pub(super) async fn check(&self) -> Result<(), Failure> {
+        let requested_at = Instant::now();
         let mut last = self.last.lock().await;
-        if let Some((ended, answer)) = last.as_ref().filter(|(ended, _)| *ended >= asked) {
+        if let Some((ended, answer)) = last.as_ref().filter(|(ended, _)| *ended >= requested_at) {
             tracing::trace!(ago = ?ended.elapsed(), "[SPOOL] probed for another write");
             return answer.clone();
         }
-        let nothing = self.inner.inspect(About::Apart, Box::new(|_| {}));
-        let answer = match tokio::time::timeout(self.within, nothing).await {
+        let query = self
+            .inner
+            .inspect(QuerySubject::ServerData, Box::new(|_| {}));
+        let answer = match tokio::time::timeout(self.within, query).await {
             Ok(Err(failure)) if failure.code == ErrorCode::StoreUnavailable => Err(failure),
             // Another failure is an answer as well.
             Ok(_) => Ok(()),

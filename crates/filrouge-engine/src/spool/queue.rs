@@ -1,23 +1,23 @@
-//! Writes that wait for the ledger.
+//! Queues writes for the ledger.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use filrouge_store::command::{Append, Command, Hold, Outcome, Write};
+use filrouge_store::command::{Append, Command, FencingToken, Outcome, Write};
 use filrouge_store::record::Batch;
-use filrouge_store::{Durability, Entropy, Stored, random_id};
+use filrouge_store::{CommittedWrite, Durability, Entropy, random_id};
 use filrouge_types::{ErrorCode, Failure, ItemId, Timestamp};
 
 use super::Core;
 use super::files::Files;
 use super::folder::Entry;
-use super::frame::Place;
-use super::here::{Here, unavailable};
+use super::frame::EntryPlace;
+use super::here::{LocalSession, unavailable};
 use super::known::{Key, Known};
-use super::lease::kept;
-use super::state::{Attempt, State, Waits};
+use super::lease::lease_now;
+use super::state::{Attempt, QueuedEntry, State};
 
-/// In one word what a write is, as `[CALL_JOURNAL_WARN]` says it.
+/// The kind of a write as one word, for `[CALL_JOURNAL_WARN]`.
 fn word(write: &Write) -> &'static str {
     match write {
         Write::Start(_) => "ensure",
@@ -30,8 +30,8 @@ fn word(write: &Write) -> &'static str {
     }
 }
 
-/// Gives the items of an append of which none has a key one of their own, so that doing it twice does it once. One item
-/// that has a key does that for its whole batch, and a retry by the caller must find the others as they were.
+/// Gives every item of an append an id if none has one, so that repeating the write changes nothing. A single item id is enough
+/// to recognize the batch, and then the other items stay unchanged, because a retry by the caller must match them.
 pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, Failure> {
     let Write::Append(append) = command.write else {
         return Ok(command);
@@ -57,13 +57,13 @@ pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, 
     Ok(Command { write, ..command })
 }
 
-/// The command as it waits: late, it is still taken if nobody else has taken the session, and an event happened when it was
-/// reported.
+/// The command in the form that is queued: an expired lease does not refuse it unless another caller has acquired the session's
+/// lease, and an event keeps the time at which it was reported.
 fn queued(mut command: Command, now: Timestamp) -> Command {
     if let Write::RecordEvent(event) = &mut command.write {
         event.at.get_or_insert(now);
     }
-    command.scope.hold = command.scope.hold.map(|hold| Hold {
+    command.scope.hold = command.scope.hold.map(|hold| FencingToken {
         queued: true,
         ..hold
     });
@@ -71,36 +71,36 @@ fn queued(mut command: Command, now: Timestamp) -> Command {
 }
 
 impl Core {
-    /// Queues a write, behind those of its session that wait.
+    /// Queues a write after the session's other queued writes.
     pub(super) async fn queue(
         self: &Arc<Self>,
         key: &Key,
         command: Command,
         attempt: Option<Attempt>,
         failure: Option<Failure>,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<CommittedWrite, Failure> {
         let command = keyed(command, self.entropy.as_ref())?;
         match self.enqueue(key, command.clone(), attempt).await {
-            // What is not known here is the ledger's affair, if that is only slow.
+            // The answer needs state that this process does not know. If the ledger is only slow, it decides.
             Err(refused)
                 if refused.code == ErrorCode::StoreUnavailable
                     && failure.is_none()
-                    && !self.state().is_down() =>
+                    && !self.state().is_ledger_unavailable() =>
             {
                 self.wait_settled(key).await?;
-                Box::pin(self.written(command)).await
+                Box::pin(self.write_or_queue(command)).await
             }
             answer => answer,
         }
     }
 
-    /// Has the rules answer a write, and puts it on disk behind the others of its session.
+    /// Lets the rules answer a write, and stores it on disk after the session's other entries.
     pub(super) async fn enqueue(
         self: &Arc<Self>,
         key: &Key,
         command: Command,
         attempt: Option<Attempt>,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<CommittedWrite, Failure> {
         let what = word(&command.write);
         let (core, to) = (self.clone(), key.clone());
         let put = tokio::task::spawn_blocking(move || core.put(&to, command, attempt));
@@ -111,13 +111,13 @@ impl Core {
         if waits {
             tracing::warn!(reason = %what, tenant_id = %crate::calls::word(key.0.as_str()), call_id = %crate::calls::word(key.1.as_str()), "[CALL_JOURNAL_WARN] pg_down");
         }
-        Ok(Stored {
+        Ok(CommittedWrite {
             outcome,
             durability: Durability::Spooled,
         })
     }
 
-    /// The answer to a write, and whether it waits now: one that repeats an earlier one does not.
+    /// The answer to a write, and whether the write is queued now: a replay is not.
     fn put(
         &self,
         key: &Key,
@@ -125,36 +125,36 @@ impl Core {
         attempt: Option<Attempt>,
     ) -> Result<(Outcome, bool), Failure> {
         let now = self.clock.now();
-        // So that writes are on disk in the order in which the rules have taken them.
+        // Locked first, so that the order on disk is the order in which the rules accepted the writes.
         let mut files = self.files();
-        let answer = self.ruled(key, &command, now);
-        let kept = match &answer {
-            Ok((outcome, true)) => self.keep(&mut files, key, (command, now), outcome, attempt),
+        let answer = self.apply_rules(key, &command, now);
+        let persisted = match &answer {
+            Ok((outcome, true)) => self.persist(&mut files, key, (command, now), outcome, attempt),
             _ => Ok(()),
         };
         let mut state = self.state();
-        if kept.is_err() || !state.is_queued(key) {
-            // What no file has was not done.
-            state.here.remove(key);
+        if persisted.is_err() || !state.is_queued(key) {
+            // The rows may hold a write that is in no file, so they are dropped.
+            state.local_sessions.remove(key);
         }
-        kept.and(answer)
+        persisted.and(answer)
     }
 
-    /// The session as it goes on here; `None` when it is not known any more.
+    /// The session's rows in memory, rebuilt if needed; `None` if the session is no longer known.
     ///
     /// # Errors
-    /// Those of the rows.
-    pub(super) fn here<'s>(
+    /// Errors of the rows.
+    pub(super) fn local_session<'s>(
         &self,
         state: &'s mut State,
         key: &Key,
-    ) -> Result<Option<(&'s mut Here, &'s Known)>, Failure> {
+    ) -> Result<Option<(&'s mut LocalSession, &'s Known)>, Failure> {
         let queued = state.is_queued(key);
         let Some(known) = state.known.get(key, queued) else {
             return Ok(None);
         };
-        if !state.here.contains_key(key) {
-            let mut here = Here::begin(
+        if !state.local_sessions.contains_key(key) {
+            let mut here = LocalSession::begin(
                 self.keyring.clone(),
                 self.entropy.clone(),
                 self.clock.clone(),
@@ -162,14 +162,14 @@ impl Core {
                 known,
             )?;
             for waits in state.queues.get(key).into_iter().flatten() {
-                here.repeat(&waits.entry, self.entropy.as_ref());
+                here.apply_entry(&waits.entry, self.entropy.as_ref());
             }
-            state.here.insert(key.clone(), here);
+            state.local_sessions.insert(key.clone(), here);
         }
-        Ok(state.here.get_mut(key).map(|here| (here, known)))
+        Ok(state.local_sessions.get_mut(key).map(|here| (here, known)))
     }
 
-    fn ruled(
+    fn apply_rules(
         &self,
         key: &Key,
         command: &Command,
@@ -177,12 +177,12 @@ impl Core {
     ) -> Result<(Outcome, bool), Failure> {
         let mut state = self.state();
         let (here, known) = self
-            .here(&mut state, key)?
-            .ok_or_else(|| unavailable("the session is not known here any more"))?;
+            .local_session(&mut state, key)?
+            .ok_or_else(|| unavailable("the session is no longer known here"))?;
         here.answer(command, known, now)
     }
 
-    fn keep(
+    fn persist(
         &self,
         files: &mut Files,
         key: &Key,
@@ -191,16 +191,16 @@ impl Core {
         attempt: Option<Attempt>,
     ) -> Result<(), Failure> {
         let lease = match outcome {
-            Outcome::Lease { lease, .. } => Some(kept(lease, now)),
+            Outcome::Lease { lease, .. } => Some(lease_now(lease, now)),
             _ => None,
         };
         let what = word(&command.write).to_owned();
         let body = queued(command, now)
             .encode()
-            .ok_or_else(|| unavailable("the write does not wait for the ledger"))?;
+            .ok_or_else(|| unavailable("a write of this kind cannot be queued"))?;
         let folder = files.own()?;
         let entry = Entry {
-            place: Place {
+            place: EntryPlace {
                 id: folder.next_id(),
                 at: now.as_micros(),
                 tenant: key.0.as_str().to_owned(),
@@ -211,8 +211,8 @@ impl Core {
             body,
         };
         self.check_room(key, entry.bytes())?;
-        folder.add(&entry).map_err(|e| self.not_kept(&e))?;
-        let waits = Waits {
+        folder.add(&entry).map_err(|e| self.write_failure(&e))?;
+        let waits = QueuedEntry {
             entry: Arc::new(entry),
             folder: 0,
             since: Instant::now(),
@@ -222,7 +222,7 @@ impl Core {
         state.counts.spooled += 1;
         state.push(key, waits);
         drop(state);
-        // Here, for who waits for the answer may have gone.
+        // The drain is woken here, because the caller's future may have been dropped.
         self.wake.notify_one();
         Ok(())
     }
@@ -231,11 +231,11 @@ impl Core {
         let mut state = self.state();
         let of_session = state.queues.get(key).map_or(0, |queue| queue.len());
         let what = if state.bytes + bytes > self.options.bytes {
-            let (held, most) = (state.bytes, self.options.bytes);
-            format!("the spool holds {held} of at most {most} bytes")
+            let (held, max) = (state.bytes, self.options.bytes);
+            format!("the spool holds {held} of at most {max} bytes")
         } else if of_session >= self.options.session_entries {
             format!(
-                "the spool holds {of_session} writes of session {:?}, which are the most",
+                "the spool holds {of_session} writes of session {:?}, the maximum",
                 key.1.as_str()
             )
         } else {
@@ -245,7 +245,7 @@ impl Core {
         Err(full(what))
     }
 
-    pub(super) fn not_kept(&self, e: &std::io::Error) -> Failure {
+    pub(super) fn write_failure(&self, e: &std::io::Error) -> Failure {
         let what = format!("the spool {}: {e}", self.options.directory.display());
         match e.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
@@ -259,5 +259,5 @@ impl Core {
 
 fn full(what: String) -> Failure {
     Failure::new(ErrorCode::SpoolFull, what)
-        .with_hint("nothing of what waits is lost; bring the ledger back, or raise `spool.bytes`")
+        .with_hint("queued writes are kept; restore the ledger, or raise `spool.bytes`")
 }

@@ -1,4 +1,4 @@
-//! What becomes of an entry that the ledger has answered: it is crossed out, or kept as a dead letter.
+//! Settles an entry that the ledger has answered: it is marked done, or becomes a dead letter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,7 +17,7 @@ use super::state::{Letter, refusal};
 use crate::calls::word;
 
 impl Core {
-    /// Crosses an entry out that the ledger has taken, or keeps it as a dead letter. After a failure it still waits.
+    /// Marks an entry done that the ledger has accepted, or makes it a dead letter. After a failure it stays queued.
     pub(super) fn settle(
         &self,
         key: &Key,
@@ -26,9 +26,9 @@ impl Core {
     ) -> io::Result<()> {
         let id = entry.place.id;
         let mut files = self.files();
-        let (last, alone) = {
+        let (last, is_only) = {
             let state = self.state();
-            // It was erased meanwhile.
+            // The entry is no longer the first one: it was erased in the meantime.
             if !state.is_head(key, (nth, id)) {
                 return Ok(());
             }
@@ -36,35 +36,35 @@ impl Core {
             (last, state.load(nth).entries == 1)
         };
         if let (Err(failure), Some(_)) = (&done.answer, &entry.lease) {
-            return self.overtaken(&mut files, key, failure);
+            return self.bury_overtaken(&mut files, key, failure);
         }
         if let Err(failure) = &done.answer {
             self.bury(&mut files, key, nth, &[entry], failure)?;
         }
         if let Some(folder) = files.at(nth) {
-            // Done twice, one that covers whatever is there would cover more than it was meant to; and a fence that was given
-            // is told once. Nothing of its session follows before it is crossed out.
-            let once = done.answer.is_ok() && is_done_once(entry, done);
-            let crossed = match folder.done(&[id], last || once) {
-                // There is room for nothing on a full disk, but for less.
-                Err(_) if alone => folder.empty(),
-                crossed => crossed,
+            // These entries must be marked done on disk before their session's next write. A checkpoint that covers everything
+            // written so far would cover more if it were repeated; and a granted fence is logged once.
+            let once = done.answer.is_ok() && must_not_repeat(entry, done);
+            let marked = match folder.done(&[id], last || once) {
+                // A full disk has no room for the mark, but the file can be truncated.
+                Err(_) if is_only => folder.empty(),
+                marked => marked,
             };
-            match crossed {
+            match marked {
                 Err(error) if once => return Err(error),
-                // It is done again after a restart, which changes nothing.
+                // A restart repeats the write, which changes nothing.
                 Err(error) => {
-                    tracing::warn!(%error, "[SPOOL] an entry that is done with is not crossed out");
+                    tracing::warn!(%error, "[SPOOL] a settled entry is not marked done");
                 }
                 Ok(()) => {}
             }
         }
-        self.settled_one(key, (nth, id), done);
-        self.tidied(&mut files, nth)
+        self.remove_settled(key, (nth, id), done);
+        self.tidy(&mut files, nth)
     }
 
-    /// Takes an entry out of memory.
-    fn settled_one(&self, key: &Key, id: (usize, u64), done: &Done) {
+    /// Removes a settled entry from memory.
+    fn remove_settled(&self, key: &Key, id: (usize, u64), done: &Done) {
         let now = self.clock.now();
         let mut state = self.state();
         state.pop(key, id);
@@ -74,7 +74,7 @@ impl Core {
                 state.change(key, |known| known.learn(command, &stored.outcome, now));
             }
             (Ok(_), _) => state.counts.drained += 1,
-            // Somebody else has the session: what is known of it is of no use any more.
+            // The session belongs to another holder: its known state is obsolete.
             (Err(_), _) if !state.is_queued(key) => {
                 state.known.forget(key);
             }
@@ -91,13 +91,14 @@ impl Core {
         }
     }
 
-    /// The ledger does not accept the lease: what was written here under it is refused with it, also where somebody else's
-    /// fence has the same number. All dead letters are on disk before anything is crossed out, and the leases are crossed out
-    /// last, so that a process that dies in between finds them first. After a failure everything still waits.
-    fn overtaken(&self, files: &mut Files, key: &Key, failure: &Failure) -> io::Result<()> {
-        // Nothing is queued behind these while the files are locked.
-        let waits = self.state().waits_of(key);
-        tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), err = %failure.code, writes = waits.len(), "[SPOOL] somebody else has taken the session");
+    /// Handles a lease that the ledger does not accept: everything written here under it becomes a dead letter, also where the
+    /// other holder's fence has the same number. All dead letters are on disk before any entry is marked done, and leases are
+    /// marked done last, so that after a crash in between the next process drains them first. After a failure everything stays
+    /// queued.
+    fn bury_overtaken(&self, files: &mut Files, key: &Key, failure: &Failure) -> io::Result<()> {
+        // While the files are locked, nothing is added to the queue.
+        let waits = self.state().entries_of(key);
+        tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), err = %failure.code, writes = waits.len(), "[SPOOL] another caller has acquired the session's lease");
         let mut folders: BTreeMap<usize, (Vec<&Entry>, Vec<u64>)> = BTreeMap::new();
         for (nth, entry) in &waits {
             let (writes, leases) = folders.entry(*nth).or_default();
@@ -118,17 +119,17 @@ impl Core {
         }
         {
             let mut state = self.state();
-            state.take_out(key);
+            state.remove_session(key);
             state.known.forget(key);
         }
         self.settled.send_modify(|n| *n += 1);
         let touched: BTreeSet<usize> = folders.into_keys().collect();
         touched
             .into_iter()
-            .try_for_each(|nth| self.tidied(files, nth))
+            .try_for_each(|nth| self.tidy(files, nth))
     }
 
-    /// Keeps entries of a folder as dead letters, those that are not yet.
+    /// Writes entries of a folder as dead letters, except those that already are.
     fn bury(
         &self,
         files: &mut Files,
@@ -157,25 +158,25 @@ impl Core {
         drop(state);
         for dead in &letters {
             let what = dead.place.as_ref().map_or("-", |place| &place.what);
-            tracing::error!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), %what, letter = dead.refusal.letter, err = %failure.code, "[SPOOL] the ledger has refused a write: a dead letter");
+            tracing::error!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), %what, letter = dead.refusal.letter, err = %failure.code, "[SPOOL] the ledger has refused a write: it becomes a dead letter");
         }
         Ok(())
     }
 
-    /// Takes out what waits of a session that is erased; its contents are on disk until the files are written anew. After a
-    /// restart before that, the ledger refuses them, and nothing is kept.
+    /// Removes the queued entries of an erased session from memory. Their contents stay on disk until the files are rewritten.
+    /// After a restart before that, the ledger refuses them, and no contents are kept.
     pub(super) fn discard(&self, key: &Key) {
         let files = self.files();
-        let writes = self.state().take_out(key);
+        let writes = self.state().remove_session(key);
         drop(files);
         if writes > 0 {
-            tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), writes, "[SPOOL] the session is erased: what waited of it is gone");
+            tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), writes, "[SPOOL] the session is erased: its queued writes are discarded");
             self.settled.send_modify(|n| *n += 1);
         }
     }
 
-    /// Keeps the file of entries short, and takes away a folder that somebody else had left and that is empty now.
-    fn tidied(&self, files: &mut Files, nth: usize) -> io::Result<()> {
+    /// Keeps the queue file short, and removes a taken-over folder once it is empty.
+    fn tidy(&self, files: &mut Files, nth: usize) -> io::Result<()> {
         let Some(folder) = files.at(nth) else {
             return Ok(());
         };
@@ -200,13 +201,13 @@ impl Core {
     }
 }
 
-fn is_done_once(entry: &Entry, done: &Done) -> bool {
+fn must_not_repeat(entry: &Entry, done: &Done) -> bool {
     let covers = |write: &Write| matches!(write, Write::PutCheckpoint(put) if put.seq.is_none());
     entry.lease.is_some() || done.command.as_ref().is_some_and(|c| covers(&c.write))
 }
 
 fn dead(entry: &Entry, refusal: Refusal, failure: &Failure) -> Dead {
-    // What was erased is not kept here either.
+    // Erased contents are not kept here either.
     let erased = failure.code == ErrorCode::SessionErased;
     Dead {
         place: Some(entry.place.clone()),

@@ -1,39 +1,39 @@
-//! What waits, and what is known, in memory.
+//! The spool's state in memory: queued entries, and what is known of sessions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use filrouge_store::Stored;
+use filrouge_store::CommittedWrite;
 use filrouge_types::{Failure, SessionId, TenantId, Timestamp};
 use tokio::task::JoinHandle;
 
 use super::folder::{Dead, Entry};
 use super::frame::Refusal;
-use super::here::Here;
+use super::here::LocalSession;
 use super::known::{Key, Known, Sessions};
 use super::view::{SpoolCounts, SpoolView};
 
-/// A write that is under way at the ledger.
-pub(super) type Attempt = JoinHandle<Result<Stored, Failure>>;
+/// A write in flight to the ledger.
+pub(super) type Attempt = JoinHandle<Result<CommittedWrite, Failure>>;
 
-/// An entry that waits.
-pub(super) struct Waits {
+/// A queued entry.
+pub(super) struct QueuedEntry {
     pub(super) entry: Arc<Entry>,
-    /// Whose file it is in.
+    /// The folder whose file holds it.
     pub(super) folder: usize,
     pub(super) since: Instant,
-    /// The try that took too long: how it ends is waited for before the next one.
+    /// The first try, if it took too long: the drain awaits its end before it tries again.
     pub(super) attempt: Option<Attempt>,
 }
 
-/// A dead letter of this process.
+/// A dead letter in a folder of this process.
 pub(super) struct Letter {
     pub(super) folder: usize,
     pub(super) key: Option<Key>,
 }
 
-/// What waits in a folder.
+/// The number and the bytes of the queued entries of one folder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Load {
     pub(super) entries: u64,
@@ -43,17 +43,17 @@ pub(super) struct Load {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) known: Sessions,
-    pub(super) queues: HashMap<Key, VecDeque<Waits>>,
-    /// Sessions that go on here.
-    pub(super) here: HashMap<Key, Here>,
+    pub(super) queues: HashMap<Key, VecDeque<QueuedEntry>>,
+    /// Sessions that continue in the spool.
+    pub(super) local_sessions: HashMap<Key, LocalSession>,
     pub(super) entries: u64,
     pub(super) bytes: u64,
-    /// What waits in each folder.
+    /// The load of each folder.
     loads: HashMap<usize, Load>,
-    /// How often the first write of a session has failed without a reason.
+    /// The number of failures with `internal` of a session's first entry.
     failed: HashMap<Key, ((usize, u64), u8)>,
     pub(super) dead: Vec<Letter>,
-    /// Why the ledger does not answer.
+    /// The reason why the ledger does not answer, if it does not.
     pub(super) down: Option<String>,
     pub(super) counts: SpoolCounts,
 }
@@ -74,7 +74,7 @@ pub(super) fn key_of(tenant: &str, session: &str) -> Option<Key> {
     Some((TenantId::new(tenant).ok()?, SessionId::new(session).ok()?))
 }
 
-/// A refusal as it is kept.
+/// The record of a refusal, as the file stores it.
 pub(super) fn refusal(letter: u64, now: Timestamp, failure: &Failure) -> Refusal {
     Refusal {
         letter,
@@ -85,8 +85,8 @@ pub(super) fn refusal(letter: u64, now: Timestamp, failure: &Failure) -> Refusal
 }
 
 impl State {
-    /// Whether the ledger is known not to answer: something waits that asks it again and again.
-    pub(super) fn is_down(&self) -> bool {
+    /// Whether the ledger is known to be unavailable; always false when nothing is queued, because then no drain checks it.
+    pub(super) fn is_ledger_unavailable(&self) -> bool {
         self.down.is_some() && self.entries > 0
     }
 
@@ -104,7 +104,7 @@ impl State {
         self.known.trim(|key| queues.contains_key(key));
     }
 
-    pub(super) fn push(&mut self, key: &Key, waits: Waits) {
+    pub(super) fn push(&mut self, key: &Key, waits: QueuedEntry) {
         let bytes = waits.entry.bytes();
         self.entries += 1;
         self.bytes += bytes;
@@ -114,13 +114,13 @@ impl State {
         self.queues.entry(key.clone()).or_default().push_back(waits);
     }
 
-    /// Whether it is the first entry of a session.
+    /// Whether the entry is the first one of the session.
     pub(super) fn is_head(&self, key: &Key, id: (usize, u64)) -> bool {
         let first = self.queues.get(key).and_then(VecDeque::front);
         first.is_some_and(|w| (w.folder, w.entry.place.id) == id)
     }
 
-    /// Takes the first entry of a session away, if it is this one.
+    /// Removes the first entry of a session, if it is this one.
     pub(super) fn pop(&mut self, key: &Key, id: (usize, u64)) {
         if !self.is_head(key, id) {
             return;
@@ -132,17 +132,17 @@ impl State {
         let first = queue.pop_front();
         if queue.is_empty() {
             self.queues.remove(key);
-            self.here.remove(key);
+            self.local_sessions.remove(key);
         }
         if let Some(waits) = first {
             self.unload(&waits);
         }
     }
 
-    /// Takes all entries of a session away; how many.
-    pub(super) fn take_out(&mut self, key: &Key) -> usize {
+    /// Removes all entries of a session, and returns their number.
+    pub(super) fn remove_session(&mut self, key: &Key) -> usize {
         self.failed.remove(key);
-        self.here.remove(key);
+        self.local_sessions.remove(key);
         let waits = self.queues.remove(key).unwrap_or_default();
         for waits in &waits {
             self.unload(waits);
@@ -150,7 +150,7 @@ impl State {
         waits.len()
     }
 
-    fn unload(&mut self, waits: &Waits) {
+    fn unload(&mut self, waits: &QueuedEntry) {
         let bytes = waits.entry.bytes();
         self.entries -= 1;
         self.bytes -= bytes;
@@ -160,19 +160,19 @@ impl State {
         }
     }
 
-    /// What waits in a folder.
+    /// The load of a folder.
     pub(super) fn load(&self, folder: usize) -> Load {
         self.loads.get(&folder).copied().unwrap_or_default()
     }
 
-    /// The entries of a session, and whose file they are in.
-    pub(super) fn waits_of(&self, key: &Key) -> Vec<(usize, Arc<Entry>)> {
+    /// The entries of a session, each with the folder that holds it.
+    pub(super) fn entries_of(&self, key: &Key) -> Vec<(usize, Arc<Entry>)> {
         let waits = self.queues.get(key).into_iter().flatten();
         waits.map(|w| (w.folder, w.entry.clone())).collect()
     }
 
-    /// Counts a failure of the first entry of a session; how many it has had.
-    pub(super) fn has_failed(&mut self, key: &Key, id: (usize, u64)) -> u8 {
+    /// Counts a failure of the session's first entry, and returns how many it has had.
+    pub(super) fn count_failure(&mut self, key: &Key, id: (usize, u64)) -> u8 {
         let failed = self.failed.entry(key.clone()).or_insert((id, 0));
         if failed.0 != id {
             *failed = (id, 0);
@@ -181,7 +181,7 @@ impl State {
         failed.1
     }
 
-    /// The entries of a folder that still wait, as they were queued.
+    /// The queued entries of a folder, in queue order.
     pub(super) fn of_folder(&self, folder: usize) -> Vec<Arc<Entry>> {
         let waits = self.queues.values().flatten();
         let mut entries: Vec<_> = waits
@@ -201,7 +201,7 @@ impl State {
             bytes_max,
             oldest: fronts.map(|w| w.since.elapsed()).max(),
             dead_letters: self.dead.len() as u64,
-            down: self.down.clone().filter(|_| self.is_down()),
+            down: self.down.clone().filter(|_| self.is_ledger_unavailable()),
             counts: self.counts,
         }
     }

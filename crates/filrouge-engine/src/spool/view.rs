@@ -1,63 +1,63 @@
-//! What a ledger with a spool reports (DESIGN §6, "Ledger down").
+//! The state that a spool reports (DESIGN §6, "Ledger down").
 
 use std::time::Duration;
 
 use filrouge_types::{Checkpoint, Item, Lease};
 
-/// A session whose writes wait for the store, as this process knows it.
+/// A session with queued writes, as this process knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// The newest lease: of the store, or given here since under the same fence.
+    /// The newest lease: granted by the store, or by this server since then under the same fence.
     pub lease: Lease,
-    /// The newest checkpoint that this process has put or read; only for who asks for the tail.
+    /// The newest checkpoint that this process has written or read; only for callers who request the tail.
     pub checkpoint: Option<Checkpoint>,
-    /// The items that wait, oldest first; behind the newest checkpoint, when that waits as well. They have no seq yet.
-    /// Only for who asks for the tail.
+    /// The queued items, oldest first; those after the newest checkpoint if that is queued as well. They have no seq yet. Only
+    /// for callers who request the tail.
     pub items: Vec<Item>,
-    /// Whether older ones wait as well, which are more than were asked for.
+    /// Whether older queued items were left out, because there are more than were requested.
     pub trimmed: bool,
     /// The newest seq that this process has seen in the store.
     pub last_seq: u64,
     /// The session's state: the label of its newest checkpoint.
     pub state: Option<Box<str>>,
-    /// How many writes wait.
+    /// Number of queued writes.
     pub entries: u64,
-    /// Whether the store does not answer, as far as this process knows.
+    /// Whether the store is unavailable, as far as this process knows.
     pub down: bool,
 }
 
-/// What has happened to spooled writes in this process since it began.
+/// Counts of spooled writes since this process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpoolCounts {
-    /// Writes that were put into the spool.
+    /// Writes that were queued in the spool.
     pub spooled: u64,
-    /// Writes that the store has taken since.
+    /// Writes that the store has accepted since.
     pub drained: u64,
-    /// Writes that the store has refused since: they are dead letters.
+    /// Writes that the store has refused since; they are dead letters.
     pub refused: u64,
-    /// Writes that found the spool full.
+    /// Writes that were refused because the spool was full.
     pub full: u64,
-    /// Frames of the spool's files that are not what was written.
+    /// Pieces of the spool's files that failed verification, and folders that could not be used.
     pub unreadable: u64,
 }
 
-/// A spool as the process that uses it sees it.
+/// The state of a spool in the process that uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpoolView {
-    /// Writes that wait.
+    /// Queued writes.
     pub entries: u64,
-    /// Sessions that they are of.
+    /// Sessions with queued writes.
     pub sessions: u64,
-    /// Bytes that they take.
+    /// Bytes of the queued writes.
     pub bytes: u64,
-    /// Bytes that they may take.
+    /// The maximum number of bytes of queued writes.
     pub bytes_max: u64,
-    /// Since when the oldest one waits.
+    /// Age of the oldest queued write.
     pub oldest: Option<Duration>,
-    /// Writes that the store has refused, and that nobody has looked after yet.
+    /// Writes that the store has refused, and that wait for an operator.
     pub dead_letters: u64,
-    /// Why the store does not answer, if it does not.
+    /// The reason why the store is unavailable, if it is.
     pub down: Option<String>,
-    /// What has happened in this process.
+    /// Counts since this process started.
     pub counts: SpoolCounts,
 }

@@ -1,4 +1,4 @@
-//! Writing while the ledger may not answer.
+//! The write path: the ledger, or the queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use filrouge_store::command::{Command, Scope, Write};
-use filrouge_store::ledger::Layer;
-use filrouge_store::{Durability, Ledger, Stored};
+use filrouge_store::ledger::LedgerLayer;
+use filrouge_store::{CommittedWrite, Durability, Ledger};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
@@ -17,48 +17,48 @@ use super::queue::keyed;
 use super::state::Attempt;
 use super::{Core, Spooling};
 
-/// How long a write that must not overtake others waits for them, when the ledger answers.
+/// The time that a write that must not overtake queued writes waits for them while the ledger answers.
 const DRAINING: Duration = Duration::from_secs(10);
 
-/// How a session stands to a write.
-enum Standing {
-    /// Its writes are the ledger's affair.
-    Unknown,
-    /// It goes on also without the ledger.
-    Verified,
-    /// It goes on here: writes of it wait, or the ledger is known not to answer.
-    Here,
+/// The destination of a write.
+enum Route {
+    /// Only to the ledger: the spool does not know the session.
+    LedgerOnly,
+    /// To the ledger first; to the queue if it does not answer.
+    LedgerFirst,
+    /// To the queue: writes of the session wait, or the ledger is known to be unavailable.
+    Queue,
 }
 
-/// How a first try has come out.
-enum Tried {
-    Answered(Box<Result<Stored, Failure>>),
-    /// The ledger is away, or slow with this write.
+/// Result of a first try.
+enum TryOutcome {
+    Answered(Box<Result<CommittedWrite, Failure>>),
+    /// The ledger is unavailable, or slow with this write.
     NotYet(Failure),
 }
 
-/// A first try.
-struct First {
+/// The first try of a write, in its own task.
+struct FirstTry {
     /// `None` once it has ended.
     attempt: Option<Attempt>,
-    /// Whether its write waits in the spool by now.
+    /// Whether the write has been queued in the meantime.
     is_queued: Arc<AtomicBool>,
 }
 
-impl First {
-    /// The answer, when it comes within this time.
-    async fn answer(&mut self, within: Duration) -> Option<Result<Stored, Failure>> {
+impl FirstTry {
+    /// The answer, if it arrives within this time.
+    async fn answer(&mut self, within: Duration) -> Option<Result<CommittedWrite, Failure>> {
         let attempt = self.attempt.as_mut()?;
         let ended = tokio::time::timeout(within, attempt).await.ok()?;
         self.attempt = None;
         Some(ended.unwrap_or_else(|e| {
-            let what = format!("a write was ended: {e}");
+            let what = format!("the task of a write ended early: {e}");
             Err(Failure::new(ErrorCode::Internal, what))
         }))
     }
 }
 
-/// Whether a write may wait for the ledger: one of a live call, under a fence. Who tells of a call need not hold it.
+/// Whether a write may be queued: one of a live call under a fence. Events and lease requests need no fence.
 fn may_wait(command: &Command) -> bool {
     let held = command.scope.hold.is_some();
     match &command.write {
@@ -72,13 +72,13 @@ fn may_wait(command: &Command) -> bool {
 }
 
 #[async_trait]
-impl Layer for Spooling {
-    fn behind(&self) -> &dyn Ledger {
+impl LedgerLayer for Spooling {
+    fn inner(&self) -> &dyn Ledger {
         self.core.inner.as_ref()
     }
 
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
-        self.core.written(command).await
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+        self.core.write_or_queue(command).await
     }
 
     async fn close(&self) {
@@ -88,65 +88,71 @@ impl Layer for Spooling {
 }
 
 impl Core {
-    pub(super) async fn written(self: &Arc<Self>, command: Command) -> Result<Stored, Failure> {
+    pub(super) async fn write_or_queue(
+        self: &Arc<Self>,
+        command: Command,
+    ) -> Result<CommittedWrite, Failure> {
         let Some(session) = command.write.session_id() else {
             return self.inner.write(command).await;
         };
         let key = (command.scope.tenant.clone(), session.clone());
-        if command.write.takes_away() {
-            return self.cleared(&key, command).await;
+        if command.write.retracts() {
+            return self.write_deletion(&key, command).await;
         }
         if !may_wait(&command) {
             self.wait_settled(&key).await?;
             let changes = matches!(command.write, Write::Patch(_) | Write::CloseSession(_));
             let stored = self.inner.write(command).await?;
             if changes {
-                // Its state and whether it goes on are not what was known of it: the next write under its fence tells.
+                // The session's state and status may have changed: the next write under its fence shows them.
                 self.state().known.forget(&key);
             }
             return Ok(stored);
         }
-        match self.standing(&key, &command.scope) {
-            Standing::Unknown => {
+        match self.route(&key, &command.scope) {
+            Route::LedgerOnly => {
                 self.wait_settled(&key).await?;
-                self.passed(&key, command).await
+                self.write_through(&key, command).await
             }
-            Standing::Here => match &command.write {
-                Write::Lease(_) => self.lease_here(&key, command, None, false).await,
+            Route::Queue => match &command.write {
+                Write::Lease(_) => self.lease_in_spool(&key, command, None, false).await,
                 _ => self.queue(&key, command, None, None).await,
             },
-            Standing::Verified => self.tried(&key, command).await,
+            Route::LedgerFirst => self.write_ledger_first(&key, command).await,
         }
     }
 
-    fn standing(&self, key: &Key, scope: &Scope) -> Standing {
+    fn route(&self, key: &Key, scope: &Scope) -> Route {
         let state = self.state();
         match state.known(key) {
-            Some(known) if known.sees(scope) => match state.is_queued(key) || state.is_down() {
-                true => Standing::Here,
-                false => Standing::Verified,
-            },
-            _ => Standing::Unknown,
+            Some(known) if known.sees(scope) => {
+                match state.is_queued(key) || state.is_ledger_unavailable() {
+                    true => Route::Queue,
+                    false => Route::LedgerFirst,
+                }
+            }
+            _ => Route::LedgerOnly,
         }
     }
 
-    /// A write of a session that is not known to be one that goes on here.
-    async fn passed(&self, key: &Key, command: Command) -> Result<Stored, Failure> {
-        let tells = command.scope.hold.is_some() || matches!(command.write, Write::Lease(_));
-        let asked = tells.then(|| command.clone());
+    /// Writes only to the ledger, and learns the session from the answer.
+    async fn write_through(&self, key: &Key, command: Command) -> Result<CommittedWrite, Failure> {
+        let reports = command.scope.hold.is_some() || matches!(command.write, Write::Lease(_));
+        let sent = reports.then(|| command.clone());
         let stored = self.inner.write(command).await?;
-        if let Some(asked) = asked {
-            self.learn(key, &asked, &stored);
+        if let Some(sent) = sent {
+            self.learn(key, &sent, &stored);
         }
         Ok(stored)
     }
 
-    /// What an answer of the ledger tells of the session; nothing is kept of one that is to be on no disk.
-    fn learn(&self, key: &Key, asked: &Command, stored: &Stored) {
+    /// Remembers the state of the session that an answer of the ledger shows, but not of an ephemeral session, which must not
+    /// reach a disk.
+    fn learn(&self, key: &Key, command: &Command, stored: &CommittedWrite) {
         let outcome = &stored.outcome;
         let is_new = self.state().known(key).is_none();
         if is_new {
-            let holds = Known::is_held_by(asked, outcome);
+            let holds = Known::is_held_by(command, outcome);
             if !holds || stored.durability == Durability::Ephemeral {
                 return;
             }
@@ -154,95 +160,99 @@ impl Core {
         let now = self.clock.now();
         let mut state = self.state();
         if state.known(key).is_none() {
-            // What is left of it is too old.
+            // A state that is too old to be used is removed.
             state.known.forget(key);
         }
-        state.change(key, |known| known.learn(asked, outcome, now));
+        state.change(key, |known| known.learn(command, outcome, now));
     }
 
-    /// A write of a session that goes on also without the ledger, which is asked first, and not for long.
-    async fn tried(self: &Arc<Self>, key: &Key, command: Command) -> Result<Stored, Failure> {
+    /// Tries the ledger first, for a limited time, and queues the write if it does not answer.
+    async fn write_ledger_first(
+        self: &Arc<Self>,
+        key: &Key,
+        command: Command,
+    ) -> Result<CommittedWrite, Failure> {
         let command = keyed(command, self.entropy.as_ref())?;
-        let mut first = self.try_first(key, &command);
-        let failure = match self.tried_first(key, &command, &mut first).await {
-            Tried::Answered(answer) => return *answer,
-            Tried::NotYet(failure) => failure,
+        let mut first = self.spawn_first_try(key, &command);
+        let failure = match self.await_first_try(key, &command, &mut first).await {
+            TryOutcome::Answered(answer) => return *answer,
+            TryOutcome::NotYet(failure) => failure,
         };
-        // From here on what the drain hears of it counts.
+        // From now on the drain learns from the answer.
         first.is_queued.store(true, Ordering::SeqCst);
         match &command.write {
-            Write::Lease(_) => self.lease_here(key, command, first.attempt, true).await,
+            Write::Lease(_) => self.lease_in_spool(key, command, first.attempt, true).await,
             _ => self.queue(key, command, first.attempt, Some(failure)).await,
         }
     }
 
-    /// Begins a try, in a task of its own: it may end when the caller has its answer already, or has gone.
-    fn try_first(self: &Arc<Self>, key: &Key, command: &Command) -> First {
+    /// Starts a try in its own task, which may outlive the caller's request.
+    fn spawn_first_try(self: &Arc<Self>, key: &Key, command: &Command) -> FirstTry {
         let is_queued = Arc::new(AtomicBool::new(false));
-        let (inner, asked, of) = (self.inner.clone(), command.clone(), key.clone());
-        // Not the files, which whoever comes next may take over.
+        let (inner, command, key) = (self.inner.clone(), command.clone(), key.clone());
+        // A weak reference: the task must not keep the files locked, which the next process may take over.
         let (core, by_drain) = (Arc::downgrade(self), is_queued.clone());
         let attempt = async move {
-            let answer = inner.write(asked.clone()).await;
+            let answer = inner.write(command.clone()).await;
             if !by_drain.load(Ordering::SeqCst)
                 && let Some(core) = core.upgrade()
             {
-                core.heard(&of, &asked, &answer);
+                core.handle_first_answer(&key, &command, &answer);
             }
             answer
         };
-        First {
+        FirstTry {
             attempt: Some(tokio::spawn(attempt.in_current_span())),
             is_queued,
         }
     }
 
-    async fn tried_first(
+    async fn await_first_try(
         self: &Arc<Self>,
         key: &Key,
         command: &Command,
-        first: &mut First,
-    ) -> Tried {
+        first: &mut FirstTry,
+    ) -> TryOutcome {
         if let Some(answer) = first.answer(self.options.after).await {
-            return self.judged(answer);
+            return self.classify(answer);
         }
-        self.nothing_known();
+        self.clear_down_if_idle();
         if self.can_wait_at_once(key, command) {
             let (probe, core) = (self.probe.clone(), Arc::downgrade(self));
             tokio::spawn(async move {
-                if let Err(failure) = probe.ask().await
+                if let Err(failure) = probe.check().await
                     && let Some(core) = core.upgrade()
                 {
-                    core.went_down(&failure);
+                    core.mark_down(&failure);
                 }
             });
-            return Tried::NotYet(self.slow());
+            return TryOutcome::NotYet(self.slow());
         }
         let until = Instant::now() + DRAINING;
         while Instant::now() < until {
-            if let Err(failure) = self.probe.ask().await {
-                self.went_down(&failure);
-                return Tried::NotYet(failure);
+            if let Err(failure) = self.probe.check().await {
+                self.mark_down(&failure);
+                return TryOutcome::NotYet(failure);
             }
             if let Some(answer) = first.answer(self.options.after).await {
-                return self.judged(answer);
+                return self.classify(answer);
             }
         }
-        Tried::Answered(Box::new(Err(self.slow())))
+        TryOutcome::Answered(Box::new(Err(self.slow())))
     }
 
-    fn judged(&self, answer: Result<Stored, Failure>) -> Tried {
+    fn classify(&self, answer: Result<CommittedWrite, Failure>) -> TryOutcome {
         match answer {
             Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
-                self.went_down(&failure);
-                Tried::NotYet(failure)
+                self.mark_down(&failure);
+                TryOutcome::NotYet(failure)
             }
-            answer => Tried::Answered(Box::new(answer)),
+            answer => TryOutcome::Answered(Box::new(answer)),
         }
     }
 
-    /// Whether a write can be answered before the ledger has been found to be away: a lease cannot, nor the end of a turn
-    /// that is not known here.
+    /// Whether a write can be queued before the ledger is known to be unavailable: a lease request cannot, nor the end of a turn
+    /// that this process does not know.
     fn can_wait_at_once(&self, key: &Key, command: &Command) -> bool {
         match &command.write {
             Write::Lease(_) => false,
@@ -260,15 +270,20 @@ impl Core {
         unavailable(&format!("the ledger has not answered for {after} ms"))
     }
 
-    /// What the ledger has answered to a first try.
-    fn heard(&self, key: &Key, asked: &Command, answer: &Result<Stored, Failure>) {
+    /// Handles the ledger's answer to a first try that was not queued.
+    fn handle_first_answer(
+        &self,
+        key: &Key,
+        command: &Command,
+        answer: &Result<CommittedWrite, Failure>,
+    ) {
         match answer {
             Ok(stored) => {
-                self.nothing_known();
-                self.learn(key, asked, stored);
+                self.clear_down_if_idle();
+                self.learn(key, command, stored);
             }
             Err(failure) if failure.code == ErrorCode::StaleFence => {
-                let fence = asked.scope.hold.map_or(0, |hold| hold.fence);
+                let fence = command.scope.hold.map_or(0, |hold| hold.fence);
                 let mut state = self.state();
                 let newest = state
                     .known(key)
@@ -281,23 +296,23 @@ impl Core {
         }
     }
 
-    /// Why the ledger did not answer counts as long as something waits that asks it again.
-    fn nothing_known(&self) {
+    /// Clears the reason why the ledger is unavailable, unless entries wait whose drain retries it.
+    fn clear_down_if_idle(&self) {
         let mut state = self.state();
         if state.entries == 0 {
             state.down = None;
         }
     }
 
-    pub(super) fn went_down(&self, failure: &Failure) {
+    pub(super) fn mark_down(&self, failure: &Failure) {
         let mut state = self.state();
-        if !state.is_down() {
-            tracing::warn!(err = %failure.code, detail = %failure.detail, "[SPOOL] the ledger does not answer: live calls go on here");
+        if !state.is_ledger_unavailable() {
+            tracing::warn!(err = %failure.code, detail = %failure.detail, "[SPOOL] the ledger does not answer: live calls continue here");
         }
         state.down = Some(failure.detail.clone());
     }
 
-    /// Waits until nothing of the session waits here any more: what must not overtake.
+    /// Waits until no write of the session is queued, for a write that must not overtake them.
     pub(super) async fn wait_settled(&self, key: &Key) -> Result<(), Failure> {
         let until = Instant::now() + DRAINING;
         let mut settled = self.settled.subscribe();
@@ -308,7 +323,7 @@ impl Core {
                 if !state.is_queued(key) {
                     return Ok(());
                 }
-                state.down.clone().filter(|_| state.is_down())
+                state.down.clone().filter(|_| state.is_ledger_unavailable())
             };
             if let Some(down) = down {
                 let what = format!(
@@ -324,7 +339,7 @@ impl Core {
                 );
                 return Err(unavailable(&what));
             }
-            // A ledger that goes down is noticed by looking.
+            // The timeout is for a ledger that becomes unavailable during the wait, which is not signaled.
             let _ = tokio::time::timeout(Duration::from_millis(50), settled.changed()).await;
         }
     }

@@ -1,9 +1,9 @@
-//! Which items were copied into a session from another one.
+//! Detects items that were copied into a session from another one.
 //!
-//! Programs whose history is brought in make a fork by copying messages. Where they keep the ids, two sessions hold
-//! items of one source under one key. Where they give new ids and keep the times, as OpenCode 1.x does, the copied
-//! messages are older than the session that holds them. Ids of items that were recorded here are unique in their
-//! session alone, so they tell nothing, unless the writer names an `origin` in the item's metadata.
+//! Programs whose history is imported fork a session by copying messages. Where they keep the ids, two sessions hold items of one
+//! source under one key. Where they assign new ids and keep the times, as OpenCode 1.x does, the copied messages are older than
+//! the session that holds them. Ids of items that were recorded here are unique only in their session, so they identify no copy,
+//! unless the writer names an `origin` in the item's metadata.
 
 use std::collections::HashMap;
 
@@ -13,18 +13,18 @@ use filrouge_types::{Item, RawJson, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where a session was imported from, as `filrouge import` notes it in its metadata.
+/// The origin of an imported session, which `filrouge import` stores in its metadata.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Origin {
     source: Option<Box<str>>,
-    /// The version of the program that wrote it.
+    /// The version of the program that recorded it.
     pub version: Option<Box<str>>,
-    /// When it was made there.
+    /// When it was created in its source.
     pub created: Option<Timestamp>,
-    /// When it last changed there.
+    /// When it last changed in its source.
     pub updated: Option<Timestamp>,
-    /// When it was archived there.
+    /// When it was archived in its source.
     pub archived: Option<Timestamp>,
     /// The folder it ran in.
     pub directory: Option<Box<str>>,
@@ -37,7 +37,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// What a session's metadata say; nothing of a session that began in the ledger, or when they say something else.
+    /// Reads the origin from a session's metadata; empty for a session that began in the ledger, or when the member has another
+    /// form.
     #[must_use]
     pub fn of(metadata: &RawJson) -> Self {
         let origin = member(metadata.as_str(), "origin");
@@ -45,7 +46,7 @@ impl Origin {
         origin.unwrap_or_default()
     }
 
-    /// What an item and its copies have in common.
+    /// A key that an item shares with its copies.
     fn key(&self, item: &Item) -> Option<[u8; 16]> {
         let id = item.body.item_id.as_ref().map_or("", |id| id.as_str());
         let own = item
@@ -62,7 +63,7 @@ impl Origin {
             ]));
         }
         let source = self.source.as_ref().filter(|_| !id.is_empty())?;
-        // A version brought in later has the same id with a mark behind it.
+        // A version imported later has the same id with a suffix.
         let id = id.rsplit_once('~').map_or(id, |(id, _)| id);
         Some(fingerprint(&[
             b"item of a source",
@@ -72,28 +73,28 @@ impl Origin {
     }
 }
 
-/// A member of an object; nothing is parsed when its name does not occur.
+/// A member of an object; skips parsing when the name does not occur.
 fn member(object: &str, name: &str) -> Option<Value> {
     memchr::memmem::find(object.as_bytes(), name.as_bytes())?;
     let object: Value = serde_json::from_str(object).ok()?;
     object.get(name).cloned()
 }
 
-/// The items that were met in the sessions of one family.
+/// The items seen in the sessions of one family.
 pub(super) struct Seen {
-    /// The session that a key was met in first; nothing when there is but one session.
+    /// The session in which a key was first seen; `None` when there is only one session.
     by_key: Option<HashMap<[u8; 16], SessionPk>>,
 }
 
 impl Seen {
-    /// Of a family of one session, or of several.
+    /// The state before the first item of a family of one session, or of several.
     pub(super) fn new(several: bool) -> Self {
         Self {
             by_key: several.then(HashMap::new),
         }
     }
 
-    /// Whether an item is a copy: older than its session, or met in another session before.
+    /// Whether an item is a copy: older than its session, or seen in another session before.
     pub(super) fn is_copy(&mut self, session: SessionPk, item: &Item, origin: &Origin) -> bool {
         let older = origin.created.zip(item.body.occurred_at);
         if older.is_some_and(|(created, occurred)| occurred < created) {

@@ -1,4 +1,4 @@
-//! What one item adds to the sums.
+//! One item's contribution to the sums.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,9 @@ use super::Statistics;
 use super::copies::Origin;
 use super::usage::tokens;
 
-/// What an item adds. `asked` is the turn whose question was the newest message: its question may go on in further items.
-pub(super) fn of(item: &Item, origin: &Origin, asked: &mut Option<TurnId>) -> Statistics {
+/// An item's contribution. `open_question` is the turn whose question was the newest message; further items may continue that
+/// question.
+pub(super) fn of(item: &Item, origin: &Origin, open_question: &mut Option<TurnId>) -> Statistics {
     let usage = item.body.usage.as_ref().map(|usage| {
         let usage: Value = serde_json::from_str(usage.as_str()).ok()?;
         tokens(&usage, origin.version.as_deref())
@@ -24,7 +25,7 @@ pub(super) fn of(item: &Item, origin: &Origin, asked: &mut Option<TurnId>) -> St
     let at = Some(item.when());
     Statistics {
         items: 1,
-        messages: u64::from(is_message(item, asked)),
+        messages: u64::from(is_message(item, open_question)),
         tool_calls,
         tool_errors,
         agents: BTreeSet::from_iter(item.body.agent.clone()),
@@ -37,25 +38,25 @@ pub(super) fn of(item: &Item, origin: &Origin, asked: &mut Option<TurnId>) -> St
     }
 }
 
-fn is_message(item: &Item, asked: &mut Option<TurnId>) -> bool {
+fn is_message(item: &Item, open_question: &mut Option<TurnId>) -> bool {
     if item.body.variant != Variant::default() {
         return false;
     }
     match item.body.channel {
         Channel::Question => {
-            let goes_on = item.turn_id.is_some() && *asked == item.turn_id;
-            *asked = item.turn_id;
-            !goes_on
+            let continues = item.turn_id.is_some() && *open_question == item.turn_id;
+            *open_question = item.turn_id;
+            !continues
         }
         Channel::Final | Channel::Partial | Channel::HitlRequest | Channel::HitlResponse => {
-            *asked = None;
+            *open_question = None;
             true
         }
         _ => false,
     }
 }
 
-/// An item of the channel is one call at least, also once it was redacted.
+/// The number of calls of an item on the channel of tool calls: at least one, even if it is redacted.
 fn calls(item: &Item) -> u64 {
     let parts = Part::all(&item.body.parts);
     let calls = parts.iter().filter(|p| p.is("tool_call"));

@@ -50,7 +50,7 @@ impl World {
         run(self.engine.sessions.create(&self.caller, request)).unwrap();
     }
 
-    /// A whole turn with `items` between question and answer.
+    /// A complete turn with `items` between question and answer.
     fn turn(&self, session: &str, request: &str, items: Value) -> Turn {
         let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!", "items": items });
         let request: StartTurn = serde_json::from_value(body).unwrap();
@@ -59,13 +59,13 @@ impl World {
         started.unwrap().into_value()
     }
 
-    fn ask(&self, id: &str) -> SessionStatistics {
+    fn statistics(&self, id: &str) -> SessionStatistics {
         let id: SessionId = id.parse().unwrap();
         run(self.engine.stats.of(&self.caller, &id)).unwrap()
     }
 }
 
-fn said(id: &str, input: u64) -> Value {
+fn observation(id: &str, input: u64) -> Value {
     json!({ "item_id": id, "role": "assistant", "channel": "observation", "agent": "build", "model": "mini",
         "usage": { "input_tokens": input, "output_tokens": 1 }, "parts": [{ "type": "text", "text": "." }] })
 }
@@ -80,20 +80,20 @@ fn input(statistics: &Statistics) -> u64 {
 }
 
 #[test]
-fn one_session() {
+fn one_session_is_counted() {
     let world = World::new();
     let call = |id: &str| json!({ "type": "tool_call", "call_id": id, "name": "ls", "args": {} });
     let result =
         |ok: bool| json!({ "type": "tool_result", "call_id": "1", "ok": ok, "content": "" });
     world.turn("s", "r1", json!([
-        said("a", 10),
+        observation("a", 10),
         { "role": "assistant", "channel": "tool_call", "parts": [call("1"), call("2")], "agent": "plan" },
         { "role": "tool", "channel": "tool_result", "parts": [result(false), result(true)] },
         { "role": "tool", "channel": "tool_result", "parts": [{ "type": "tool_result", "ok": "false" }] },
         { "role": "user", "channel": "question", "parts": [{ "type": "file" }] },
         { "role": "assistant", "channel": "hitl_request", "parts": [] },
         { "role": "assistant", "channel": "thought", "parts": [], "usage": { "cost": 1 } },
-        at(said("old", 5), "2001-01-01T00:00:00Z"),
+        at(observation("old", 5), "2001-01-01T00:00:00Z"),
     ]));
     world.clock.advance(2_500_000);
     let body = json!({ "request_id": "r2", "question_translated": "¿?" });
@@ -103,7 +103,7 @@ fn one_session() {
         .turns
         .start(&world.caller, "s".parse().unwrap(), request))
     .unwrap();
-    let all = world.ask("s");
+    let all = world.statistics("s");
     let own = &all.own;
     assert_eq!((own.sessions, own.turns, own.items), (1, 2, 12));
     let by_status = own.turns_by_status;
@@ -111,7 +111,7 @@ fn one_session() {
         (by_status.finalized, by_status.open, by_status.failed),
         (1, 1, 0)
     );
-    // Two questions (the file goes with the first), an answer, and what the human was asked.
+    // Two questions (the file continues the first), an answer, and the request to the human.
     assert_eq!((own.messages, own.tool_calls, own.tool_errors), (4, 2, 1));
     let tokens = Tokens {
         input: 15,
@@ -140,7 +140,7 @@ fn one_session() {
 fn an_empty_session_has_no_span() {
     let world = World::new();
     world.make("s", None, json!({}));
-    let own = world.ask("s").own;
+    let own = world.statistics("s").own;
     assert_eq!(
         (own.sessions, own.turns, own.items, own.duration_ms),
         (1, 0, 0, None)
@@ -148,10 +148,10 @@ fn an_empty_session_has_no_span() {
 }
 
 #[test]
-fn of_replaced_turns_the_items_alone_and_of_redacted_ones_what_is_left() {
+fn replaced_turns_count_by_their_items_and_redacted_ones_by_what_remains() {
     let world = World::new();
-    let old = world.turn("s", "r", json!([said("a", 1000)]));
-    let body = json!({ "request_id": "r2", "question_neutral": "?", "answer_neutral": "!", "items": [said("b", 7)] });
+    let old = world.turn("s", "r", json!([observation("a", 1000)]));
+    let body = json!({ "request_id": "r2", "question_neutral": "?", "answer_neutral": "!", "items": [observation("b", 7)] });
     let replacement = serde_json::from_value(body).unwrap();
     let sid: SessionId = "s".parse().unwrap();
     run(world
@@ -159,7 +159,7 @@ fn of_replaced_turns_the_items_alone_and_of_redacted_ones_what_is_left() {
         .turns
         .replace(&world.caller, sid.clone(), old.turn_id, replacement))
     .unwrap();
-    let own = world.ask("s").own;
+    let own = world.statistics("s").own;
     assert_eq!(
         (own.turns, own.items, own.messages, input(&own)),
         (1, 6, 2, 7)
@@ -167,14 +167,14 @@ fn of_replaced_turns_the_items_alone_and_of_redacted_ones_what_is_left() {
 
     let call = json!({ "role": "assistant", "channel": "tool_call", "parts": [{ "type": "tool_call", "call_id": "1" }] });
     let turn = world.turn("s", "r3", json!([call]));
-    let before = world.ask("s").own;
+    let before = world.statistics("s").own;
     let reason: RedactTurn = serde_json::from_value(json!({ "reason": "x" })).unwrap();
     run(world
         .engine
         .erasure
         .redact_turn(&world.caller, sid, turn.turn_id, reason))
     .unwrap();
-    let after = world.ask("s").own;
+    let after = world.statistics("s").own;
     assert_eq!(after.items, before.items + 1, "and the redaction");
     assert_eq!((after.turns, after.tool_calls), (before.turns, 1));
 }
@@ -187,10 +187,14 @@ fn descendants_are_added_and_others_are_not() {
     world.make("g", Some("c"), json!({}));
     world.make("other", None, json!({}));
     for (n, session) in ["p", "c", "g", "other"].into_iter().enumerate() {
-        // The same ids everywhere: they are unique in their session alone and tell nothing of copies.
-        world.turn(session, "r", json!([said("1", 10_u64.pow(n as u32))]));
+        // The same ids everywhere: they are unique only in their session and identify no copies.
+        world.turn(
+            session,
+            "r",
+            json!([observation("1", 10_u64.pow(n as u32))]),
+        );
     }
-    let p = world.ask("p");
+    let p = world.statistics("p");
     assert_eq!(
         (
             input(&p.own),
@@ -203,7 +207,7 @@ fn descendants_are_added_and_others_are_not() {
         (p.with_descendants.sessions, p.with_descendants.turns),
         (3, 3)
     );
-    let c = world.ask("c");
+    let c = world.statistics("c");
     assert_eq!((input(&c.own), input(&c.with_descendants)), (10, 110));
     let bob = Caller::local(TenantId::default_tenant(), Some("bob".parse().unwrap()));
     let foreign = run(world.engine.stats.of(&bob, &"p".parse().unwrap())).unwrap_err();
@@ -216,23 +220,27 @@ fn copies_within_a_family_are_counted_once() {
     let origin = json!({ "origin": { "source": "opencode", "created": "2026-01-01T00:00:00Z" } });
     world.make("p", None, origin.clone());
     world.make("c", Some("p"), origin);
-    world.turn("p", "m1", json!([said("prt_1", 1), said("prt_2", 10)]));
+    world.turn(
+        "p",
+        "m1",
+        json!([observation("prt_1", 1), observation("prt_2", 10)]),
+    );
     world.turn(
         "c",
         "m1",
-        json!([said("prt_2~abcdefg", 10), said("prt_3", 100)]),
+        json!([observation("prt_2~abcdefg", 10), observation("prt_3", 100)]),
     );
-    let p = world.ask("p");
+    let p = world.statistics("p");
     assert_eq!(
         (input(&p.with_descendants), input(&p.without_copied)),
         (121, 111)
     );
     assert_eq!((p.with_descendants.items, p.without_copied.items), (8, 7));
-    assert_eq!(p.without_copied.turns, 2, "each has something of its own");
+    assert_eq!(p.without_copied.turns, 2, "each session has its own items");
 
-    // The writer tells: the same origin and id in two sessions are one, twice in one session are two.
+    // A declared origin: the same origin and id in two sessions are one item, twice in one session are two.
     let marked = |id: Option<&str>, origin: &str| {
-        let mut item = said("", 3);
+        let mut item = observation("", 3);
         item["item_id"] = json!(id);
         item["metadata"] = json!({ "origin": origin });
         item
@@ -254,7 +262,7 @@ fn copies_within_a_family_are_counted_once() {
             marked(None, "z")
         ]),
     );
-    let q = world.ask("q");
+    let q = world.statistics("q");
     assert_eq!(
         (
             input(&q.own),
@@ -266,15 +274,15 @@ fn copies_within_a_family_are_counted_once() {
 }
 
 #[test]
-fn a_fork_holds_messages_older_than_itself() {
+fn messages_older_than_their_session_are_copies() {
     let world = World::new();
     world.make(
         "fork",
         None,
         json!({ "origin": { "source": "opencode", "created": "2026-02-01T00:00:00Z" } }),
     );
-    let whole = |request: &str, time: &str, tokens: u64| {
-        let items = json!([at(said(request, tokens), time)]);
+    let record_turn = |request: &str, time: &str, tokens: u64| {
+        let items = json!([at(observation(request, tokens), time)]);
         let mut body = json!({ "request_id": request, "question_neutral": "?", "items": items });
         body["items"].as_array_mut().unwrap().insert(
             0,
@@ -290,30 +298,30 @@ fn a_fork_holds_messages_older_than_itself() {
             .start(&world.caller, "fork".parse().unwrap(), request))
         .unwrap();
     };
-    whole("copied", "2026-01-31T23:59:59.999Z", 1000);
-    whole("own", "2026-02-01T00:00:00Z", 7);
-    let fork = world.ask("fork");
+    record_turn("copied", "2026-01-31T23:59:59.999Z", 1000);
+    record_turn("own", "2026-02-01T00:00:00Z", 7);
+    let fork = world.statistics("fork");
     assert_eq!((input(&fork.own), input(&fork.without_copied)), (1007, 7));
     assert_eq!(fork.own.items, fork.without_copied.items + 2);
 }
 
 #[test]
-fn what_is_too_much_is_left_out_and_told() {
+fn items_and_names_beyond_the_limits_are_left_out_and_reported() {
     let world = World::new();
     world.make("p", None, json!({}));
-    world.turn("p", "r", json!([said("1", 1)]));
+    world.turn("p", "r", json!([observation("1", 1)]));
     for (n, id) in ["a", "b"].into_iter().enumerate() {
         world.make(id, Some("p"), json!({}));
-        world.turn(id, "r", json!([said("1", 10_u64.pow(n as u32 + 1))]));
+        world.turn(id, "r", json!([observation("1", 10_u64.pow(n as u32 + 1))]));
     }
-    // Each has three items; the session's own need no room.
+    // Each has three items; the session's own items need no room.
     for (room, counted, sessions) in [(2, 1, 1), (3, 11, 2), (5, 11, 2), (6, 111, 3)] {
         let (scope, id) = (world.caller.scope(Permission::Read), "p".parse().unwrap());
-        let asked = world
+        let query = world
             .engine
             .ledger()
-            .ask(move |sight| super::statistics(sight, &scope?, id, room));
-        let p = run(asked).unwrap();
+            .query(move |snapshot| super::statistics(snapshot, &scope?, id, room));
+        let p = run(query).unwrap();
         assert_eq!(input(&p.own), 1);
         let family = (input(&p.with_descendants), p.with_descendants.sessions);
         assert_eq!((family, p.truncated), ((counted, sessions), sessions < 3));
@@ -323,7 +331,7 @@ fn what_is_too_much_is_left_out_and_told() {
         let spoken = |n| json!({ "role": "assistant", "channel": "plan", "parts": [], "agent": format!("a{n}") });
         let id = format!("many-{names}");
         world.turn(&id, "r", (0..names).map(spoken).collect());
-        let many = world.ask(&id);
+        let many = world.statistics(&id);
         assert_eq!(
             (many.own.agents.len(), many.truncated),
             (super::NAMES_MAX, truncated)

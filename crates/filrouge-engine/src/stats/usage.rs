@@ -1,8 +1,8 @@
-//! Token counts as providers and programs write them, in five counts that do not overlap.
+//! Token counts of providers and programs, normalized to five counts that do not overlap.
 //!
-//! `usage` of an item is whatever its writer has: one table tells the shapes apart. The sum of the five counts is
-//! the number of tokens, each once: `input` are those neither read from nor written to a cache, `output` those that
-//! are no reasoning. Where a shape counts a part within a whole, the part is taken off the whole.
+//! An item's `usage` has the shape that its writer uses; one table lists the known shapes. The sum of the five counts is the
+//! number of tokens, each counted once: `input` excludes tokens read from or written to a cache, `output` excludes reasoning.
+//! Where a shape includes one count in another, it is subtracted.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,20 +12,20 @@ use serde_json::Value;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tokens {
-    /// Those given to the model, neither read from a cache nor written to one.
+    /// Input tokens, neither read from a cache nor written to one.
     pub input: u64,
-    /// Those the model wrote, without reasoning.
+    /// Output tokens without reasoning.
     pub output: u64,
-    /// Those the model reasoned with, where its provider counts them apart.
+    /// Reasoning tokens, where the provider counts them separately.
     pub reasoning: u64,
-    /// Those given to the model from a cache.
+    /// Input tokens read from a cache.
     pub cache_read: u64,
-    /// Those given to the model and written to a cache.
+    /// Input tokens written to a cache.
     pub cache_write: u64,
 }
 
 impl Tokens {
-    /// Adds `more`, staying at the largest number on overflow.
+    /// Adds `more`, saturating on overflow.
     pub const fn add(&mut self, more: &Self) {
         self.input = self.input.saturating_add(more.input);
         self.output = self.output.saturating_add(more.output);
@@ -34,7 +34,7 @@ impl Tokens {
         self.cache_write = self.cache_write.saturating_add(more.cache_write);
     }
 
-    /// All of them, each once.
+    /// The sum of the counts.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.input
@@ -45,7 +45,7 @@ impl Tokens {
     }
 }
 
-/// Which counts of a shape are within others.
+/// The counts of a shape that include others.
 #[derive(Debug, Clone, Copy)]
 struct Within {
     cache_in_input: bool,
@@ -61,23 +61,23 @@ const APART: Within = Within {
     reasoning_in_output: false,
 };
 
-/// Where a shape has its counts, as JSON pointers.
+/// The JSON pointers of a shape's counts.
 struct Shape {
-    /// One of these is there: it is this shape.
+    /// The shape applies when one of these exists.
     known_by: &'static [&'static str],
-    /// Summed.
+    /// The counts at these pointers are summed.
     input: &'static [&'static str],
     output: &'static str,
-    /// The first that is there.
+    /// The first of these pointers that exists is used.
     reasoning: &'static [&'static str],
-    /// The first that is there.
+    /// The first of these pointers that exists is used.
     cache_read: &'static [&'static str],
-    /// The first that is there.
+    /// The first of these pointers that exists is used.
     cache_write: &'static [&'static str],
     within: Within,
 }
 
-/// OpenCode, and what is brought in from it; what is within what depends on its version.
+/// OpenCode and its imports; which counts include others depends on its version.
 const OPENCODE: Shape = Shape {
     known_by: &["/tokens"],
     input: &["/tokens/input"],
@@ -88,9 +88,9 @@ const OPENCODE: Shape = Shape {
     within: APART,
 };
 
-/// The first shape that fits counts.
+/// The first shape that fits is used.
 const SHAPES: &[Shape] = &[
-    // OpenAI chat completions and all that speak like it; DeepSeek counts its cache in two places.
+    // OpenAI chat completions and compatible APIs; DeepSeek reports its cache in two places.
     Shape {
         known_by: &["/prompt_tokens", "/completion_tokens"],
         input: &["/prompt_tokens"],
@@ -126,7 +126,7 @@ const SHAPES: &[Shape] = &[
         cache_write: &["/input_token_details/cache_creation"],
         within: ALL_WITHIN,
     },
-    // Anthropic; and OpenAI responses without details, which is the same.
+    // Anthropic; and OpenAI responses without details, which look the same.
     Shape {
         known_by: &["/input_tokens", "/output_tokens"],
         input: &["/input_tokens"],
@@ -139,7 +139,7 @@ const SHAPES: &[Shape] = &[
             reasoning_in_output: true,
         },
     },
-    // Gemini, which counts the prompt of its own tools apart.
+    // Gemini, which counts the prompt of its own tools separately.
     Shape {
         known_by: &["/promptTokenCount", "/candidatesTokenCount"],
         input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
@@ -152,7 +152,7 @@ const SHAPES: &[Shape] = &[
             reasoning_in_output: false,
         },
     },
-    // The words of this program's own statistics.
+    // The names of this program's own statistics.
     Shape {
         known_by: &["/input", "/output"],
         input: &["/input"],
@@ -164,8 +164,8 @@ const SHAPES: &[Shape] = &[
     },
 ];
 
-/// The tokens that a usage tells of; `None` when it is of no known shape. `version` is that of the OpenCode that
-/// wrote it, when it was brought in from there.
+/// Normalizes a usage; `None` when its shape is unknown. `version` is that of the OpenCode that recorded it, for imports from
+/// there.
 #[must_use]
 pub fn tokens(usage: &Value, version: Option<&str>) -> Option<Tokens> {
     if OPENCODE.fits(usage) {
@@ -179,8 +179,8 @@ pub fn tokens(usage: &Value, version: Option<&str>) -> Option<Tokens> {
     Some(counts)
 }
 
-/// What OpenCode counts within what: up to 0.x the input holds what was read from a cache, up to 1.2 the output holds
-/// the reasoning. Where it writes a total, from 1.1 on, the total tells.
+/// Which of OpenCode's counts include others: up to 0.x the input includes cache reads, up to 1.2 the output includes the
+/// reasoning. Where it writes a total, from 1.1 on, the total decides.
 fn opencode(usage: &Value, counts: &Tokens, version: Option<&str>) -> Within {
     if let Some(total) = usage.pointer("/tokens/total").and_then(Value::as_u64) {
         let others = [counts.output, counts.cache_read, counts.cache_write];
@@ -216,7 +216,7 @@ impl Shape {
         self.known_by.iter().any(|p| usage.pointer(p).is_some())
     }
 
-    /// The counts as written; `None` when one of them is no count.
+    /// The counts as written; `None` when one of them is not a count.
     fn read(&self, usage: &Value) -> Option<Tokens> {
         let mut input = 0_u64;
         for pointer in self.input {
@@ -232,10 +232,10 @@ impl Shape {
     }
 }
 
-/// The first count that is there, 0 when there is none; `None` for something that is no count.
+/// The first count that exists, or 0; `None` for a value that is not a count.
 fn count(usage: &Value, pointers: &[&str]) -> Option<u64> {
-    let mut there = pointers.iter().filter_map(|p| usage.pointer(p));
-    match there.find(|value| !value.is_null()) {
+    let mut present = pointers.iter().filter_map(|p| usage.pointer(p));
+    match present.find(|value| !value.is_null()) {
         Some(value) => value.as_u64(),
         None => Some(0),
     }
@@ -255,9 +255,9 @@ mod tests {
     }
 
     #[test]
-    fn each_token_is_counted_once_whatever_the_shape() {
-        // 5210 in, of which 1000 from a cache; 240 out, of which 96 were reasoning.
-        let whole = Some([4210, 144, 96, 1000, 0]);
+    fn each_token_is_counted_once_in_every_shape() {
+        // 5210 input tokens, 1000 of them from a cache; 240 output tokens, 96 of them reasoning.
+        let expected = Some([4210, 144, 96, 1000, 0]);
         for (usage, version) in [
             (
                 r#"{"prompt_tokens":5210,"completion_tokens":240,"total_tokens":5450,
@@ -308,12 +308,12 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(five(usage, version), whole, "{usage}");
+            assert_eq!(five(usage, version), expected, "{usage}");
         }
     }
 
     #[test]
-    fn anthropic_counts_its_cache_apart() {
+    fn anthropic_counts_its_cache_separately() {
         let usage = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,
             "cache_creation":{"ephemeral_5m_input_tokens":200},"output_tokens":40,"service_tier":"standard"}"#;
         assert_eq!(five(usage, None), Some([10, 40, 0, 3000, 200]));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_count_is_unknown() {
+    fn values_that_are_not_counts_are_unknown() {
         for usage in [
             "{}",
             r#"{"cost":0.5}"#,
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_larger_than_its_whole_leaves_nothing() {
+    fn a_part_larger_than_its_whole_leaves_zero() {
         let usage = r#"{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":9},
             "completion_tokens_details":{"reasoning_tokens":18446744073709551615}}"#;
         assert_eq!(five(usage, None), Some([0, 0, u64::MAX, 9, 0]));

@@ -1,29 +1,29 @@
-//! What becomes one item, and how its parts are written.
+//! Blocks, each of which becomes one item, and the JSON of their parts.
 
 use std::fmt::Write as _;
 
 use filrouge_store::draft::{PieceKind, arguments};
 use filrouge_types::{Channel, RawJson, Role};
 
-/// What the channel of an answer is that is not the first of several (`n` above 1): no context shows it.
+/// Channel of alternative answers, all but the first of several (`n` above 1): no context shows them.
 const ALTERNATIVE: &str = "alternative";
 
 /// One part of a block.
 #[derive(Debug, Clone)]
-pub struct Part {
-    /// What it is.
+pub struct StreamPart {
+    /// The kind of part.
     pub kind: PieceKind,
-    /// Its text as spelled inside a JSON string; of a whole part its JSON.
+    /// Its text as spelled inside a JSON string; for a complete part its JSON.
     pub text: String,
     /// Further members of the part, raw JSON, such as a signature.
     pub(super) members: Vec<(&'static str, String)>,
-    /// What is gathered in lists, such as citations: the list's name and the raw values.
+    /// Lists of raw values collected over the stream, such as citations, by name.
     pub(super) lists: Vec<(&'static str, Vec<String>)>,
-    /// How often its text was replaced by another one.
+    /// The number of times that its text was replaced.
     pub(super) generation: u32,
 }
 
-impl Part {
+impl StreamPart {
     pub(super) const fn new(kind: PieceKind) -> Self {
         Self {
             kind,
@@ -35,34 +35,35 @@ impl Part {
     }
 }
 
-/// What becomes one item.
+/// A part of a stream that becomes one item.
 #[derive(Debug, Clone)]
-pub struct Block {
-    /// Its number in the stream, from 0; its item has it, too.
+pub struct StreamBlock {
+    /// Its number in the stream, from 0; also part of its item's key.
     pub number: u64,
-    /// Its parts; of what is said several, else one.
-    pub parts: Vec<Part>,
-    /// Of a call: its id and the tool's name, as JSON strings.
+    /// Its parts: several for a message, else one.
+    pub parts: Vec<StreamPart>,
+    /// For a call: its id and the tool's name, as JSON strings.
     pub call: Option<(String, String)>,
-    /// Whether nothing is added to it any more.
+    /// Whether it is complete.
     pub done: bool,
-    /// Who says it, and where, when that is known from the beginning.
-    pub(super) place: Option<(Role, Channel)>,
-    /// Which of several answers it belongs to; 0 is the one that counts.
+    /// Role and channel, if they are known from the beginning.
+    pub(super) role_and_channel: Option<(Role, Channel)>,
+    /// The alternative answer that it belongs to; 0 is the main one.
     pub(super) alternative: u32,
     /// Further members of its item's metadata.
     pub(super) metadata: Vec<(&'static str, String)>,
-    /// Whether it becomes an item without waiting for what the response tells at its end.
+    /// Whether it becomes an item without waiting for data from the end of the response.
     pub(super) released: bool,
-    /// Whether it is a call that a limit has cut off in the middle of its arguments.
+    /// Whether it is a call whose arguments were cut off by a length limit.
     pub(super) cut: bool,
-    /// Bytes that it holds, about.
+    /// Bytes that it holds, approximately.
     pub(super) held: usize,
 }
 
-impl Block {
+impl StreamBlock {
     pub(super) fn is_said(&self) -> bool {
-        self.place.is_none() && matches!(self.parts.first(), Some(p) if p.kind.is_said())
+        self.role_and_channel.is_none()
+            && matches!(self.parts.first(), Some(p) if p.kind.can_be_answer())
     }
 
     pub(super) fn is_answer(&self) -> bool {
@@ -73,16 +74,16 @@ impl Block {
         self.is_answer() || self.call.is_some()
     }
 
-    /// Whether it is a call whose arguments are not the text of an object.
+    /// Whether it is a call whose arguments are not the text of a JSON object.
     pub(super) fn lacks_arguments(&self) -> bool {
         let text = self.parts.first().map_or("", |p| p.text.as_str());
         self.call.is_some() && !arguments(text).starts_with('{')
     }
 
-    /// Who says it, and on which channel as far as that is known: what is said may be the answer.
+    /// Role and channel, as far as they are known: a message may turn out to be the answer.
     #[must_use]
-    pub fn place(&self) -> (Role, Channel) {
-        if let Some((role, channel)) = &self.place {
+    pub fn role_and_channel(&self) -> (Role, Channel) {
+        if let Some((role, channel)) = &self.role_and_channel {
             return (*role, channel.clone());
         }
         let channel = if self.alternative > 0 {
@@ -115,17 +116,17 @@ pub(super) fn object(members: &[(&'static str, String)]) -> Option<RawJson> {
 }
 
 /// The parts of a block's item.
-pub(super) fn parts(block: &Block) -> RawJson {
+pub(super) fn parts(block: &StreamBlock) -> RawJson {
     if let Some(part) = block.parts.first()
-        && block.place.is_some()
-        && part.kind == PieceKind::Whole
+        && block.role_and_channel.is_some()
+        && part.kind == PieceKind::Complete
     {
         return RawJson::from_checked(part.text.as_str());
     }
     let mut out = String::from("[");
     for part in &block.parts {
-        if part.kind.is_said()
-            && part.kind != PieceKind::Whole
+        if part.kind.can_be_answer()
+            && part.kind != PieceKind::Complete
             && part.text.is_empty()
             && block.parts.len() > 1
         {
@@ -140,10 +141,10 @@ pub(super) fn parts(block: &Block) -> RawJson {
     RawJson::from_checked(out)
 }
 
-fn write_part(out: &mut String, part: &Part, block: &Block) {
+fn write_part(out: &mut String, part: &StreamPart, block: &StreamBlock) {
     // Writing to a string does not fail.
     let _ = match part.kind {
-        PieceKind::Whole => {
+        PieceKind::Complete => {
             out.push_str(&part.text);
             return;
         }

@@ -1,34 +1,34 @@
-//! How a stream ends.
+//! The ends of a stream.
 
 use filrouge_types::{JsonText, RawJson};
 
-/// How a response has ended.
+/// The end of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// With an answer.
+    /// The response ended with an answer.
     Answered,
-    /// With calls, whose results it waits for, or with a pause: it will be gone on with.
+    /// The response ended with calls whose results the provider waits for, or with a pause: the turn continues.
     Continues,
-    /// By an error, or before its end.
+    /// The response ended with an error, or broke off.
     Failed(StreamError),
-    /// By who asked for it.
+    /// The caller that requested the response cancelled it.
     Cancelled,
 }
 
 filrouge_types::words!(
-    /// Who met an error.
+    /// The component in which an error occurred.
     pub enum StreamErrorSource: "source of an error" {
         /// The provider reported it.
         Provider => "provider",
-        /// The stream is not what it should be, or ended before its end.
+        /// The stream is malformed, or ended too early.
         Stream => "stream",
-        /// Who sent the stream is gone.
+        /// The client that sent the stream is gone.
         Client => "client",
     }
 );
 
-/// Codes of what is met again whenever the same stream is recorded by the same caller.
-const FOR_GOOD: [&str; 4] = [
+/// Codes of errors that would recur for the same stream and caller.
+const PERMANENT: [&str; 4] = [
     "credentials",
     "limit_exceeded",
     "stream_malformed",
@@ -38,28 +38,27 @@ const FOR_GOOD: [&str; 4] = [
 /// An error that ends a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamError {
-    /// A word for it: the provider's own, or one of `stream_truncated`, `stream_malformed`, `stream_too_large`,
-    /// `client_gone`, ….
+    /// A short code: the provider's own, or one of `stream_truncated`, `stream_malformed`, `stream_too_large`, `client_gone`, ….
     pub code: Box<str>,
-    /// A sentence about it.
+    /// A message for people.
     pub message: JsonText,
-    /// Who met it.
+    /// The component in which it occurred.
     pub source: StreamErrorSource,
-    /// Whether asking again can help.
+    /// Whether a retry can help.
     pub retryable: bool,
-    /// The error as it came, JSON.
+    /// The original error as JSON.
     pub raw: Option<RawJson>,
 }
 
 impl StreamError {
-    /// An error of the stream itself, or of whoever records it. Whether asking again can help shows in its code.
+    /// An error of the stream itself, or of its recorder. Its code shows whether a retry can help.
     #[must_use]
     pub fn of_stream(code: &str, message: &str) -> Self {
         Self {
             code: code.into(),
             message: JsonText::from_plain(message),
             source: StreamErrorSource::Stream,
-            retryable: !FOR_GOOD.contains(&code),
+            retryable: !PERMANENT.contains(&code),
             raw: None,
         }
     }
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_may_pass_is_worth_another_try() {
+    fn only_a_transient_error_is_retryable() {
         for (code, retryable) in [
             ("stream_truncated", true),
             ("stream_empty", true),

@@ -1,10 +1,10 @@
-//! How a recording ends: with the answer, with calls that wait, or with what was shown and the error.
+//! Ends a recording: with the answer, with calls that await results, or with the drafted text and the error.
 
 use std::sync::Arc;
 
 use filrouge_store::chain::fingerprint;
-use filrouge_store::command::{Close, Ending, Interrupt, Outcome, SINCE_EVER, Write};
-use filrouge_store::draft::{Piece, StreamId, partial_entries};
+use filrouge_store::command::{AFTER_ANY_HEARTBEAT, Close, Ending, Interrupt, Outcome, Write};
+use filrouge_store::draft::{DraftPiece, StreamId, partial_entries};
 use filrouge_store::record::Entry;
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, ItemId, RawJson, Role, Turn, TurnStatus,
@@ -20,29 +20,28 @@ use crate::turns::{cancelled, error_part};
 use crate::written::Written;
 
 impl Recording {
-    /// Writes what the transcript's end asks for: the answer, or what was shown and the error. Gives the turn as it
-    /// stands then.
+    /// Writes the end of the transcript: the answer, or the drafted text and the error. Returns the resulting turn.
     ///
     /// # Errors
-    /// As [`Self::refused`].
+    /// Like [`Self::refused`].
     pub async fn end(mut self, transcript: &mut Transcript) -> Result<Written<Turn>, Failure> {
         let latency = self.began.elapsed().as_millis().to_string();
-        transcript.tell("latency_ms", &latency);
+        transcript.set_metadata("latency_ms", &latency);
         let (events, unknown) = transcript.events();
         let format = self.settings.format;
         let stream = format!(
             r#"{{"id":"{}","format":"{format}","events":{events},"unknown_events":{unknown}}}"#,
             self.stream
         );
-        transcript.tell("stream", &stream);
+        transcript.set_metadata("stream", &stream);
         let turn = match transcript.ended().cloned() {
             Some(Ended::Answered) => self.answered(transcript).await,
             Some(Ended::Continues) => self.continues(transcript).await,
-            Some(Ended::Cancelled) => self.broke_off(transcript, None).await,
-            Some(Ended::Failed(error)) => self.broke_off(transcript, Some(error)).await,
+            Some(Ended::Cancelled) => self.break_off(transcript, None).await,
+            Some(Ended::Failed(error)) => self.break_off(transcript, Some(error)).await,
             None => {
-                let error = StreamError::of_stream("stream_truncated", "the stream was given up");
-                self.broke_off(transcript, Some(error)).await
+                let error = StreamError::of_stream("stream_truncated", "the stream was abandoned");
+                self.break_off(transcript, Some(error)).await
             }
         };
         let turn = match turn {
@@ -50,11 +49,11 @@ impl Recording {
             Ok(turn) => turn,
         };
         self.trace(&turn, events, unknown);
-        Ok(self.told(turn))
+        Ok(self.as_written(turn))
     }
 
-    /// The turn as it stands, with how much was masked.
-    fn told(&self, turn: Turn) -> Written<Turn> {
+    /// The turn as the result of a write, with the count of masked credentials; forgets the secrets of a turn that is closed.
+    fn as_written(&self, turn: Turn) -> Written<Turn> {
         if turn.status != TurnStatus::Open {
             let now = self.core.clock.now();
             self.core.secrets().forget(self.turn_id, now);
@@ -79,11 +78,11 @@ impl Recording {
         let mut entries = self.entries(ready)?;
         let is_final = |e: &Entry| e.item.channel == Channel::Final;
         if !entries.iter().any(is_final) {
-            // An answer without a word is one all the same.
+            // A response without a text is recorded as an empty answer.
             let parts = RawJson::from_checked(r#"[{"type":"text","text":""}]"#);
             let mut item = ItemBody::new(Role::Assistant, Channel::Final, parts);
-            if !transcript.is_told() {
-                (item.usage, item.metadata) = self.told_at_end(transcript);
+            if !transcript.is_reported() {
+                (item.usage, item.metadata) = self.reported_at_end(transcript);
             }
             item.model = transcript.model_name().map(Into::into);
             item.agent.clone_from(&self.settings.agent);
@@ -94,7 +93,8 @@ impl Recording {
             let append = self.batch(entries, Vec::new(), true)?;
             return match self.append(&append).await {
                 Err(f) if f.code == ErrorCode::FinalExists => {
-                    self.observed(append.batch.entries(), transcript).await
+                    self.record_as_observation(append.batch.entries(), transcript)
+                        .await
                 }
                 done => {
                     done?;
@@ -105,7 +105,8 @@ impl Recording {
         let close = self.ending(Ending::Recorded(entries), Some(self.stream));
         match self.close(&close).await {
             Err(f) if f.code == ErrorCode::FinalExists => {
-                self.observed(close.ending.entries(), transcript).await
+                self.record_as_observation(close.ending.entries(), transcript)
+                    .await
             }
             closed => {
                 self.items += close.ending.entries().len() as u64;
@@ -114,8 +115,8 @@ impl Recording {
         }
     }
 
-    /// The turn has its answer already: what is said now stands beside it, and the caller ends the turn.
-    async fn observed(
+    /// For a turn that already has an answer: records this one as an observation; the caller ends the turn.
+    async fn record_as_observation(
         &mut self,
         entries: &[Entry],
         transcript: &Transcript,
@@ -126,17 +127,17 @@ impl Recording {
                 entry.item.channel = Channel::Observation;
             }
         }
-        tracing::info!(turn_id = %self.turn_id, stream = %self.stream, "the turn has its answer already; what a stream says is kept as an observation");
-        let mut left = LeftOut::default();
-        entries.retain(|entry| left.keeps(self.record, &entry.item.channel));
-        self.core.left_out(&left, false);
+        tracing::info!(turn_id = %self.turn_id, stream = %self.stream, "the turn already has an answer; this stream's answer is recorded as an observation");
+        let mut left_out = LeftOut::default();
+        entries.retain(|entry| left_out.keeps(self.record, &entry.item.channel));
+        self.core.count_left_out(&left_out, false);
         if entries.is_empty() {
             entries.push(self.last_note(transcript));
         }
         self.append_last(entries).await
     }
 
-    /// The last items of the recording; the turn stays open.
+    /// Appends the last items of the recording; the turn stays open.
     async fn append_last(&mut self, entries: Vec<Entry>) -> Result<Turn, Failure> {
         let append = self.batch(entries, Vec::new(), true)?;
         self.append(&append).await?;
@@ -146,29 +147,29 @@ impl Recording {
     async fn continues(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
-        if !transcript.is_told() || entries.is_empty() {
+        if !transcript.is_reported() || entries.is_empty() {
             entries.push(self.last_note(transcript));
         }
         self.append_last(entries).await
     }
 
-    /// What the response has told for its last item: usage, and metadata in which addresses are hashes.
-    fn told_at_end(&self, transcript: &Transcript) -> (Option<RawJson>, Option<RawJson>) {
-        let (usage, metadata) = transcript.told();
+    /// Usage and metadata from the end of the response; addresses in the metadata are hashed.
+    fn reported_at_end(&self, transcript: &Transcript) -> (Option<RawJson>, Option<RawJson>) {
+        let (usage, metadata) = transcript.reported();
         (usage, self.core.hashed(&self.scope.tenant, metadata))
     }
 
-    /// What the response has told at its end, when no item is there that could carry it.
+    /// An item for data from the end of the response that no other item can carry.
     fn last_note(&self, transcript: &Transcript) -> Entry {
         let nothing = RawJson::from_checked("[]");
         let mut item = ItemBody::new(Role::System, Channel::SystemNote, nothing);
-        (item.usage, item.metadata) = self.told_at_end(transcript);
+        (item.usage, item.metadata) = self.reported_at_end(transcript);
         item.item_id = ItemId::new(format!("{}.end", self.stream)).ok();
         item.into()
     }
 
-    /// What was complete, what was shown, and then what happened.
-    async fn broke_off(
+    /// Ends the turn after a failure or a cancellation: with the complete items, the drafted text, and the reason.
+    async fn break_off(
         &mut self,
         transcript: &mut Transcript,
         error: Option<StreamError>,
@@ -176,14 +177,14 @@ impl Recording {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
         let shown = self.shown(transcript).into_iter().map(|e| e.item);
-        entries.extend(self.sifted(shown.collect())?);
+        entries.extend(self.mask_items(shown.collect())?);
         self.items += entries.len() as u64 + 1;
         let mut last = match &error {
             Some(error) => ItemBody::new(Role::System, Channel::Error, error_parts(error)),
             None => cancelled(),
         };
-        (last.usage, last.metadata) = transcript.told();
-        entries.extend(self.sifted(vec![last])?);
+        (last.usage, last.metadata) = transcript.reported();
+        entries.extend(self.mask_items(vec![last])?);
         let ending = match error {
             Some(_) => Ending::Fail(entries),
             None => Ending::Cancel(entries),
@@ -191,14 +192,14 @@ impl Recording {
         self.close(&self.ending(ending, Some(self.stream))).await
     }
 
-    /// What was shown and is not complete.
+    /// The drafted text of incomplete blocks.
     fn shown(&mut self, transcript: &Transcript) -> Vec<Entry> {
         let mut pieces = Vec::new();
-        self.news(transcript);
+        self.growth(transcript);
         let record = self.record;
         for block in transcript.blocks().filter(|b| b.is_kept(record)) {
             for (index, part) in block.parts.iter().enumerate() {
-                pieces.push(Piece {
+                pieces.push(DraftPiece {
                     number: block.number,
                     part: index as u64,
                     head: self.head(block, part.kind, transcript),
@@ -213,12 +214,12 @@ impl Recording {
         partial_entries(self.stream, &pieces)
     }
 
-    /// What becomes of the turn when the ledger has refused a write of the recording. One that takes no more is ended:
-    /// what the draft shows is kept, then the reason. One that somebody else has ended is given as it stands.
+    /// Handles a write of the recording that the ledger refused. A turn that has reached a limit fails: the draft's text is
+    /// kept, followed by the reason. If another writer has ended the turn, returns the turn in its present state.
     ///
     /// # Errors
-    /// The failure itself when it is another one, or when the turn was begun again and is somebody else's now; and the
-    /// ledger's.
+    /// The failure itself if it is any other, or if the turn was restarted and belongs to another writer now; and those of the
+    /// ledger.
     pub async fn refused(
         mut self,
         transcript: &Transcript,
@@ -227,35 +228,35 @@ impl Recording {
         let failure = match failure.code {
             ErrorCode::LimitExceeded => match self.fail(transcript, &failure).await {
                 Err(failure) => failure,
-                Ok(turn) => return Ok(self.told(turn)),
+                Ok(turn) => return Ok(self.as_written(turn)),
             },
             _ => failure,
         };
         if !matches!(failure.code, ErrorCode::TurnClosed | ErrorCode::StreamLost) {
             return Err(failure);
         }
-        match self.standing().await? {
+        match self.current_turn().await? {
             turn if turn.value.status == TurnStatus::Open => Err(failure),
             turn => Ok(turn),
         }
     }
 
-    /// Ends the turn with the reason, behind what the draft shows.
+    /// Fails the turn with the reason, after the draft's text.
     async fn fail(&mut self, transcript: &Transcript, failure: &Failure) -> Result<Turn, Failure> {
-        let news = self.last_news(transcript);
-        if !news.is_empty() {
-            self.draft(news).await?;
+        let growth = self.last_growth(transcript);
+        if !growth.is_empty() {
+            self.draft(growth).await?;
         }
         let error = StreamError::of_stream(failure.code.as_str(), &failure.detail);
         let item = ItemBody::new(Role::System, Channel::Error, error_parts(&error));
-        let entries = self.sifted(vec![item])?;
+        let entries = self.mask_items(vec![item])?;
         self.close(&self.ending(Ending::Fail(entries), None)).await
     }
 
-    /// Gives the stream up because this process ends: the turn is interrupted, with all that has come.
+    /// Ends the recording because this process shuts down: the turn is interrupted, and all text received so far is kept.
     ///
     /// # Errors
-    /// As [`Self::refused`].
+    /// Like [`Self::refused`].
     pub async fn interrupt(
         mut self,
         transcript: &mut Transcript,
@@ -265,21 +266,21 @@ impl Recording {
             Ok(turn) => {
                 let (events, unknown) = transcript.events();
                 self.trace(&turn, events, unknown);
-                Ok(self.told(turn))
+                Ok(self.as_written(turn))
             }
         }
     }
 
     async fn interrupted(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
         self.advance(transcript).await?;
-        let news = self.last_news(transcript);
-        if !news.is_empty() {
-            self.draft(news).await?;
+        let growth = self.last_growth(transcript);
+        if !growth.is_empty() {
+            self.draft(growth).await?;
         }
         let interrupt = Interrupt {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
-            before: SINCE_EVER,
+            before: AFTER_ANY_HEARTBEAT,
             stream: Some(self.stream),
         };
         match self.write(Write::Interrupt(interrupt)).await? {
@@ -288,7 +289,8 @@ impl Recording {
         }
     }
 
-    /// The turn's end by the recording, which has given all that was shown, or by nobody: then the draft is kept.
+    /// The write that ends the turn. With `stream` the recording has written all text itself; without it, the ledger keeps the
+    /// draft.
     fn ending(&self, ending: Ending, stream: Option<StreamId>) -> Arc<Close> {
         let body = fingerprint(&[b"stream", &self.stream.0]);
         Arc::new(Close {
@@ -309,12 +311,12 @@ impl Recording {
         }
     }
 
-    /// The turn as it stands.
+    /// The turn in its present state.
     ///
     /// # Errors
-    /// The ledger's.
-    pub async fn standing(&self) -> Result<Written<Turn>, Failure> {
-        Ok(self.told(self.turn().await?))
+    /// Those of the ledger.
+    pub async fn current_turn(&self) -> Result<Written<Turn>, Failure> {
+        Ok(self.as_written(self.turn().await?))
     }
 
     async fn turn(&self) -> Result<Turn, Failure> {

@@ -1,23 +1,24 @@
-//! What of a stream is recorded: all of it, or in a tenant that records conversations alone the answer (DESIGN §7).
+//! Selects and masks the part of a stream that is recorded: everything, or only the answer in a tenant that records only
+//! conversations (DESIGN §7).
 
 use filrouge_store::draft::Delta;
-use filrouge_store::hot::KeepItems;
+use filrouge_store::hot::ItemRetention;
 use filrouge_store::record::Entry;
 use filrouge_types::{Channel, Failure, ItemBody, ItemId, Role};
 
-use super::block::Block;
+use super::block::StreamBlock;
 use super::recording::Recording;
 use super::transcript::{ReadyItem, Transcript};
 use crate::record_policy::LeftOut;
 
-impl Block {
-    /// Whether it may become an item that is kept.
-    pub(super) fn is_kept(&self, record: KeepItems) -> bool {
-        record.keeps(&self.place().1)
+impl StreamBlock {
+    /// Whether it may become an item that the policy keeps.
+    pub(super) fn is_kept(&self, record: ItemRetention) -> bool {
+        record.keeps(&self.role_and_channel().1)
     }
 }
 
-/// What an item is for the policy: a call that broke off is a call, whatever channel it stands on.
+/// The channel that the policy applies to: a call that broke off counts as a call, whatever its channel.
 fn channel_of(item: &ItemBody) -> &Channel {
     let broke_off = item.parts.as_str().starts_with(r#"[{"type":"tool_call"#);
     if broke_off {
@@ -28,21 +29,21 @@ fn channel_of(item: &ItemBody) -> &Channel {
 }
 
 impl Recording {
-    /// Items with their keys and the agent's name, and without what must not be recorded; of a conversation, which is all
-    /// that some tenants record, these can be none.
+    /// Gives items their keys and the agent's name, and masks what must not be recorded. Where only conversations are
+    /// recorded, none of the items may remain.
     pub(super) fn entries(&mut self, ready: Vec<ReadyItem>) -> Result<Vec<Entry>, Failure> {
-        let mut left = LeftOut::default();
+        let mut left_out = LeftOut::default();
         let mut items = Vec::with_capacity(ready.len());
         for ready in ready {
-            if left.keeps(self.record, channel_of(&ready.item)) {
-                items.push(self.keyed(ready));
+            if left_out.keeps(self.record, channel_of(&ready.item)) {
+                items.push(self.with_key(ready));
             }
         }
-        self.core.left_out(&left, false);
-        self.sifted(items)
+        self.core.count_left_out(&left_out, false);
+        self.mask_items(items)
     }
 
-    fn keyed(&self, ready: ReadyItem) -> ItemBody {
+    fn with_key(&self, ready: ReadyItem) -> ItemBody {
         let mut item = ready.item;
         item.item_id = match ready.number {
             Some(number) => self.stream.item_id(number),
@@ -54,24 +55,24 @@ impl Recording {
         item
     }
 
-    /// Items without what must not be recorded. A stream cannot be refused for what it holds: it is masked then, too.
-    pub(super) fn sifted(&mut self, items: Vec<ItemBody>) -> Result<Vec<Entry>, Failure> {
+    /// Masks items. A stream cannot be refused for its contents, so they are masked even under the policy `refuse`.
+    pub(super) fn mask_items(&mut self, items: Vec<ItemBody>) -> Result<Vec<Entry>, Failure> {
         let items = items.into_iter().map(Into::into).collect();
-        let sieve = self.core.stream_sieve(self.secrets.clone());
+        let masker = self.core.stream_masker(self.secrets.clone());
         let tenant = &self.scope.tenant;
-        let (items, masked) = self.core.sifted_items(tenant, sieve, items)?;
+        let (items, masked) = self.core.masked_items(tenant, masker, items)?;
         self.core.count_masked(&masked);
         self.masked += masked.count;
         Ok(items.into_iter().map(Entry::from).collect())
     }
 
-    /// Takes back from the draft what was taken for an answer and is none: nothing of it is recorded.
+    /// Removes drafted text from the draft that turned out not to be the answer, and is not recorded.
     pub(super) async fn withdraw(&mut self, transcript: &Transcript) -> Result<(), Failure> {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
-        let over = self.shown.iter().filter(|((number, _), shown)| {
-            *number < first && shown.head.is_some() && shown.given > 0
+        let obsolete = self.shown.iter().filter(|((number, _), shown)| {
+            *number < first && shown.head.is_some() && shown.drafted_bytes > 0
         });
-        let mut deltas: Vec<Delta> = over
+        let mut deltas: Vec<Delta> = obsolete
             .map(|((number, part), _)| Delta {
                 number: *number,
                 part: *part as u64,

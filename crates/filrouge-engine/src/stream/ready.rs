@@ -1,17 +1,17 @@
-//! Blocks become items.
+//! Turns complete blocks into items.
 
 use filrouge_types::{Channel, ItemBody, RawJson, Role};
 
-use super::block::{Block, object, parts};
+use super::block::{StreamBlock, object, parts};
 use super::end::Ended;
 use super::transcript::{ReadyItem, Transcript};
 
-/// The channel of events that no decoder knows.
+/// The channel of unknown events.
 const EVENTS: &str = "stream_events";
 
 impl Transcript {
-    /// Takes what has become items: whatever is complete, in order, up to what may still turn out to be the answer or
-    /// be told more about. After an end without error that is everything, and after another one what was complete.
+    /// Takes the blocks that have become items: all complete ones, in order, up to the first that may still be the answer or
+    /// grow. After an end without error these are all blocks; after another end, the complete ones.
     pub fn take_ready(&mut self) -> Vec<ReadyItem> {
         let mut ready = std::mem::take(&mut self.ready);
         match self.ended {
@@ -36,7 +36,7 @@ impl Transcript {
             _ => None,
         };
         let answer = answer.map(|b| b.number);
-        // What was released may have been taken by now: what is told at the end is not for it.
+        // A released block may have been taken already, so it does not carry data from the end of the response.
         let last = self.blocks.back().filter(|b| !b.released);
         let last = answer.or_else(|| last.map(|b| b.number));
         while let Some(block) = self.take_front() {
@@ -47,7 +47,7 @@ impl Transcript {
             let mut item = self.item(block, number == answer);
             if number == last {
                 self.finish_item(&mut item);
-                self.is_told = true;
+                self.is_reported = true;
             }
             ready.push(ReadyItem { number, item });
         }
@@ -55,14 +55,14 @@ impl Transcript {
         ready
     }
 
-    /// Whether what the response told at its end stands with one of its items.
+    /// Whether one of the items carries the data from the end of the response.
     #[must_use]
-    pub const fn is_told(&self) -> bool {
-        self.is_told
+    pub const fn is_reported(&self) -> bool {
+        self.is_reported
     }
 
-    /// An event has been taken in: what is complete by now is not changed by later ones, so that how the bytes came
-    /// makes no difference.
+    /// Call it after each event: turns complete blocks into items that later events cannot change, so that the division of the
+    /// stream into chunks makes no difference.
     pub fn settle(&mut self) {
         while self.is_front_ready() {
             let Some(block) = self.take_front() else {
@@ -74,7 +74,7 @@ impl Transcript {
         }
     }
 
-    fn take_front(&mut self) -> Option<Block> {
+    fn take_front(&mut self) -> Option<StreamBlock> {
         let block = self.blocks.pop_front()?;
         self.steps -= usize::from(block.is_step());
         self.held = self.held.saturating_sub(block.held);
@@ -86,7 +86,7 @@ impl Transcript {
         let Some(front) = self.blocks.front().filter(|b| b.done) else {
             return false;
         };
-        // What broke off was not told more about; what ended has its last item told of it.
+        // After a break-off there is no final data to wait for; at a regular end the last item carries it.
         let cut_off = matches!(self.ended, Some(Ended::Failed(_) | Ended::Cancelled));
         if front.is_answer() {
             return self.steps > 1;
@@ -94,7 +94,7 @@ impl Transcript {
         front.released || cut_off || self.blocks.len() > 1
     }
 
-    /// The events that nobody knew, as an item.
+    /// The unknown events as an item.
     fn unknown_item(&mut self) -> Option<ReadyItem> {
         let kept = std::mem::take(&mut self.unknown_kept);
         if kept.is_empty() {
@@ -109,8 +109,8 @@ impl Transcript {
         Some(ReadyItem { number: None, item })
     }
 
-    fn item(&self, block: Block, answer: bool) -> ItemBody {
-        let (role, mut channel) = block.place();
+    fn item(&self, block: StreamBlock, answer: bool) -> ItemBody {
+        let (role, mut channel) = block.role_and_channel();
         if block.is_answer() && !answer {
             channel = Channel::Observation;
         }
@@ -126,20 +126,22 @@ impl Transcript {
         item
     }
 
-    /// What the response told at its end stands with its last item.
+    /// Adds the data from the end of the response to its last item.
     fn finish_item(&self, item: &mut ItemBody) {
         item.usage = self.usage.clone().map(RawJson::from_checked);
         let own = item.metadata.take();
-        let told = object(&self.metadata);
-        item.metadata = match (own, told) {
-            (Some(own), told) => Some(filrouge_store::read::merged(Some(&own), told.as_ref())),
-            (None, told) => told,
+        let reported = object(&self.metadata);
+        item.metadata = match (own, reported) {
+            (Some(own), reported) => {
+                Some(filrouge_store::read::merged(Some(&own), reported.as_ref()))
+            }
+            (None, reported) => reported,
         };
     }
 
-    /// What the response has told for its last item, for when there is none: usage and metadata.
+    /// Usage and metadata from the end of the response, for when there is no last item.
     #[must_use]
-    pub fn told(&self) -> (Option<RawJson>, Option<RawJson>) {
+    pub fn reported(&self) -> (Option<RawJson>, Option<RawJson>) {
         let usage = self.usage.clone().map(RawJson::from_checked);
         (usage, object(&self.metadata))
     }

@@ -1,67 +1,67 @@
-//! Writing what a transcript holds: finished pieces as items, growing ones as drafts (DESIGN §4).
+//! Writes the contents of a transcript: complete pieces as items, growing ones as drafts (DESIGN §4).
 //!
-//! Everything a recording writes can be written again: items by their keys, drafts by their numbers, the end by the
-//! recording's own name. So a ledger that does not answer for a while costs nothing but time.
+//! Every write of a recording is idempotent: items by their keys, drafts by their numbers, the end by the recording's id. So an
+//! outage of the ledger only delays the recording.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::Durability;
-use filrouge_store::command::{Append, Outcome, Progress, PutDraft, Scope, Viewer, Write};
+use filrouge_store::command::{Append, DraftProgress, Outcome, PutDraft, Scope, Viewer, Write};
 use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
-use filrouge_store::hot::KeepItems;
+use filrouge_store::hot::ItemRetention;
 use filrouge_store::record::{Batch, Entry};
 use filrouge_types::{ErrorCode, Failure, JsonText, RawJson, SessionId, TurnId};
 use tokio::time::Instant;
 
-use super::block::{Block, Part};
+use super::block::{StreamBlock, StreamPart};
+use super::draft_masker::DraftedPiece;
 use super::transcript::Transcript;
-use super::veil::Shown;
 use crate::caller::{Caller, Permission};
 use crate::core::{Core, unexpected};
 use crate::engine::Streams;
 use crate::secrets::{Masked, TurnSecrets};
 
-/// How often growing text is drafted, at most.
+/// The shortest interval between two drafts of growing text.
 pub const DRAFT_EVERY: Duration = Duration::from_millis(250);
-/// How often a recording gives a sign of life, at least: more often when the stream timeout is short.
+/// The longest interval between two heartbeats of a recording; shorter if the stream timeout is short.
 pub const BEAT: Duration = Duration::from_secs(10);
-/// How long a ledger that does not answer is waited for.
+/// The time that a recording waits for a ledger that does not answer.
 const OUTAGE: Duration = Duration::from_secs(10);
 
-/// How a stream is recorded.
+/// The settings of a recording.
 #[derive(Debug, Clone)]
 pub struct RecordSettings {
-    /// The format's name, for the journal.
+    /// The format's name, for the item metadata.
     pub format: &'static str,
-    /// Whether an answer ends the turn; else the caller ends it, as when a translation is still to come.
+    /// Whether an answer ends the turn. Otherwise the caller ends it, for example after a translation.
     pub finalize: bool,
-    /// The agent that speaks.
+    /// The agent whose stream it is.
     pub agent: Option<Box<str>>,
 }
 
-/// One stream that is being recorded into an open turn.
+/// A stream that is being recorded into an open turn.
 pub struct Recording {
     pub(super) core: Arc<Core>,
     pub(super) scope: Scope,
-    /// Which items are kept: of a session in the hot store alone all of them, for a login ends what is recorded into it.
-    pub(super) record: KeepItems,
+    /// The items that are kept. For a session that is only in the hot store, all items are kept: a login ends its recordings.
+    pub(super) record: ItemRetention,
     pub(super) session_id: SessionId,
     pub(super) turn_id: TurnId,
     pub(super) stream: StreamId,
     pub(super) writer: Box<str>,
     pub(super) settings: RecordSettings,
-    /// The number of the newest chunk.
+    /// The number of the newest draft chunk.
     pub(super) chunk: u64,
-    /// How much of each piece was shown.
-    pub(super) shown: HashMap<(u64, usize), Shown>,
-    /// The version of the transcript that was last looked at for what has grown.
-    pub(super) looked_at: u64,
-    /// What must not be recorded of the turn's runtime context.
+    /// The drafted state of each piece.
+    pub(super) shown: HashMap<(u64, usize), DraftedPiece>,
+    /// The version of the transcript that was last checked for growth.
+    pub(super) examined: u64,
+    /// The secrets of the turn's runtime context.
     pub(super) secrets: Option<Arc<TurnSecrets>>,
     pub(super) masked: u64,
-    /// Where its newest write went.
+    /// The durability of its newest write.
     pub(super) durability: Durability,
     pub(super) began: Instant,
     pub(super) written: Instant,
@@ -70,11 +70,11 @@ pub struct Recording {
 }
 
 impl Streams {
-    /// Begins to record a stream into an open turn; nobody else can while it lasts.
+    /// Starts to record a stream into an open turn, exclusively.
     ///
     /// # Errors
-    /// `stream_open` when another stream is recorded into it; `turn_closed`, `session_not_found`, `turn_not_found`,
-    /// `turn_mismatch`, those of fences, under whose fence all is written then, and the ledger's.
+    /// `stream_open` if another stream is being recorded into the turn; `turn_closed`, `session_not_found`, `turn_not_found`,
+    /// `turn_mismatch`, those of the fence, which applies to all writes of the recording, and those of the ledger.
     pub async fn record(
         &self,
         caller: &Caller,
@@ -84,11 +84,11 @@ impl Streams {
     ) -> Result<Recording, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         self.limits().label(settings.agent.as_deref(), "agent")?;
-        // Whose turn it is, is asked now; what comes later belongs to it, also when the session gets an owner meanwhile.
+        // Access is checked now. Later writes belong to the turn even if the session gets an owner in the meantime.
         self.ledger.turn(scope, &session_id, turn_id).await?;
         let in_hot = self.in_hot(scope, &session_id).await?;
         let recorder = if in_hot {
-            // A login ends the stream: who records it may not write to the session any more.
+            // A login ends the stream: its recorder may not write to the session any more.
             scope.clone()
         } else {
             Scope::new(scope.tenant.clone(), Viewer::Operator).with_hold(scope.hold)
@@ -107,7 +107,7 @@ impl Streams {
             settings,
             chunk: 0,
             shown: HashMap::new(),
-            looked_at: 0,
+            examined: 0,
             secrets: self.secrets_of(turn_id),
             masked: 0,
             durability: self.ledger.backend().durability,
@@ -116,41 +116,41 @@ impl Streams {
             items: 0,
             drafts: 0,
         };
-        recording.put(0, Vec::new(), true).await?;
+        recording.put_draft(0, Vec::new(), true).await?;
         Ok(recording)
     }
 }
 
 impl Recording {
-    /// Its name; the keys of its items begin with it.
+    /// Its id, which the keys of its items begin with.
     #[must_use]
     pub const fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// How many drafts it has written.
+    /// Number of drafts written.
     #[must_use]
     pub const fn drafts(&self) -> u64 {
         self.drafts
     }
 
-    /// When [`Self::tick`] has something to do.
+    /// The moment at which [`Self::tick`] is due.
     #[must_use]
     pub fn due(&self, transcript: &Transcript) -> Instant {
-        let grown = transcript.version() != self.looked_at;
+        let grown = transcript.version() != self.examined;
         self.written + if grown { DRAFT_EVERY } else { self.beat() }
     }
 
-    /// Two signs of life may be late before the stream timeout is over.
+    /// The heartbeat interval: two heartbeats may be late before the stream times out.
     fn beat(&self) -> Duration {
         BEAT.min(self.core.settings.stream_timeout / 3)
     }
 
-    /// Writes the items that have become complete, and what is left as the draft.
+    /// Writes items that have become complete, and the remaining draft.
     ///
     /// # Errors
-    /// `turn_closed` and `stream_lost` when somebody else has ended the turn, and `limit_exceeded` when it takes no more:
-    /// [`Self::refused`] makes its end of them. `session_erased`; and the ledger's, when it does not answer for long.
+    /// `turn_closed` and `stream_lost` if another writer has ended the turn, and `limit_exceeded` if it has reached a limit:
+    /// pass them to [`Self::refused`]. `session_erased`; and those of the ledger if it does not answer for long.
     pub async fn advance(&mut self, transcript: &mut Transcript) -> Result<(), Failure> {
         if transcript.ended().is_some() {
             return Ok(());
@@ -168,28 +168,28 @@ impl Recording {
         self.append(&append).await
     }
 
-    /// Drafts what has grown, whether it is time or not: somebody is about to end the turn.
+    /// Drafts growth at once, because another writer is about to end the turn.
     ///
     /// # Errors
-    /// As [`Self::advance`].
+    /// Like [`Self::advance`].
     pub async fn flush(&mut self, transcript: &Transcript) -> Result<(), Failure> {
-        let deltas = self.news(transcript);
+        let deltas = self.growth(transcript);
         if deltas.is_empty() {
             return Ok(());
         }
         self.draft(deltas).await
     }
 
-    /// Drafts what has grown when it is time, or gives a sign of life.
+    /// Drafts growth if an interval is over, or writes a heartbeat.
     ///
     /// # Errors
-    /// As [`Self::advance`].
+    /// Like [`Self::advance`].
     pub async fn tick(&mut self, transcript: &Transcript) -> Result<(), Failure> {
         let since = self.written.elapsed();
         if since < DRAFT_EVERY {
             return Ok(());
         }
-        let deltas = self.news(transcript);
+        let deltas = self.growth(transcript);
         if deltas.is_empty() && since < self.beat() {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl Recording {
 
     pub(super) async fn draft(&mut self, deltas: Vec<Delta>) -> Result<(), Failure> {
         let number = self.chunk + u64::from(!deltas.is_empty());
-        let draft = self.put(number, deltas, false).await?;
+        let draft = self.put_draft(number, deltas, false).await?;
         self.drafted(&draft.deltas);
         self.chunk = number;
         self.drafts += 1;
@@ -206,7 +206,7 @@ impl Recording {
         Ok(())
     }
 
-    async fn put(
+    async fn put_draft(
         &mut self,
         number: u64,
         deltas: Vec<Delta>,
@@ -227,10 +227,15 @@ impl Recording {
         }
     }
 
-    /// What is shown of a piece; what has come to it is looked at.
-    fn shown_of(&mut self, block: &Block, index: usize, part: &Part) -> &mut Shown {
+    /// The drafted state of a piece, with its new text processed.
+    fn piece_state(
+        &mut self,
+        block: &StreamBlock,
+        index: usize,
+        part: &StreamPart,
+    ) -> &mut DraftedPiece {
         let (policy, secrets) = (self.core.settings.credentials, self.secrets.as_ref());
-        let fresh = || Shown::new(part.kind, part.generation, policy, secrets);
+        let fresh = || DraftedPiece::new(part.kind, part.generation, policy, secrets);
         let shown = self
             .shown
             .entry((block.number, index))
@@ -240,28 +245,28 @@ impl Recording {
             *shown = fresh();
             shown.replaces = replaces;
         }
-        shown.take(&part.text, block.done);
+        shown.process(&part.text, block.done);
         shown
     }
 
-    /// What has grown since it was last drafted.
-    pub(super) fn news(&mut self, transcript: &Transcript) -> Vec<Delta> {
-        self.looked_at = transcript.version();
+    /// The growth since the last draft.
+    pub(super) fn growth(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        self.examined = transcript.version();
         let mut deltas = Vec::new();
         let record = self.record;
         for block in transcript.blocks().filter(|b| b.is_kept(record)) {
             for (index, part) in block.parts.iter().enumerate() {
                 let head = self.head(block, part.kind, transcript);
-                let shown = self.shown_of(block, index, part);
-                let text = shown.news(&part.text, block.done).to_owned();
-                let known = shown.head.as_ref() == Some(&head);
-                if known && text.is_empty() && shown.done == block.done && !shown.replaces {
+                let shown = self.piece_state(block, index, part);
+                let text = shown.undrafted(&part.text, block.done).to_owned();
+                let head_drafted = shown.head.as_ref() == Some(&head);
+                if head_drafted && text.is_empty() && shown.done == block.done && !shown.replaces {
                     continue;
                 }
                 deltas.push(Delta {
                     number: block.number,
                     part: index as u64,
-                    head: (!known).then_some(head),
+                    head: (!head_drafted).then_some(head),
                     replaces: shown.replaces,
                     text,
                     done: block.done,
@@ -271,12 +276,12 @@ impl Recording {
         deltas
     }
 
-    /// Takes note of what was drafted.
+    /// Records that deltas were drafted.
     fn drafted(&mut self, deltas: &[Delta]) {
         for delta in deltas {
             let part = usize::try_from(delta.part).unwrap_or(usize::MAX);
             if let Some(shown) = self.shown.get_mut(&(delta.number, part)) {
-                shown.given += delta.text.len();
+                shown.drafted_bytes += delta.text.len();
                 (shown.done, shown.replaces) = (delta.done, false);
                 if let Some(head) = &delta.head {
                     shown.head = Some(head.clone());
@@ -285,26 +290,26 @@ impl Recording {
         }
     }
 
-    /// As [`Self::news`], with what was held back in case it became a credential: nothing more will come.
-    pub(super) fn last_news(&mut self, transcript: &Transcript) -> Vec<Delta> {
-        self.news(transcript);
+    /// Like [`Self::growth`], including text held back as a possible credential: no more text will arrive.
+    pub(super) fn last_growth(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        self.growth(transcript);
         for block in transcript.blocks() {
             for (index, part) in block.parts.iter().enumerate() {
                 if let Some(shown) = self.shown.get_mut(&(block.number, index)) {
-                    shown.take(&part.text, true);
+                    shown.process(&part.text, true);
                 }
             }
         }
-        self.news(transcript)
+        self.growth(transcript)
     }
 
     pub(super) fn head(
         &self,
-        block: &Block,
+        block: &StreamBlock,
         kind: PieceKind,
         transcript: &Transcript,
     ) -> PieceHead {
-        let (role, channel) = block.place();
+        let (role, channel) = block.role_and_channel();
         let token = |text: &String| {
             let masked = self.masked_json(text);
             let text = masked.as_deref().unwrap_or(text);
@@ -326,30 +331,30 @@ impl Recording {
         }
     }
 
-    /// JSON without what must not be recorded of the turn's runtime context; `None` when it has none of it.
+    /// Masks the secrets of the turn's runtime context in JSON; `None` if it has none.
     fn masked_json(&self, json: &str) -> Option<String> {
         let secrets = self.secrets.as_ref()?;
         secrets.mask_json(json, &mut Masked::default())
     }
 
-    /// What is no longer in the transcript will not grow any more.
+    /// Forgets pieces that are no longer in the transcript.
     pub(super) fn forget_shown(&mut self, transcript: &Transcript) {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
         self.shown.retain(|(number, _), _| *number >= first);
     }
 
-    /// All that is not an item yet, whole; it counts as drafted.
+    /// The entire remaining draft, without pieces that are items already; marks it as drafted.
     pub(super) fn rest(&mut self, transcript: &Transcript) -> Vec<Delta> {
         self.forget_shown(transcript);
         for shown in self.shown.values_mut() {
-            (shown.given, shown.head, shown.replaces) = (0, None, false);
+            (shown.drafted_bytes, shown.head, shown.replaces) = (0, None, false);
         }
-        let rest = self.news(transcript);
+        let rest = self.growth(transcript);
         self.drafted(&rest);
         rest
     }
 
-    /// Items, and what is left of the draft; nothing when the recording is `over`.
+    /// An append of items with the remaining draft, which is deleted if the recording is `over`.
     pub(super) fn batch(
         &self,
         entries: Vec<Entry>,
@@ -361,7 +366,7 @@ impl Recording {
             turn_id: self.turn_id,
             batch: Batch::seal(entries, self.core.entropy.as_ref())?,
             expected_seq: None,
-            progress: Some(Progress {
+            progress: Some(DraftProgress {
                 stream: self.stream,
                 number: self.chunk + 1,
                 rest,
@@ -382,13 +387,13 @@ impl Recording {
         }
     }
 
-    /// Writes, and writes again while the ledger does not answer.
+    /// Writes; retries while the ledger does not answer.
     pub(super) async fn write(&mut self, write: Write) -> Result<Outcome, Failure> {
         let until = Instant::now() + OUTAGE;
         let mut pause = Duration::from_millis(50);
         loop {
             match self.core.write(&self.scope, write.clone()).await {
-                Err(failure) if waits(&failure) && Instant::now() + pause < until => {
+                Err(failure) if is_transient(&failure) && Instant::now() + pause < until => {
                     tracing::warn!(code = failure.code.as_str(), stream = %self.stream, "a stream waits for the ledger");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));
@@ -403,8 +408,8 @@ impl Recording {
     }
 }
 
-/// Whether the ledger may take it a little later.
-fn waits(failure: &Failure) -> bool {
+/// Whether a retry may succeed soon.
+fn is_transient(failure: &Failure) -> bool {
     matches!(
         failure.code,
         ErrorCode::StoreUnavailable

@@ -1,52 +1,52 @@
-//! What a stream has brought so far, in neutral words.
+//! The contents of a stream so far, in a neutral form.
 //!
-//! Texts are kept as they are spelled inside a JSON string, escapes and all: a character that a stream cuts into two
-//! escapes is whole again once they stand side by side, and nothing is escaped anew.
+//! Texts are kept as spelled inside a JSON string, with escapes: a character that a stream splits into two escapes is complete
+//! again when they are joined, and nothing is escaped a second time.
 
 use std::collections::VecDeque;
 
 use filrouge_store::draft::{PieceKind, is_flat};
 use filrouge_types::{Channel, ItemBody, JsonText, RawJson, Role};
 
-use super::block::{Block, Part};
+use super::block::{StreamBlock, StreamPart};
 use super::end::Ended;
 use crate::validate::{foreign_part, foreign_parts};
 
-/// Most bytes of events that are kept although nobody knows them; further ones are counted.
+/// The maximum number of bytes of unknown events that are kept; further ones are only counted.
 const UNKNOWN_BYTES: usize = 256 << 10;
-/// Most bytes of a model's name: what a label may have, unless said otherwise.
+/// The maximum number of bytes of a model's name: the default limit of a label.
 const MODEL_BYTES: usize = 4096;
 
-/// What a block holds besides its texts, about.
+/// Bytes that a block holds besides its texts, approximately.
 const BLOCK_BYTES: usize = 256;
 
-/// One part of one block, in the order of their beginnings.
+/// Identifies a part of a block. Blocks and parts are numbered in the order in which they begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceNo {
     block: u64,
     part: usize,
 }
 
-/// A block that has become an item, but for its key.
+/// A block that has become an item, without its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadyItem {
-    /// The block's number; `None` for an item that no block stands for.
+    /// The block's number; `None` for an item without a block.
     pub number: Option<u64>,
     /// The item.
     pub item: ItemBody,
 }
 
-/// What a stream has brought so far.
+/// The contents of a stream so far.
 #[derive(Debug, Default)]
 pub struct Transcript {
-    /// Blocks that are not taken yet.
-    pub(super) blocks: VecDeque<Block>,
-    /// How many of them are steps of the assistant: a text in front of another step is not the answer.
+    /// Blocks that were not taken yet.
+    pub(super) blocks: VecDeque<StreamBlock>,
+    /// Number of blocks that are steps of the assistant: a text before another step is not the answer.
     pub(super) steps: usize,
     pub(super) next: u64,
     pub(super) model: Option<Box<str>>,
     pub(super) usage: Option<String>,
-    /// Members of the last item's metadata.
+    /// Metadata of the last item.
     pub(super) metadata: Vec<(&'static str, String)>,
     pub(super) ended: Option<Ended>,
     pub(super) events: u64,
@@ -57,14 +57,14 @@ pub struct Transcript {
     pub(super) held: usize,
     /// Grows with every change of the blocks.
     pub(super) version: u64,
-    /// What is complete and not taken yet.
+    /// Complete items that were not taken yet.
     pub(super) ready: Vec<ReadyItem>,
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
 }
 
 impl Transcript {
-    /// Begins something said: after something else that was said without a step between them it goes on with it
-    /// when `joins`, as a further part, or, two texts, as one text.
+    /// Begins a message. If `joins` and the last block is a message of the same alternative, continues that block: with a
+    /// further part, or, for two texts, in the same text.
     pub fn say(&mut self, kind: PieceKind, alternative: u32, joins: bool) -> PieceNo {
         if joins
             && let Some(last) = self.blocks.back_mut()
@@ -79,7 +79,7 @@ impl Transcript {
                     .last()
                     .is_some_and(|p| p.kind == kind && p.members.is_empty());
             if !merges {
-                last.parts.push(Part::new(kind));
+                last.parts.push(StreamPart::new(kind));
             }
             return PieceNo {
                 block: last.number,
@@ -89,7 +89,7 @@ impl Transcript {
         self.begin(kind, None, None, alternative)
     }
 
-    /// Begins a text of somebody else than the assistant, or one that is never the answer.
+    /// Begins a text of another author than the assistant, or one that is never the answer.
     pub fn say_as(&mut self, role: Role, channel: Channel) -> PieceNo {
         self.begin(PieceKind::Text, None, Some((role, channel)), 0)
     }
@@ -105,10 +105,10 @@ impl Transcript {
         self.begin(PieceKind::ToolCall, call, None, alternative)
     }
 
-    /// Puts an item that came whole; `parts` is a JSON array of parts.
+    /// Adds a complete item; `parts` is a JSON array of parts.
     pub fn whole(&mut self, role: Role, channel: Channel, parts: String) -> PieceNo {
         let parts = foreign_parts(parts);
-        let piece = self.begin(PieceKind::Whole, None, Some((role, channel)), 0);
+        let piece = self.begin(PieceKind::Complete, None, Some((role, channel)), 0);
         self.grow(piece.block, parts.len());
         if let Some(part) = self.part(piece) {
             part.text = parts;
@@ -117,10 +117,10 @@ impl Transcript {
         piece
     }
 
-    /// Puts a whole part among what is said, such as an image; `part` is a JSON object.
+    /// Adds a complete part to a message, such as an image; `part` is a JSON object.
     pub fn say_whole(&mut self, part: &str, alternative: u32) -> PieceNo {
         let part = foreign_part(part);
-        let piece = self.say(PieceKind::Whole, alternative, true);
+        let piece = self.say(PieceKind::Complete, alternative, true);
         self.grow(piece.block, part.len());
         if let Some(p) = self.part(piece) {
             p.text = part;
@@ -132,17 +132,17 @@ impl Transcript {
         &mut self,
         kind: PieceKind,
         call: Option<(String, String)>,
-        place: Option<(Role, Channel)>,
+        role_and_channel: Option<(Role, Channel)>,
         alternative: u32,
     ) -> PieceNo {
         let number = self.next;
         self.next += 1;
-        let block = Block {
+        let block = StreamBlock {
             number,
-            parts: vec![Part::new(kind)],
+            parts: vec![StreamPart::new(kind)],
             call,
             done: false,
-            place,
+            role_and_channel,
             alternative,
             metadata: Vec::new(),
             released: false,
@@ -163,7 +163,7 @@ impl Transcript {
         }
     }
 
-    /// Counts what a block holds more.
+    /// Adds to the size of a block.
     fn grow(&mut self, number: u64, bytes: usize) {
         if let Some(block) = self.block(number) {
             block.held += bytes;
@@ -171,24 +171,24 @@ impl Transcript {
         }
     }
 
-    fn block(&mut self, number: u64) -> Option<&mut Block> {
+    fn block(&mut self, number: u64) -> Option<&mut StreamBlock> {
         self.version += 1;
         let first = self.blocks.front()?.number;
         let at = usize::try_from(number.checked_sub(first)?).ok()?;
         self.blocks.get_mut(at)
     }
 
-    fn part(&mut self, piece: PieceNo) -> Option<&mut Part> {
+    fn part(&mut self, piece: PieceNo) -> Option<&mut StreamPart> {
         self.block(piece.block)?.parts.get_mut(piece.part)
     }
 
-    /// Adds text, as spelled inside a JSON string; to what was taken already, nothing: `false`.
+    /// Appends text, as spelled inside a JSON string. Returns `false`, and adds nothing, if the block was already taken.
     pub fn push(&mut self, piece: PieceNo, inner: &str) -> bool {
         let Some(part) = self.part(piece) else {
             return false;
         };
         part.text.push_str(inner);
-        // Parameters are held once more, without credentials.
+        // Arguments are held twice, the second time masked.
         let times = if part.kind == PieceKind::ToolCall {
             2
         } else {
@@ -198,10 +198,10 @@ impl Transcript {
         true
     }
 
-    /// Replaces all text of a piece, when a stream tells it whole at its end and it differs.
+    /// Replaces the text of a piece, if a stream repeats it completely at its end and it differs.
     pub fn replace(&mut self, piece: PieceNo, inner: &str) {
         let Some(part) = self.part(piece) else { return };
-        // What was shown is not the beginning of this any more.
+        // The drafted text is no prefix of the new text.
         part.generation += u32::from(!inner.starts_with(part.text.as_str()));
         let more = inner.len().saturating_sub(part.text.len());
         inner.clone_into(&mut part.text);
@@ -216,13 +216,14 @@ impl Transcript {
         Some(&self.blocks.get(at)?.parts.get(piece.part)?.text)
     }
 
-    /// How many characters a piece has so far: where an annotation begins that counts from a joined text's start.
+    /// Number of characters of a piece so far: the offset of annotations whose positions count from the start of the appended
+    /// text.
     #[must_use]
     pub fn chars(&self, piece: PieceNo) -> u64 {
         filrouge_store::draft::chars(self.text(piece).unwrap_or_default())
     }
 
-    /// Sets a member of a piece's part, raw JSON; the last value stays.
+    /// Sets a member of a piece's part to raw JSON; the last value wins.
     pub fn set(&mut self, piece: PieceNo, name: &'static str, raw: &str) {
         let Some(part) = self.part(piece) else { return };
         match part.members.iter_mut().find(|(n, _)| *n == name) {
@@ -232,7 +233,7 @@ impl Transcript {
         self.grow(piece.block, raw.len());
     }
 
-    /// Adds to a text member of a piece's part what a stream gives of it in pieces, such as a signature.
+    /// Appends to a text member of a piece's part that a stream delivers in pieces, such as a signature.
     pub fn extend(&mut self, piece: PieceNo, name: &'static str, inner: &str) {
         let Some(part) = self.part(piece) else { return };
         match part.members.iter_mut().find(|(n, _)| *n == name) {
@@ -256,7 +257,7 @@ impl Transcript {
         }
     }
 
-    /// Gives a call the id or name that came later; JSON strings.
+    /// Sets an id or a name of a call that arrived later; JSON strings.
     pub fn name_call(&mut self, piece: PieceNo, call_id: Option<&str>, name: Option<&str>) {
         let more = call_id.map_or(0, str::len) + name.map_or(0, str::len);
         self.grow(piece.block, more);
@@ -279,22 +280,22 @@ impl Transcript {
         self.grow(piece.block, raw.len());
     }
 
-    /// Nothing is added to a piece any more.
+    /// Marks a piece as complete.
     pub fn finish(&mut self, piece: PieceNo) {
         if let Some(block) = self.block(piece.block) {
             block.done = true;
         }
     }
 
-    /// As [`Self::finish`]; it becomes an item as soon as those before it have, although the response may tell more
-    /// about it at its end.
+    /// Like [`Self::finish`], but the block becomes an item as soon as all earlier ones have, without waiting for data from the
+    /// end of the response.
     pub fn release(&mut self, piece: PieceNo) {
         if let Some(block) = self.block(piece.block) {
             (block.done, block.released) = (true, true);
         }
     }
 
-    /// The model that answers; a name that no label can be is none.
+    /// Sets the model; a name that is no valid label is ignored.
     pub fn model(&mut self, name: &str) {
         let is_label = !name.is_empty() && name.len() <= MODEL_BYTES && !name.contains('\0');
         if is_label && self.model.is_none() {
@@ -302,7 +303,7 @@ impl Transcript {
         }
     }
 
-    /// Token counts of the whole response, a raw JSON object; the last ones stay. What is no object is not known.
+    /// Sets the token counts of the response, a raw JSON object; the last ones win. Any other value is kept as an unknown event.
     pub fn usage(&mut self, raw: &str) {
         if !raw.starts_with('{') {
             return self.unknown(raw);
@@ -311,8 +312,8 @@ impl Transcript {
         raw.clone_into(usage);
     }
 
-    /// A member of the metadata of the response's last item, raw JSON, such as `finish_reason`.
-    pub fn tell(&mut self, name: &'static str, raw: &str) {
+    /// Sets a member of the last item's metadata to raw JSON, such as `finish_reason`.
+    pub fn set_metadata(&mut self, name: &'static str, raw: &str) {
         set(&mut self.metadata, name, raw);
     }
 
@@ -321,7 +322,7 @@ impl Transcript {
         self.events += 1;
     }
 
-    /// Keeps an event that nobody knows, as it came: JSON, or what is none.
+    /// Keeps an unknown event unchanged, whether JSON or not.
     pub fn unknown(&mut self, raw: &str) {
         self.unknown += 1;
         if self.unknown_bytes + raw.len() > UNKNOWN_BYTES {
@@ -335,50 +336,50 @@ impl Transcript {
         self.unknown_kept.push(json);
     }
 
-    /// The response has ended; the first end counts.
+    /// Sets the end of the response; the first end wins.
     pub fn end(&mut self, ended: Ended) {
         if self.ended.is_none() {
             for block in &mut self.blocks {
-                // What breaks off has whatever it has.
+                // A stream that breaks off completes no block.
                 block.done |= matches!(ended, Ended::Answered | Ended::Continues);
             }
             self.ended = Some(ended);
         }
     }
 
-    /// How it has ended, if it has.
+    /// The end of the response, if it has ended.
     #[must_use]
     pub const fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }
 
-    /// Events so far, and how many of them nobody knew.
+    /// Number of events so far, and of unknown ones among them.
     #[must_use]
     pub const fn events(&self) -> (u64, u64) {
         (self.events, self.unknown)
     }
 
-    /// Bytes that it holds, about.
+    /// Bytes that it holds, approximately.
     #[must_use]
     pub fn held(&self) -> usize {
         let ready = self.ready.iter().map(|r| r.item.parts.as_str().len());
         ready.sum::<usize>() + self.held + self.unknown_bytes
     }
 
-    /// A number that grows with every change of what is not an item yet.
+    /// A number that grows with every change of the remaining blocks.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// The name of the model, once it is known.
+    /// The name of the model, if it is known yet.
     #[must_use]
     pub fn model_name(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// What is not an item yet, in order.
-    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+    /// The blocks that are not items yet, in order.
+    pub fn blocks(&self) -> impl Iterator<Item = &StreamBlock> {
         self.blocks.iter()
     }
 }

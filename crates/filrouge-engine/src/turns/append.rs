@@ -5,11 +5,11 @@ use std::sync::Arc;
 use filrouge_store::command::{Append, Outcome, Scope, Write};
 use filrouge_store::record::{Batch, Entry};
 use filrouge_store::rules::refusal::{check_hold, seq_conflict, turn_closed};
-use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus, placed};
+use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus, unassigned};
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
-use crate::calls::held;
+use crate::calls::with_fence;
 use crate::core::{Core, unexpected};
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items};
@@ -18,21 +18,21 @@ use crate::secrets::Masked;
 use crate::validate::Author;
 use crate::written::Written;
 
-/// Where appended items stand.
+/// The positions of appended items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = AppendedItems))]
 pub struct Appended {
-    /// The first one's seq; absent while they wait for the ledger.
-    #[serde(serialize_with = "placed::serialize")]
+    /// The first item's seq; absent while the items wait for the ledger.
+    #[serde(serialize_with = "unassigned::serialize")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub first_seq: u64,
-    /// The last one's seq; absent while they wait for the ledger.
-    #[serde(serialize_with = "placed::serialize")]
+    /// The last item's seq; absent while the items wait for the ledger.
+    #[serde(serialize_with = "unassigned::serialize")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub last_seq: u64,
-    /// How many of them are not recorded, because the tenant records conversations alone; absent when all are. When none
-    /// is, `last_seq` is the session's newest seq, and `first_seq` the one behind it.
+    /// The number of these items that are not recorded, because the tenant records only conversations; absent when all are
+    /// recorded. When none is recorded, `last_seq` is the session's newest seq, and `first_seq` the one after it.
     #[serde(skip_serializing_if = "is_none")]
     #[cfg_attr(feature = "openapi", schema(required = false, minimum = 1))]
     pub not_recorded: u64,
@@ -44,11 +44,11 @@ const fn is_none(items: &u64) -> bool {
 }
 
 impl Turns {
-    /// Appends items to an open turn. Where conversations alone are recorded, all others are left out and counted.
+    /// Appends items to an open turn. Where only conversations are recorded, all other items are left out and counted.
     ///
     /// # Errors
     /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
-    /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, those of fences, and the ledger's.
+    /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, those of fences, and the ledger's errors.
     pub async fn append(
         &self,
         caller: &Caller,
@@ -61,18 +61,18 @@ impl Turns {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
         let items = self.limits().items(request.items, Author::Caller)?;
-        let scope = &held(scope, request.fence, request.release)?;
+        let scope = &with_fence(scope, request.fence, request.release)?;
         let keep = self.keep(scope, &session_id).await?;
-        let named = items.iter().all(|item| item.body.item_id.is_some());
-        let mut left = LeftOut::default();
-        let items = kept_items(keep.record, items, &mut left);
+        let all_keyed = items.iter().all(|item| item.body.item_id.is_some());
+        let mut left_out = LeftOut::default();
+        let items = kept_items(keep.record, items, &mut left_out);
         let expected_seq = request.expected_seq;
         let done = if items.is_empty() {
-            self.append_nothing(scope, &session_id, turn_id, expected_seq, named)
+            self.append_nothing(scope, &session_id, turn_id, expected_seq, all_keyed)
                 .await?
         } else {
-            let sieve = self.sieve(self.secrets_of(turn_id));
-            let (items, masked) = self.sifted_items(&scope.tenant, sieve, items)?;
+            let masker = self.masker(self.secrets_of(turn_id));
+            let (items, masked) = self.masked_items(&scope.tenant, masker, items)?;
             let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
             let append = Append {
                 session_id,
@@ -83,43 +83,43 @@ impl Turns {
             };
             self.write_append(scope, append, &masked).await?
         };
-        self.left_out(&left, done.replayed);
-        let not_recorded = left.items();
+        self.count_left_out(&left_out, done.replayed);
+        let not_recorded = left_out.items();
         Ok(done.map(|appended| Appended {
             not_recorded,
             ..appended
         }))
     }
 
-    /// The answer to items of which none is recorded: refused as if one were, and an empty range behind the newest item.
-    /// Items that are all `named` may repeat what was answered while the turn was open; of that nothing is left that
-    /// would tell, so they are answered, and it counts as repeated.
+    /// The answer to a batch of which no item is recorded. It is refused like any other batch, or else gets an empty range after
+    /// the newest item. A batch whose items all have keys (`all_keyed`) may retry one that was answered while the turn was open. Such
+    /// a batch leaves no trace that could prove this, so after the turn's end it is answered as a replay.
     async fn append_nothing(
         &self,
         scope: &Scope,
         session_id: &SessionId,
         turn_id: TurnId,
         expected_seq: Option<u64>,
-        named: bool,
+        all_keyed: bool,
     ) -> Result<Written<Appended>, Failure> {
         let (viewer, id, now) = (scope.clone(), session_id.clone(), self.clock.now());
-        let (turn, last_seq, may) = self
+        let (turn, last_seq, hold_check) = self
             .ledger
-            .ask_in(scope, session_id, move |sight| {
-                let turn = sight.turn(&viewer, &id, &turn_id)?;
-                let session = sight.get(&viewer, &id)?;
-                let may = check_hold(&session, &viewer, now);
-                Ok((turn, session.head.last_seq, may))
+            .query_session(scope, session_id, move |snapshot| {
+                let turn = snapshot.turn(&viewer, &id, &turn_id)?;
+                let session = snapshot.get(&viewer, &id)?;
+                let hold_check = check_hold(&session, &viewer, now);
+                Ok((turn, session.head.last_seq, hold_check))
             })
             .await?;
         let closed = turn.status != TurnStatus::Open;
         if !closed {
-            may?;
+            hold_check?;
         }
         if let Some(expected) = expected_seq.filter(|seq| *seq != last_seq) {
             return Err(seq_conflict(expected, last_seq));
         }
-        if closed && (expected_seq.is_some() || !named) {
+        if closed && (expected_seq.is_some() || !all_keyed) {
             let redacted = turn.deleted_at.is_some();
             return Err(turn_closed(&turn_id, turn.status, redacted));
         }
@@ -132,14 +132,14 @@ impl Turns {
             last_seq,
             not_recorded: 0,
         };
-        // Of an ephemeral session everything is recorded.
+        // All items of an ephemeral session are recorded, so this session is in the ledger.
         let durability = released.unwrap_or(self.ledger.backend().durability);
         Ok(Written::new(appended, closed, durability))
     }
 }
 
 impl Core {
-    /// A write of items; what was `masked` in it counts unless it is a replay.
+    /// Appends items; the credentials `masked` in them are counted unless the write is a replay.
     pub(crate) async fn write_append(
         &self,
         scope: &Scope,

@@ -1,4 +1,4 @@
-//! What is done with a request that somebody works at already (DESIGN §6).
+//! Requests for a turn that another request is already working on (DESIGN §6).
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId, TurnStatus};
 use tokio::time::Instant;
 
 use crate::caller::{Caller, Permission};
-use crate::calls::held;
+use crate::calls::with_fence;
 use crate::engine::Turns;
 use crate::requests::StartTurn;
 use crate::written::Written;
 
-/// What a caller wants when its request is being worked at already.
+/// The caller's choice for a request that is already being worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBusy {
-    /// To wait for the turn to end, so long at most, and to get its answer.
+    /// Wait for the turn to end, at most this long, and return its answer.
     Wait(Duration),
-    /// To be refused.
+    /// Refuse the request.
     Reject,
-    /// To get no answer at all: 204.
+    /// Return no answer: 204.
     NoContent,
 }
 
 impl Turns {
-    /// Starts a turn, or records a whole one; when it is there already and open, somebody works at it: then as `on_busy`
-    /// says. `None` when no answer is wanted. Who holds the session is given the open turn that was left behind by who held
-    /// it before, and one that is interrupted meanwhile is opened again.
+    /// Starts a turn, or records a complete one. When the turn exists and is open, another request is working on it: then
+    /// `on_busy` decides. `None` when no answer is wanted. The lease holder inherits its predecessor's open turn, and a turn that
+    /// is interrupted during the wait is reopened.
     ///
     /// # Errors
-    /// `turn_busy` when it is refused, or is open still when the waiting is over; and as [`Self::start`].
+    /// `turn_busy` when it is refused, or when the turn is still open after the wait; and as [`Self::start`].
     pub async fn start_unless_busy(
         &self,
         caller: &Caller,
@@ -49,7 +49,10 @@ impl Turns {
                 return Ok(Some(turn));
             }
             let id = turn.turn_id;
-            if self.is_left(scope, &session, id, request.fence).await? {
+            if self
+                .is_inherited(scope, &session, id, request.fence)
+                .await?
+            {
                 return Ok(Some(turn));
             }
             match on_busy {
@@ -61,7 +64,7 @@ impl Turns {
             let ended = self
                 .wait_for_status(scope, &session, id, until, wanted)
                 .await?;
-            // Whoever had it is gone: it is opened again, for one of those who wait.
+            // The turn was abandoned: it is reopened, for one of the waiting callers.
             if ended.status == TurnStatus::Interrupted {
                 continue;
             }
@@ -78,31 +81,31 @@ impl Turns {
         }
     }
 
-    /// Whether who asks holds the session, and the turn was left behind by who held it before.
-    async fn is_left(
+    /// Whether the caller holds the session, and the turn is its predecessor's.
+    async fn is_inherited(
         &self,
         scope: &Scope,
         session: &SessionId,
         turn: TurnId,
         fence: Option<u64>,
     ) -> Result<bool, Failure> {
-        let scope = held(scope, fence, false)?;
-        // Of what waits for the ledger it is not known who else was at it.
-        let away = self.away(&scope, session).is_some();
-        if scope.hold.is_none() || away {
+        let scope = with_fence(scope, fence, false)?;
+        // While writes wait for the ledger, it is unknown who else worked on the turn.
+        let is_spooled = self.spooled_state(&scope, session).is_some();
+        if scope.hold.is_none() || is_spooled {
             return Ok(false);
         }
         let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());
         self.ledger
-            .ask_in(&scope, session, move |sight| {
-                sight.is_left_turn(&viewer, &id, &turn, now)
+            .query_session(&scope, session, move |snapshot| {
+                snapshot.is_inherited_turn(&viewer, &id, &turn, now)
             })
             .await
     }
 }
 
 pub(crate) fn busy(turn: &Turn) -> Failure {
-    let what = format!("request {:?} is being worked at", turn.request_id.as_str());
+    let what = format!("request {:?} is being worked on", turn.request_id.as_str());
     Failure::new(ErrorCode::TurnBusy, what).with_hint(
         "get the turn with `wait`, or send the request again: it is answered once the turn has ended",
     )

@@ -11,7 +11,7 @@ use filrouge_types::{
 };
 
 use crate::caller::{Caller, Permission};
-use crate::calls::held;
+use crate::calls::with_fence;
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_metadata};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn, optional_bytes};
@@ -35,17 +35,17 @@ impl Turns {
         limits.metadata(request.metadata.as_ref(), "metadata")?;
         limits.text(request.answer_neutral.as_ref(), "answer_neutral")?;
         limits.text(request.answer_translated.as_ref(), "answer_translated")?;
-        let scope = &held(scope, request.fence, request.release)?;
-        // Of the request as it came: a retry is known by it, whatever is left out.
+        let scope = &with_fence(scope, request.fence, request.release)?;
+        // Computed from the request as it was sent: a retry is recognized by it, whatever is left out.
         let fingerprint = self.keyed(finalize_fingerprint(&request));
-        let mut left = LeftOut::default();
+        let mut left_out = LeftOut::default();
         if request.metadata.is_some() {
             let keep = self.keep(scope, &session_id).await?;
             request.metadata = self.hashed(&scope.tenant, request.metadata);
-            kept_metadata(&keep, &mut request.metadata, &mut left);
+            kept_metadata(&keep, &mut request.metadata, &mut left_out);
         }
-        let sieve = self.sieve(self.secrets_of(turn_id));
-        let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.finalize(request)))?;
+        let masker = self.masker(self.secrets_of(turn_id));
+        let (request, masked) = self.mask_with(masker, |masker| Ok(masker.finalize(request)))?;
         let close = Close {
             session_id,
             turn_id,
@@ -60,11 +60,11 @@ impl Turns {
             metadata: request.metadata,
         };
         let turn = self.write_close(scope, close, &masked).await?;
-        self.left_out(&left, turn.replayed);
+        self.count_left_out(&left_out, turn.replayed);
         Ok(turn)
     }
 
-    /// Ends a turn with an error, after what was shown.
+    /// Ends a turn with an error, after the text that was shown.
     ///
     /// # Errors
     /// As [`Self::finalize`].
@@ -80,11 +80,11 @@ impl Turns {
             fence: request.fence,
             release: request.release,
         };
-        self.break_off(caller, (session_id, turn_id), Some(request.error), shown)
+        self.end_without_answer(caller, (session_id, turn_id), Some(request.error), shown)
             .await
     }
 
-    /// Ends a turn by the user's wish, after what was shown.
+    /// Ends a turn at the user's request, after the text that was shown.
     ///
     /// # Errors
     /// As [`Self::finalize`].
@@ -95,12 +95,12 @@ impl Turns {
         turn_id: TurnId,
         request: CancelTurn,
     ) -> Result<Written<Turn>, Failure> {
-        self.break_off(caller, (session_id, turn_id), None, request)
+        self.end_without_answer(caller, (session_id, turn_id), None, request)
             .await
     }
 
-    /// Ends a turn without an answer: with the error, or cancelled.
-    async fn break_off(
+    /// Ends a turn without an answer: with `error`, or as cancelled.
+    async fn end_without_answer(
         &self,
         caller: &Caller,
         (session_id, turn_id): (SessionId, TurnId),
@@ -114,7 +114,7 @@ impl Turns {
             limits.label(Some(&error.code), "error.code")?;
         }
         limits.text(shown.partial_text.as_ref(), "partial_text")?;
-        let scope = &held(scope, shown.fence, shown.release)?;
+        let scope = &with_fence(scope, shown.fence, shown.release)?;
         let partial = shown.partial_text.as_ref().map_or("", JsonText::as_token);
         let body = match &error {
             Some(error) => {
@@ -123,18 +123,19 @@ impl Turns {
             }
             None => fingerprint(&[b"cancel", partial.as_bytes()]),
         };
-        let sieve = self.sieve(self.secrets_of(turn_id));
-        let ((error, partial), masked) =
-            self.sift(sieve, |sieve| Ok(sieve.broken(error, shown.partial_text)))?;
+        let masker = self.masker(self.secrets_of(turn_id));
+        let ((error, partial), masked) = self.mask_with(masker, |masker| {
+            Ok(masker.finish_without_answer(error, shown.partial_text))
+        })?;
         let partial = partial.filter(|text| !text.is_empty());
         let partial = partial.map(|text| {
-            ItemBody::said(Role::Assistant, Channel::Partial, Variant::default(), &text).into()
+            ItemBody::from_text(Role::Assistant, Channel::Partial, Variant::default(), &text).into()
         });
         let close = Close {
             session_id,
             turn_id,
             request_id: None,
-            ending: broken(partial.into_iter().collect(), error.as_ref())?,
+            ending: ending_without_answer(partial.into_iter().collect(), error.as_ref())?,
             metadata: None,
             fingerprint: self.keyed(body),
             stream: None,
@@ -156,11 +157,14 @@ impl Turns {
     }
 }
 
-/// The ending of a turn without an answer: what was shown, then the error, or that it was cancelled.
+/// The ending of a turn without an answer: the shown text, then the error, or the note that it was cancelled.
 ///
 /// # Errors
 /// `invalid` for an error without a code.
-pub(crate) fn broken(mut shown: Vec<Entry>, error: Option<&ErrorBody>) -> Result<Ending, Failure> {
+pub(crate) fn ending_without_answer(
+    mut shown: Vec<Entry>,
+    error: Option<&ErrorBody>,
+) -> Result<Ending, Failure> {
     Ok(match error {
         Some(error) => {
             let parts = error_parts(error)?;
@@ -174,7 +178,7 @@ pub(crate) fn broken(mut shown: Vec<Entry>, error: Option<&ErrorBody>) -> Result
     })
 }
 
-/// The last item of a turn that was cancelled.
+/// The last item of a cancelled turn.
 pub(crate) fn cancelled() -> ItemBody {
     let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
     ItemBody::new(Role::User, Channel::Cancelled, parts)
@@ -197,7 +201,7 @@ fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
     ))
 }
 
-/// The parts of an error's item; `message` is a JSON string, `further` what follows its members.
+/// The parts of an error's item; `message` is a JSON string, `further` the text of additional members.
 pub(crate) fn error_part(
     code: &str,
     message: &str,

@@ -1,5 +1,5 @@
-//! Recording turns that happened elsewhere: one commit each, so that a kill leaves whole turns only, and a
-//! second import finds what is there (DESIGN §10).
+//! Records turns that happened elsewhere: one commit each, so that a kill leaves only complete turns, and a second import
+//! recognizes the existing ones (DESIGN §10).
 
 use std::sync::Arc;
 
@@ -16,36 +16,36 @@ use crate::engine::Turns;
 use crate::validate::Author;
 use crate::written::Written;
 
-/// Items read at once.
+/// The number of items per read.
 const PAGE: usize = 500;
 
-/// A turn as it happened.
+/// A turn to import.
 #[derive(Debug, Clone)]
 pub struct ImportedTurn {
-    /// Its key, the same at every import.
+    /// Its key, which must be the same at every import.
     pub request_id: RequestId,
     /// Its items, the question first.
     pub items: Vec<ItemBody>,
-    /// How it ended; a turn that did not end is interrupted.
+    /// Its final status; a turn that did not end is interrupted.
     pub status: TurnStatus,
     /// The application's data, a JSON object.
     pub metadata: Option<RawJson>,
 }
 
-/// What recording a turn did.
+/// The result of recording a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordedTurn {
-    /// It was new.
+    /// The turn was new.
     Added,
-    /// It was there, unchanged.
+    /// The turn was stored already, unchanged.
     Known,
-    /// It was there and has changed since: the new version replaces the old one.
+    /// The turn was stored and has changed since: the new version replaces the old one.
     Replaced,
 }
 
 impl Turns {
-    /// Records a turn that happened elsewhere, whole; credentials in it are masked as in any other, and addresses in
-    /// metadata hashed.
+    /// Records a complete turn that happened elsewhere. Credentials in it are masked as in any other turn, and addresses in
+    /// metadata are hashed.
     ///
     /// # Errors
     /// As [`Self::start`]; `invalid` for a turn without items or one that is still open.
@@ -59,12 +59,12 @@ impl Turns {
         if turn.items.is_empty() || turn.status == TurnStatus::Open {
             return Err(Failure::new(
                 ErrorCode::Invalid,
-                "an imported turn has items and has ended",
+                "an imported turn must have items and must have ended",
             ));
         }
-        let mark = turn_fingerprint(&turn);
+        let content_fingerprint = turn_fingerprint(&turn);
         let first = self
-            .record_version(scope, session, &turn, mark, None)
+            .record_version(scope, session, &turn, content_fingerprint, None)
             .await?;
         if !first.replayed {
             return Ok(first.map(|_| RecordedTurn::Added));
@@ -75,31 +75,37 @@ impl Turns {
         let mut versions = vec![first.into_value()];
         while let Some(next) = versions.last().and_then(|t| t.replaced_by_turn_id) {
             let newest = self.ledger.turn(scope, session, next).await?;
-            // A correction made by somebody else stands until the source changes.
+            // A correction by another caller stays until the source changes.
             if let Some(suffix) = newest.request_id.as_str().strip_prefix(&prefix) {
-                unchanged = suffix == version_suffix(mark, newest.record_version);
+                unchanged = suffix == version_suffix(content_fingerprint, newest.record_version);
             }
             versions.push(newest);
         }
-        // What was redacted is never brought in again, whatever becomes of the source.
-        if unchanged || self.redacted(scope, session, &versions).await? {
+        // Redacted content is never imported again, whatever happens to the source.
+        if unchanged || self.is_redacted(scope, session, &versions).await? {
             return Ok(known);
         }
         let version = versions.len() as u64 + 1;
-        let changed = versioned(turn, &version_suffix(mark, version))?;
+        let changed = versioned(turn, &version_suffix(content_fingerprint, version))?;
         let replaced = self
-            .record_version(scope, session, &changed, mark, versions.last())
+            .record_version(
+                scope,
+                session,
+                &changed,
+                content_fingerprint,
+                versions.last(),
+            )
             .await;
         match replaced {
             Ok(new) => Ok(new.map(|_| RecordedTurn::Replaced)),
-            // It was redacted in between.
+            // It was redacted in the meantime.
             Err(failure) if failure.code == ErrorCode::TurnRedacted => Ok(known),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Whether anything of these turns was redacted.
-    async fn redacted(
+    /// Whether any content of these turns was redacted.
+    async fn is_redacted(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -130,13 +136,13 @@ impl Turns {
         scope: &Scope,
         session: &SessionId,
         turn: &ImportedTurn,
-        mark: [u8; 16],
+        content_fingerprint: [u8; 16],
         replaces: Option<&Turn>,
     ) -> Result<Written<Turn>, Failure> {
         let event = StartEvent {
             request_id: turn.request_id.clone(),
             identity_id: None,
-            fingerprint: mark,
+            fingerprint: content_fingerprint,
             replaces: replaces.map(|t| t.turn_id),
             application: Application::default(),
             metadata: self.hashed(&scope.tenant, turn.metadata.clone()),
@@ -145,14 +151,14 @@ impl Turns {
             TurnStatus::Interrupted | TurnStatus::Open => Event::Interrupt {},
             status => Event::Close(Box::new(CloseEvent {
                 status,
-                fingerprint: mark,
+                fingerprint: content_fingerprint,
                 fallback: false,
                 metadata: None,
             })),
         };
         let session = NewSession::bare(session.clone());
         let items = self.limits().items(turn.items.clone(), Author::Engine)?;
-        let (items, masked) = self.sifted_items(&scope.tenant, self.sieve(None), items)?;
+        let (items, masked) = self.masked_items(&scope.tenant, self.masker(None), items)?;
         let start = self.seal_start(session, event, items, turn.status, Some(last), false)?;
         self.write_turn(scope, Write::Start(Arc::new(start)), &masked)
             .await
@@ -175,15 +181,19 @@ fn turn_fingerprint(turn: &ImportedTurn) -> [u8; 16] {
     fingerprint(&pieces)
 }
 
-/// Tells content and version in seven characters; a source leaves eight free in its ids.
-fn version_suffix(mark: [u8; 16], version: u64) -> String {
+/// Encodes content and version in seven characters; sources leave eight characters free in their ids.
+fn version_suffix(content_fingerprint: [u8; 16], version: u64) -> String {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let hash = fingerprint(&[b"import version", &mark, &version.to_be_bytes()]);
+    let hash = fingerprint(&[
+        b"import version",
+        &content_fingerprint,
+        &version.to_be_bytes(),
+    ]);
     let digit = |byte: &u8| char::from(DIGITS[usize::from(byte % 32)]);
     hash[..7].iter().map(digit).collect()
 }
 
-/// The same turn under keys of its own: an item's key is unique in its session.
+/// The same turn under new keys: an item's key is unique in its session.
 fn versioned(mut turn: ImportedTurn, suffix: &str) -> Result<ImportedTurn, Failure> {
     let too_long = |e: filrouge_types::IdError| {
         Failure::new(ErrorCode::Invalid, format!("a changed turn's key: {e}"))

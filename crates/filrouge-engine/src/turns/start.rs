@@ -1,10 +1,10 @@
-//! Starting turns; also whole ones, and replacements (DESIGN §4.1, §4.6).
+//! Starts turns; records complete ones and replacements (DESIGN §4.1, §4.6).
 
 use std::sync::Arc;
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{NewSession, Outcome, Scope, Start, Write};
-use filrouge_store::hot::Keep;
+use filrouge_store::hot::FieldRetention;
 use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
 use filrouge_types::{
@@ -14,7 +14,7 @@ use filrouge_types::{
 
 use super::close::finalize_fingerprint;
 use crate::caller::{Caller, Permission};
-use crate::calls::held;
+use crate::calls::with_fence;
 use crate::core::unexpected;
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items, kept_metadata};
@@ -23,37 +23,37 @@ use crate::secrets::{Masked, TurnSecrets};
 use crate::validate::Author;
 use crate::written::Written;
 
-/// Where a start comes from.
+/// The origin of a start.
 #[derive(Default)]
 struct Origin {
     /// The turn that it replaces.
     replaces: Option<TurnId>,
-    /// That it happened before, and when; such a turn is not opened again.
-    told: Option<Told>,
+    /// Set for a turn that happened before; such a turn is never reopened.
+    past: Option<PastTurn>,
 }
 
-/// When a turn happened that is told now.
-pub(crate) struct Told {
+/// A turn that happened earlier and is recorded now.
+pub(crate) struct PastTurn {
     pub(crate) asked_at: Timestamp,
     pub(crate) answered_at: Option<Timestamp>,
     /// Whether the translated answer is a copy.
     pub(crate) is_fallback: bool,
 }
 
-/// A start that is ready to be written, and what was kept out of it.
+/// A start that is ready to be written, and the content that it leaves out.
 struct Started {
     start: Start,
     masked: Masked,
     secrets: Option<Arc<TurnSecrets>>,
-    left: LeftOut,
+    left_out: LeftOut,
 }
 
 impl Turns {
-    /// Starts a turn, or records a whole one.
+    /// Starts a turn, or records a complete one.
     ///
     /// # Errors
     /// `session_conflict`, `turn_open`, `idempotency_mismatch`, `invalid`, `limit_exceeded`, `credential_refused`, and
-    /// the ledger's.
+    /// the ledger's errors.
     pub async fn start(
         &self,
         caller: &Caller,
@@ -65,30 +65,29 @@ impl Turns {
         Ok(turn)
     }
 
-    /// As [`Self::start`]; and whether the turn is the caller's to work at, because this call has begun it, or opened
-    /// it again.
+    /// As [`Self::start`]; also returns `true` if this call started or reopened the turn: its caller then has to answer it.
     pub(crate) async fn start_or_find(
         &self,
         scope: &Scope,
         session: SessionId,
         request: StartTurn,
     ) -> Result<(Written<Turn>, bool), Failure> {
-        let scope = &held(scope, request.fence, request.release)?;
+        let scope = &with_fence(scope, request.fence, request.release)?;
         self.begin(scope, session, request, Origin::default()).await
     }
 
     /// Records a turn that happened before, with its times.
-    pub(crate) async fn tell_turn(
+    pub(crate) async fn report_turn(
         &self,
         caller: &Caller,
         session: SessionId,
         request: StartTurn,
-        told: Told,
+        past: PastTurn,
     ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let origin = Origin {
             replaces: None,
-            told: Some(told),
+            past: Some(past),
         };
         let (turn, _) = self.begin(scope, session, request, origin).await?;
         Ok(turn)
@@ -118,13 +117,13 @@ impl Turns {
             }
         }
         let replayed = turn.replayed;
-        self.left_out(&started.left, replayed);
+        self.count_left_out(&started.left_out, replayed);
         let written = Written::new(turn, replayed, stored.durability);
         let turn = self.counted(written, &started.masked);
         Ok((turn, put.is_some()))
     }
 
-    /// Replaces a closed turn; nothing of it is edited.
+    /// Replaces a closed turn; the old one is not edited.
     ///
     /// # Errors
     /// `turn_not_found`, `turn_open`, `turn_replaced`, `answer_missing`, and as [`Self::start`].
@@ -142,10 +141,10 @@ impl Turns {
                 "a replacement needs answer_neutral",
             ));
         }
-        let scope = &held(scope, request.fence, request.release)?;
+        let scope = &with_fence(scope, request.fence, request.release)?;
         let origin = Origin {
             replaces: Some(old),
-            told: None,
+            past: None,
         };
         let (turn, _) = self.begin(scope, session, request, origin).await?;
         Ok(turn)
@@ -162,7 +161,7 @@ impl Turns {
         Ok(())
     }
 
-    /// The question; where there is no neutral one, the other one copied and flagged in the metadata.
+    /// The question. Without a neutral one, the translated one is copied, and flagged in the metadata.
     fn question_items(
         &self,
         request: &StartTurn,
@@ -182,7 +181,8 @@ impl Turns {
                 ));
             }
         };
-        let item = |variant, text| ItemBody::said(Role::User, Channel::Question, variant, text);
+        let item =
+            |variant, text| ItemBody::from_text(Role::User, Channel::Question, variant, text);
         let mut items = vec![ItemBody {
             metadata: self.question_metadata(request.runtime_context.as_ref()),
             ..item(Variant::Neutral, question)
@@ -192,17 +192,17 @@ impl Turns {
         Ok(items)
     }
 
-    /// A start, checked and without what must not be recorded.
+    /// A start that is checked, and stripped of content that must not be recorded.
     fn prepared(
         &self,
         scope: &Scope,
         session: SessionId,
         mut request: StartTurn,
-        Origin { replaces, told }: Origin,
-        keep: &Keep,
+        Origin { replaces, past }: Origin,
+        keep: &FieldRetention,
     ) -> Result<Started, Failure> {
         self.check_start(&request)?;
-        // Of the request as it came: a retry is known by it, whatever is masked.
+        // Computed from the request as it was sent: a retry is recognized by it, whatever is masked.
         let fingerprint = start_fingerprint(&request, replaces.as_ref());
         let answered = request.answer_neutral.clone().map(|answer| {
             finalize_fingerprint(&FinalizeTurn {
@@ -212,30 +212,30 @@ impl Turns {
         });
         let items = std::mem::take(&mut request.items);
         let items = self.limits().items(items, Author::Caller)?;
-        let given = request.runtime_context.take();
-        request.runtime_context = self.hashed(&scope.tenant, given.clone());
-        let secrets = self.starting_secrets(given.as_ref(), &request);
+        let raw_context = request.runtime_context.take();
+        request.runtime_context = self.hashed(&scope.tenant, raw_context.clone());
+        let secrets = self.starting_secrets(raw_context.as_ref(), &request);
         request.metadata = self.hashed(&scope.tenant, request.metadata);
-        let mut left = LeftOut::default();
-        kept_metadata(keep, &mut request.metadata, &mut left);
-        let items = kept_items(keep.record, items, &mut left);
+        let mut left_out = LeftOut::default();
+        kept_metadata(keep, &mut request.metadata, &mut left_out);
+        let items = kept_items(keep.record, items, &mut left_out);
         let items = self.hashed_items(&scope.tenant, items);
-        let sieve = self.sieve(secrets.clone());
-        let sifted = self.sift(sieve, |sieve| sieve.start(request, items))?;
-        let ((request, further), masked) = sifted;
+        let masker = self.masker(secrets.clone());
+        let result = self.mask_with(masker, |masker| masker.start(request, items))?;
+        let ((request, later_items), masked) = result;
         let mut metadata = request.metadata.clone();
         let mut items = self.question_items(&request, &mut metadata)?;
-        items.extend(further);
+        items.extend(later_items);
         let answer = request.answer_neutral.as_ref();
         let wants_translation = request.application.wants_translation();
         let mut fallback =
             answer.is_some_and(|answer| add_answer(&mut items, answer, wants_translation));
-        if let Some(told) = &told {
-            fallback |= told.is_fallback;
+        if let Some(past) = &past {
+            fallback |= past.is_fallback;
             for item in &mut items {
                 item.occurred_at = match item.channel {
-                    Channel::Question => Some(told.asked_at),
-                    _ => told.answered_at,
+                    Channel::Question => Some(past.asked_at),
+                    _ => past.answered_at,
                 };
             }
         }
@@ -261,13 +261,13 @@ impl Turns {
             TurnStatus::Open
         };
         let session = NewSession::bare(session);
-        let reopen = told.is_none();
+        let reopen = past.is_none();
         let start = self.seal_start(session, event, items, status, close, reopen)?;
         Ok(Started {
             start,
             masked,
             secrets,
-            left,
+            left_out,
         })
     }
 
@@ -303,26 +303,26 @@ impl Turns {
         })
     }
 
-    /// Allow-listed members of the runtime context; the rest is counted and forgotten.
+    /// The allow-listed members of the runtime context; the others are counted and dropped.
     fn question_metadata(&self, context: Option<&RawJson>) -> Option<RawJson> {
         let (kept, dropped) = select_members(context?, &self.settings.runtime_context_allow);
         if dropped > 0 {
             self.counters.runtime_context_dropped.add(dropped as u64);
             tracing::debug!(
                 dropped,
-                "runtime_context members that are not on the allow-list were forgotten"
+                "runtime_context members that are not on the allow-list were dropped"
             );
         }
         Some(kept).filter(|kept| kept.as_str() != "{}")
     }
 }
 
-/// Adds the answer; whether its translation, where one is wanted, is a copy.
+/// Adds the answer; returns whether its translation, where one is wanted, is a copy.
 fn add_answer(items: &mut Vec<ItemBody>, answer: &JsonText, wants_translation: bool) -> bool {
     let is_translation =
         |item: &ItemBody| item.channel == Channel::Final && item.variant == Variant::Translated;
     let copies = wants_translation && !items.iter().any(is_translation);
-    let item = |variant| ItemBody::said(Role::Assistant, Channel::Final, variant, answer);
+    let item = |variant| ItemBody::from_text(Role::Assistant, Channel::Final, variant, answer);
     items.push(item(Variant::Neutral));
     items.extend(copies.then(|| item(Variant::Translated)));
     copies

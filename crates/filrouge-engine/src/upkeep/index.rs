@@ -1,4 +1,4 @@
-//! The derived index, and what it still has to forget.
+//! The derived index, and the sessions that it still has to forget.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use filrouge_types::{ErrorCode, Failure};
 /// A session as an index knows it: its realm and key.
 pub(super) type Key = (Box<[u8]>, Box<str>);
 
-/// The index, and the sessions of which it is not certain that it has forgotten them.
+/// The index, and the sessions that it may not have forgotten yet.
 pub(crate) struct Indexing {
     pub(super) index: Arc<dyn TextIndex>,
     owed: Mutex<BTreeSet<Key>>,
@@ -24,7 +24,7 @@ impl Indexing {
     }
 
     pub(super) fn owed(&self) -> MutexGuard<'_, BTreeSet<Key>> {
-        // Each change of the set is one call.
+        // Each change of the set is one call, so a panic cannot leave it inconsistent.
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,14 +1,15 @@
-//! The derived index beside the ledger: what is erased here, and what changes its owner, is forgotten there in the same
-//! breath (DESIGN §10).
+//! Keeps the derived index in step with the ledger: sessions that are erased, redacted or linked to another owner are removed
+//! from the index as part of the same write (DESIGN §10).
 //!
-//! It is forgotten before the ledger's write, so that a crash in between leaves no trace, and once more after it: a
-//! process that feeds the index may have read in between what is gone now. Both are done before the caller is answered.
+//! The index forgets a session before the ledger's write, so that a crash in between leaves nothing behind, and a second time
+//! after it, because a process that feeds the index may have read the old content in between. Both happen before the caller is
+//! answered.
 
 use std::sync::Arc;
 
-use filrouge_store::Stored;
+use filrouge_store::CommittedWrite;
 use filrouge_store::command::{Scope, Viewer, Write};
-use filrouge_store::read::Gone;
+use filrouge_store::read::SessionOrTombstone;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
@@ -16,33 +17,33 @@ use super::index::Key;
 use crate::core::Core;
 use crate::engine::IndexFeed;
 
-/// Nothing was written yet.
+/// The failure before the write: the ledger is unchanged.
 fn refused(why: &Failure) -> Failure {
     let what = format!("the search index does not answer, nothing was changed: {why}");
     Failure::new(ErrorCode::StoreUnavailable, what)
-        .with_hint("try again; an index that stays unreadable can be deleted: it is made again")
+        .with_hint("try again; an index that stays unreadable can be deleted: it is rebuilt")
 }
 
-/// The write stands.
-fn still_there(why: &Failure) -> Failure {
-    let what = format!("done in the ledger, but the search index may still hold words: {why}");
+/// The failure after the write: the ledger has changed.
+fn still_indexed(why: &Failure) -> Failure {
+    let what = format!("done in the ledger, but the search index may still hold its text: {why}");
     Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
-        "ask again, which changes nothing in the ledger; until then the index is tried again by itself, or rebuild it",
+        "repeat the request, which changes nothing in the ledger; or wait, as filrouge retries the removal; or rebuild the index",
     )
 }
 
 impl IndexFeed {
-    /// The index beside the ledger, if there is one.
+    /// The index of the ledger, if there is one.
     #[must_use]
     pub fn index(&self) -> Option<&Arc<dyn TextIndex>> {
         self.0.index.get().map(|indexing| &indexing.index)
     }
 
-    /// Forgets in the index what could not be forgotten, or not with certainty, when it was redacted or erased; how many
-    /// sessions. Nothing should be fed before.
+    /// Retries the removal of redacted or erased sessions from the index where it failed or is uncertain; returns the number of
+    /// sessions. Call it before feeding the index.
     ///
     /// # Errors
-    /// The index's; what is left is tried again the next time.
+    /// The index's; the remaining sessions are retried by the next call.
     pub async fn forget_owed(&self) -> Result<usize, Failure> {
         let Some(indexing) = self.0.index.get() else {
             return Ok(0);
@@ -57,22 +58,22 @@ impl IndexFeed {
 }
 
 impl Core {
-    /// A write that takes something away: around it the index forgets the session.
+    /// A write that removes content or visibility: before and after it, the index forgets the session.
     pub(crate) async fn write_and_forget(
         &self,
         scope: &Scope,
         write: Write,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<CommittedWrite, Failure> {
         let (Some(indexing), Some(session)) = (self.index.get(), write.session_id().cloned())
         else {
-            return self.put(scope, write).await;
+            return self.write_and_log(scope, write).await;
         };
         let key: Key = (
             scope.tenant.as_str().as_bytes().into(),
             session.as_str().into(),
         );
-        if self.is_theirs(scope, &session, &write).await {
-            // Whoever gives the question up between the two leaves it to the feed.
+        if self.affects_visible_session(scope, &session, &write).await {
+            // If the caller cancels between the two, the feed finishes the job.
             let new = indexing.owed().insert(key.clone());
             if let Err(why) = indexing.forget(&key).await {
                 if new {
@@ -81,9 +82,9 @@ impl Core {
                 return Err(refused(&why));
             }
         }
-        let written = self.put(scope, write).await;
+        let written = self.write_and_log(scope, write).await;
         if let Err(failure) = written {
-            // The ledger may have written it and not been able to say so; of a refusal it is certain.
+            // After a retryable failure the ledger may still have committed; after a refusal it certainly has not.
             if !failure.code.retry() {
                 indexing.owed().remove(&key);
             }
@@ -92,25 +93,32 @@ impl Core {
         indexing.owed().insert(key.clone());
         if let Err(why) = indexing.forget(&key).await {
             tracing::error!(session_id = %session, error = %why, "[SEARCH][FORGET] failed");
-            return Err(still_there(&why));
+            return Err(still_indexed(&why));
         }
         indexing.owed().remove(&key);
         written
     }
 
-    /// Whether there is something of the caller's to be forgotten: what is asked about others' sessions touches nothing.
-    async fn is_theirs(&self, scope: &Scope, session: &SessionId, write: &Write) -> bool {
+    /// Whether the write can affect a session that the caller sees: requests for sessions of others must not touch the index.
+    async fn affects_visible_session(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        write: &Write,
+    ) -> bool {
         let (viewer, id) = (scope.clone(), session.clone());
         let links = matches!(write, Write::Link(_));
-        let asked = self.ledger.ask(move |sight| {
-            Ok(match sight.find_or_gone(&viewer, &id)? {
-                Some(Gone::Not(session)) => !links || session.row.identity_id.is_none(),
-                Some(Gone::Erased(_)) => true,
+        let is_affected = self.ledger.query(move |snapshot| {
+            Ok(match snapshot.find_or_tombstone(&viewer, &id)? {
+                Some(SessionOrTombstone::Live(session)) => {
+                    !links || session.row.identity_id.is_none()
+                }
+                Some(SessionOrTombstone::Erased(_)) => true,
                 None => false,
             })
         });
-        // What cannot be read can still be erased, by who may.
+        // An operator can also erase an unreadable session.
         let unread = scope.viewer == Viewer::Operator;
-        asked.await.unwrap_or(unread)
+        is_affected.await.unwrap_or(unread)
     }
 }

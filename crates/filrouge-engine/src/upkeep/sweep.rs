@@ -1,31 +1,31 @@
-//! Turns whose owner is gone become interrupted (DESIGN §4.5).
+//! The sweep: abandoned turns become interrupted (DESIGN §4.5).
 
 use std::time::Duration;
 
-use filrouge_store::command::{Interrupt, SINCE_EVER, Scope, Viewer};
+use filrouge_store::command::{AFTER_ANY_HEARTBEAT, Interrupt, Scope, Viewer};
 use filrouge_store::rows::TurnRow;
 use filrouge_types::{Channel, Failure, SessionId, TenantId, Timestamp};
 
 use crate::engine::Upkeep;
 
-/// Most turns looked at in one sweep.
+/// The maximum number of turns per sweep.
 const SWEEP_MAX: usize = 100_000;
-/// Most items of a turn looked at for an open question to a human.
+/// The maximum number of items of a turn that are examined for an open question to a human.
 const ITEMS_MAX: usize = 10_000;
 
-struct Silent {
+struct SilentTurn {
     tenant: TenantId,
     session: SessionId,
     turn: TurnRow,
 }
 
 impl Upkeep {
-    /// Marks the turns that nobody works at any more: those that a stream is recorded into whose process is gone or
-    /// has given no sign of life for the stream timeout, with what the draft shows; and those that nobody has touched
-    /// for the turn timeout, but for those that wait for a human. Gives how many were marked.
+    /// Interrupts abandoned turns: those with a recording whose process has ended or sent no heartbeat for the stream timeout,
+    /// keeping their drafts as items; and those without a write for the turn timeout, unless they wait for a human. Returns the
+    /// number of interrupted turns.
     ///
     /// # Errors
-    /// The ledger's; a single session that fails verification is logged and left alone.
+    /// The ledger's; a session that fails verification is logged and skipped.
     pub async fn sweep(&self) -> Result<u64, Failure> {
         let abandoned = self.sweep_streams().await?;
         self.secrets()
@@ -33,11 +33,11 @@ impl Upkeep {
         let before = self.ago(self.settings.turn_timeout);
         let silent = self
             .ledger
-            .ask(move |sight| {
+            .query(move |snapshot| {
                 let mut silent = Vec::new();
-                for (pk, turn) in sight.view.silent_turns(before, SWEEP_MAX)? {
-                    match sight.view.session_by_pk(pk) {
-                        Ok(Some(stored)) => silent.push(Silent {
+                for (pk, turn) in snapshot.view.silent_turns(before, SWEEP_MAX)? {
+                    match snapshot.view.session_by_pk(pk) {
+                        Ok(Some(stored)) => silent.push(SilentTurn {
                             tenant: stored.row.tenant_id,
                             session: stored.row.session_id,
                             turn,
@@ -70,19 +70,19 @@ impl Upkeep {
         Timestamp::from_micros(self.clock.now().as_micros().saturating_sub(time))
     }
 
-    /// Marks the turns that a stream is recorded into whose process is gone or has given no sign of life for the stream
-    /// timeout: the part of [`Self::sweep`] that is worth doing often. Gives how many were marked.
+    /// Interrupts turns with a recording whose process has ended or sent no heartbeat for the stream timeout: the part of
+    /// [`Self::sweep`] that is cheap enough to run often. Returns the number of interrupted turns.
     ///
     /// # Errors
     /// As [`Self::sweep`].
     pub async fn sweep_streams(&self) -> Result<u64, Failure> {
         let drafts = self
             .ledger
-            .ask(|sight| {
+            .query(|snapshot| {
                 let mut drafts = Vec::new();
-                for (pk, draft) in sight.view.all_drafts()? {
-                    // A draft whose session is gone or cannot be read is for `verify`.
-                    if let Ok(Some(stored)) = sight.view.session_by_pk(pk) {
+                for (pk, draft) in snapshot.view.all_drafts()? {
+                    // A draft whose session is missing or unreadable is reported by `verify`.
+                    if let Ok(Some(stored)) = snapshot.view.session_by_pk(pk) {
                         drafts.push((stored.row.tenant_id, stored.row.session_id, draft));
                     }
                 }
@@ -92,32 +92,32 @@ impl Upkeep {
         let lapsed = self.ago(self.settings.stream_timeout);
         let mut marked = 0;
         for (tenant, session_id, draft) in drafts {
-            let gone = self.ledger.is_gone(&draft.writer);
+            let gone = self.ledger.has_exited(&draft.writer);
             if !gone && draft.beat_at >= lapsed {
                 continue;
             }
             let interrupt = Interrupt {
                 session_id: session_id.clone(),
                 turn_id: draft.turn_id,
-                before: if gone { SINCE_EVER } else { lapsed },
+                before: if gone { AFTER_ANY_HEARTBEAT } else { lapsed },
                 stream: Some(draft.stream),
             };
             let scope = Scope::new(tenant, Viewer::Operator);
             let turn_id = draft.turn_id;
             match self.interrupt_turn(&scope, interrupt).await {
                 Ok(done) => {
-                    tracing::info!(%session_id, %turn_id, stream = %draft.stream, gone, done, "a stream that nobody records was ended");
+                    tracing::info!(%session_id, %turn_id, stream = %draft.stream, gone, done, "an abandoned stream was ended");
                     marked += u64::from(done);
                 }
                 Err(error) => {
-                    tracing::error!(%session_id, %turn_id, %error, "a turn whose stream nobody records cannot be marked as interrupted");
+                    tracing::error!(%session_id, %turn_id, %error, "a turn with an abandoned stream cannot be marked as interrupted");
                 }
             }
         }
         Ok(marked)
     }
 
-    async fn interrupt(&self, silent: &Silent, before: Timestamp) -> Result<bool, Failure> {
+    async fn interrupt(&self, silent: &SilentTurn, before: Timestamp) -> Result<bool, Failure> {
         let scope = Scope {
             tenant: silent.tenant.clone(),
             viewer: Viewer::Operator,
@@ -137,17 +137,17 @@ impl Upkeep {
     }
 
     /// Whether the turn's newest human-in-the-loop item is a request.
-    async fn waits_for_human(&self, scope: &Scope, silent: &Silent) -> Result<bool, Failure> {
+    async fn waits_for_human(&self, scope: &Scope, silent: &SilentTurn) -> Result<bool, Failure> {
         let (mut after, mut waits) = (silent.turn.first_seq - 1, false);
-        let mut looked_at = 0;
-        while after < silent.turn.last_seq && looked_at < ITEMS_MAX {
+        let mut examined = 0;
+        while after < silent.turn.last_seq && examined < ITEMS_MAX {
             let (items, _) = self
                 .ledger
                 .items(scope, &silent.session, after, 500)
                 .await?;
             let Some(last) = items.last() else { break };
             after = last.seq;
-            looked_at += items.len();
+            examined += items.len();
             for item in items
                 .iter()
                 .filter(|i| i.turn_id == Some(silent.turn.turn_id))

@@ -1,58 +1,58 @@
-//! Whatever is changed in a bundle is noticed, and told with its place.
+//! Any change in a bundle is detected and reported with its place.
 
 use filrouge_engine::bundle::BundleReport;
 use filrouge_store::verify::Verdict;
 
 use crate::layout::Layout;
 use crate::round::redacted;
-use crate::world::{Random, World, run, verified};
+use crate::world::{BundleWorld, Random, run, verified};
 
-/// A bundle with everything in it.
+/// A bundle of an eventful session with redactions.
 pub(crate) async fn eventful() -> String {
-    let world = World::new(1);
+    let world = BundleWorld::new(1);
     redacted(&world, "s").await;
     world.export("s").await
 }
 
-/// What must be told of a change at a byte: the seq of an item, or the beginning of a place.
-enum Told {
+/// What a report must name for a change at a byte: the seq of an item, or the beginning of a place.
+enum ExpectedFinding {
     Seq(u64),
     Place(String),
     Anything,
 }
 
-fn told(layout: &Layout, at: usize) -> Told {
+fn expected_finding(layout: &Layout, at: usize) -> ExpectedFinding {
     let within = |list: &[std::ops::Range<usize>]| list.iter().position(|r| r.contains(&at));
     if layout.session.contains(&at) {
-        Told::Place("session".into())
+        ExpectedFinding::Place("session".into())
     } else if let Some(n) = within(&layout.turns) {
-        Told::Place(format!("turns[{n}]"))
+        ExpectedFinding::Place(format!("turns[{n}]"))
     } else if let Some(k) = within(&layout.items) {
-        Told::Seq(k as u64 + 1)
+        ExpectedFinding::Seq(k as u64 + 1)
     } else if layout.head.contains(&at) || layout.signature.contains(&at) {
-        Told::Place("head|signature".into())
+        ExpectedFinding::Place("head|signature".into())
     } else {
-        Told::Anything
+        ExpectedFinding::Anything
     }
 }
 
-/// Not intact, and the place is told.
+/// Checks that the bundle is not intact and that the expected place is reported.
 #[track_caller]
-fn noticed(report: &BundleReport, expected: &Told, change: &str) {
+fn assert_detected(report: &BundleReport, expected: &ExpectedFinding, change: &str) {
     assert_ne!(report.verdict, Verdict::Intact, "{change}");
     assert_eq!(report.signed_by, None);
     let [finding] = report.findings.as_slice() else {
         panic!("{change}: {report:?}");
     };
     match expected {
-        Told::Seq(seq) => assert_eq!(finding.seq, Some(*seq), "{change}: {finding:?}"),
-        Told::Place(places) => assert!(
+        ExpectedFinding::Seq(seq) => assert_eq!(finding.seq, Some(*seq), "{change}: {finding:?}"),
+        ExpectedFinding::Place(places) => assert!(
             places.split('|').any(|p| finding.what.starts_with(p)),
             "{change}: not {places}: {finding:?}"
         ),
-        Told::Anything => assert!(!finding.what.is_empty()),
+        ExpectedFinding::Anything => assert!(!finding.what.is_empty()),
     }
-    if !matches!(expected, Told::Anything) {
+    if !matches!(expected, ExpectedFinding::Anything) {
         assert_eq!(report.verdict, Verdict::Broken, "{change}: {finding:?}");
     }
 }
@@ -65,14 +65,18 @@ async fn change(bundle: &str, layout: &Layout, at: usize, byte: u8) {
         char::from(byte),
         char::from(was)
     );
-    noticed(&verified(&bytes).await, &told(layout, at), &change);
+    assert_detected(
+        &verified(&bytes).await,
+        &expected_finding(layout, at),
+        &change,
+    );
 }
 
-/// Bytes that mean something to a reader of JSON, and some that mean nothing.
+/// Bytes that are significant in JSON, and some that are not.
 const LIKELY: &[u8] = b"\"\\{}[],: \n\t0123456789-+.eEaftnu\x00\x7f\x80\xbf\xc3\xff";
 
 #[test]
-fn any_byte() {
+fn a_change_of_any_byte_is_detected() {
     run(async {
         let bundle = eventful().await;
         let layout = Layout::of(&bundle);
@@ -91,7 +95,7 @@ fn any_byte() {
 }
 
 #[test]
-fn every_byte_of_the_frame_the_head_and_the_signature() {
+fn a_change_of_every_byte_of_frame_head_and_signature_is_detected() {
     run(async {
         let bundle = eventful().await;
         let layout = Layout::of(&bundle);
@@ -118,9 +122,10 @@ fn every_byte_of_the_frame_the_head_and_the_signature() {
     });
 }
 
-/// What closes a piece, by white space and by other brackets: a reader may take what follows for a part of it.
+/// The first and last byte of a piece are replaced by white space and brackets: a reader may read the following text as a part of
+/// it.
 #[test]
-fn every_border() {
+fn changes_at_every_border_are_detected() {
     run(async {
         let bundle = eventful().await;
         let layout = Layout::of(&bundle);
@@ -139,22 +144,26 @@ fn every_border() {
 }
 
 #[test]
-fn cut_anywhere_or_with_more_behind_it() {
+fn truncated_and_extended_bundles_are_broken() {
     run(async {
-        let world = World::new(1);
-        let request = crate::journal::whole("r", "\"é\"", "\"a\"");
+        let world = BundleWorld::new(1);
+        let request = crate::journal::complete_turn("r", "\"é\"", "\"a\"");
         world.start("s", request).await.unwrap();
         let bundle = world.export("s").await;
         for length in 0..bundle.len() {
             let report = verified(&bundle.as_bytes()[..length]).await;
-            noticed(&report, &Told::Anything, &format!("cut to {length}"));
+            assert_detected(
+                &report,
+                &ExpectedFinding::Anything,
+                &format!("cut to {length}"),
+            );
             assert_eq!(report.verdict, Verdict::Broken);
         }
         for more in [&b"\n"[..], b" ", b"{}", b"\0", b"\xff", bundle.as_bytes()] {
             let report = verified(&[bundle.as_bytes(), more].concat()).await;
-            noticed(
+            assert_detected(
                 &report,
-                &Told::Place("the end".into()),
+                &ExpectedFinding::Place("the end".into()),
                 &format!("{more:?}"),
             );
             let report = verified(&[more, bundle.as_bytes()].concat()).await;
@@ -164,22 +173,26 @@ fn cut_anywhere_or_with_more_behind_it() {
 }
 
 #[test]
-fn items_and_turns_that_were_moved_taken_out_or_doubled() {
+fn moved_removed_and_doubled_items_and_turns_are_detected() {
     run(async {
         let bundle = eventful().await;
         let layout = Layout::of(&bundle);
-        let check = async |text: String, told: Told, change: String| {
-            noticed(&verified(text.as_bytes()).await, &told, &change);
+        let check = async |text: String, expected: ExpectedFinding, change: String| {
+            assert_detected(&verified(text.as_bytes()).await, &expected, &change);
         };
-        let seq = |n: usize| Told::Seq(n as u64 + 1);
-        let turn = |n: usize| Told::Place(format!("turns[{n}]"));
+        let seq = |n: usize| ExpectedFinding::Seq(n as u64 + 1);
+        let turn = |n: usize| ExpectedFinding::Place(format!("turns[{n}]"));
         let (items, turns) = (&layout.items, &layout.turns);
         for n in 0..items.len() {
             let last = n + 1 == items.len();
             let text = Layout::without(&bundle, items, n);
-            // Of a chain without its end only the signed head knows.
-            let told = if last { Told::Anything } else { seq(n) };
-            check(text, told, format!("without item {n}")).await;
+            // Only the signed head reveals that the end of the chain is missing.
+            let expected = if last {
+                ExpectedFinding::Anything
+            } else {
+                seq(n)
+            };
+            check(text, expected, format!("without item {n}")).await;
             let text = Layout::doubled(&bundle, &items[n]);
             check(text, seq(n + 1), format!("item {n} twice")).await;
             for other in [n + 1, items.len() - 1] {
@@ -202,26 +215,26 @@ fn items_and_turns_that_were_moved_taken_out_or_doubled() {
     });
 }
 
-/// A sign that stands for unreadable bytes is one of a text as any other; no unreadable bytes stand for it.
+/// A replacement character in a bundle is text like any other; undecodable bytes in its place are detected.
 #[test]
-fn unreadable_bytes_do_not_pass_for_their_sign() {
+fn undecodable_bytes_do_not_pass_for_a_replacement_character() {
     run(async {
         let bundle = eventful().await;
         let sign = "\u{fffd}";
         let at = bundle.find(sign).unwrap();
-        let (before, behind) = (&bundle.as_bytes()[..at], &bundle.as_bytes()[at + 3..]);
+        let (before, after) = (&bundle.as_bytes()[..at], &bundle.as_bytes()[at + 3..]);
         let layout = Layout::of(&bundle);
         for bad in [&b"\xff"[..], b"\xef", b"\xef\xbf", b"\xc3", b"\xed\xa0\x80"] {
-            let changed = [before, bad, behind].concat();
-            let told = told(&layout, at);
-            noticed(&verified(&changed).await, &told, &format!("{bad:?}"));
+            let changed = [before, bad, after].concat();
+            let expected = expected_finding(&layout, at);
+            assert_detected(&verified(&changed).await, &expected, &format!("{bad:?}"));
         }
         assert_eq!(String::from_utf8_lossy(b"\xff"), sign);
     });
 }
 
 #[test]
-fn another_version_cannot_be_told() {
+fn another_version_cannot_be_verified() {
     run(async {
         let bundle = eventful().await;
         for version in ["2", "10", "11"] {
@@ -232,7 +245,7 @@ fn another_version_cannot_be_told() {
             );
             let report = verified(other.as_bytes()).await;
             assert_eq!(report.verdict, Verdict::CannotTell, "{version}");
-            let world = World::new(1);
+            let world = BundleWorld::new(1);
             let refused = world.import(&other).await.unwrap_err();
             assert_eq!(refused.code, filrouge_types::ErrorCode::Invalid);
             assert!(refused.hint.is_some());

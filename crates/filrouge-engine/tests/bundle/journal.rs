@@ -1,18 +1,18 @@
-//! Journals with all that can happen to a turn, and with contents that are hard to keep byte for byte.
+//! Journals with everything that can happen to a turn, and with contents that are hard to preserve byte for byte.
 
 use filrouge_engine::{
     AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, RedactTurn,
     StartTurn, Written,
 };
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_types::{
     Channel, Failure, ItemBody, ItemId, JsonText, ProjectId, RawJson, Role, Turn, Variant,
 };
 
-use crate::world::{World, operator, rid, sid, user};
+use crate::world::{BundleWorld, operator, rid, sid, user};
 
-/// Contents that a reader is tempted to change; all are arrays of parts.
+/// Contents that a reader is tempted to normalize; all are arrays of parts.
 pub(crate) fn odd_parts() -> Vec<String> {
     let deep = format!(
         r#"[{{"type":"deep","d":{}{}}}]"#,
@@ -81,14 +81,14 @@ pub(crate) fn start(request: &str, question: &str) -> StartTurn {
     }
 }
 
-pub(crate) fn whole(request: &str, question: &str, answer: &str) -> StartTurn {
+pub(crate) fn complete_turn(request: &str, question: &str, answer: &str) -> StartTurn {
     StartTurn {
         answer_neutral: Some(json_text(answer)),
         ..start(request, question)
     }
 }
 
-impl World {
+impl BundleWorld {
     pub(crate) async fn start(&self, id: &str, request: StartTurn) -> Result<Turn, Failure> {
         self.clock.advance(1_001);
         let owner = operator();
@@ -157,7 +157,7 @@ impl World {
             .map(Written::into_value)
     }
 
-    /// Lets so much time pass that every open turn is marked as interrupted.
+    /// Advances the clock until every open turn is interrupted.
     pub(crate) async fn silence(&self) -> u64 {
         self.clock.advance(16 * 60 * 1_000_000);
         self.engine.upkeep.sweep().await.unwrap()
@@ -188,12 +188,12 @@ impl World {
         let redacted = self
             .engine
             .erasure
-            .redact(&operator(), sid(id), Target::Items(seqs), "why")
+            .redact(&operator(), sid(id), RedactionTarget::Items(seqs), "why")
             .await?;
         Ok(redacted.redaction_seq)
     }
 
-    /// A session in which everything has happened, 0 redactions included.
+    /// A session with every kind of event except redactions.
     pub(crate) async fn eventful(&self, id: &str) -> Vec<Turn> {
         let session = CreateSession {
             session_id: Some(sid(id)),
@@ -228,14 +228,14 @@ impl World {
             release: false,
         };
         self.finalize(&one, answer).await.unwrap();
-        let mut fallback = whole("fallback", r#""q2""#, r#""a2""#);
+        let mut fallback = complete_turn("fallback", r#""q2""#, r#""a2""#);
         fallback.application.translate_chat = true;
         fallback.items = vec![note("between"), full("fallback item", "[ ]")];
         let two = self.start(id, fallback).await.unwrap();
         let (failed, cancelled) = (start("failed", r#""q3""#), start("cancelled", r#""q4""#));
         let failed = self.start(id, failed).await.unwrap();
         let cancelled = self.start(id, cancelled).await.unwrap();
-        // Two turns whose items lie between one another's.
+        // Two turns with interleaved items.
         for words in ["first", "second"] {
             self.append(&failed, vec![note(words)]).await.unwrap();
             self.append(&cancelled, vec![note(words), note(words)])
@@ -250,9 +250,9 @@ impl World {
         assert_eq!(self.silence().await, 2);
         let again = self.start(id, start("reopened", r#""q5""#)).await.unwrap();
         assert!(again.replayed);
-        let replaced = whole("version 2", r#""q2 again""#, r#""a2 again""#);
+        let replaced = complete_turn("version 2", r#""q2 again""#, r#""a2 again""#);
         let second = self.replace(&two, replaced).await.unwrap();
-        let third = whole("version 3", r#""q2 more""#, r#""a2 more""#);
+        let third = complete_turn("version 3", r#""q2 more""#, r#""a2 more""#);
         self.replace(&second, third).await.unwrap();
         self.start(id, start("open", r#""still open""#))
             .await

@@ -1,17 +1,17 @@
-//! Where the pieces of a bundle stand, found without the code under test.
+//! The positions of a bundle's pieces, found without the code under test.
 
 use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-/// The places of a bundle's pieces, in bytes.
+/// The byte ranges of a bundle's pieces.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) session: Range<usize>,
     pub(crate) turns: Vec<Range<usize>>,
     pub(crate) items: Vec<Range<usize>>,
     pub(crate) head: Range<usize>,
-    /// With its quotes.
+    /// The range includes the quotes.
     pub(crate) signature: Range<usize>,
 }
 
@@ -41,18 +41,18 @@ fn list(text: &str, at: usize) -> (Vec<Range<usize>>, usize) {
 
 impl Layout {
     pub(crate) fn of(text: &str) -> Self {
-        let behind = |at: usize, name: &str| {
+        let after_name = |at: usize, name: &str| {
             let opening = format!("\n\"{name}\":");
             let at = at + 1;
             assert!(text[at..].starts_with(&opening), "{name} at {at}: {text}");
             at + opening.len()
         };
-        let session = value(text, behind("{\"filrouge_bundle\":1".len(), "session"));
-        let (turns, end) = list(text, behind(session.end, "turns"));
-        let (items, end) = list(text, behind(end, "items"));
-        let checkpoints = value(text, behind(end, "checkpoints"));
-        let head = value(text, behind(checkpoints.end, "head"));
-        let signature = value(text, behind(head.end, "signature"));
+        let session = value(text, after_name("{\"filrouge_bundle\":1".len(), "session"));
+        let (turns, end) = list(text, after_name(session.end, "turns"));
+        let (items, end) = list(text, after_name(end, "items"));
+        let checkpoints = value(text, after_name(end, "checkpoints"));
+        let head = value(text, after_name(checkpoints.end, "head"));
+        let signature = value(text, after_name(head.end, "signature"));
         assert_eq!(&text[signature.end..], "}\n");
         Self {
             session,
@@ -63,7 +63,7 @@ impl Layout {
         }
     }
 
-    /// The text with the pieces at `a` and `b` in each other's place.
+    /// The text with the pieces `a` and `b` swapped.
     pub(crate) fn swapped(text: &str, a: &Range<usize>, b: &Range<usize>) -> String {
         [
             &text[..a.start],
@@ -75,18 +75,18 @@ impl Layout {
         .concat()
     }
 
-    /// The text without the `n`th of `list`.
+    /// The text without piece number `n` of `list`.
     pub(crate) fn without(text: &str, list: &[Range<usize>], n: usize) -> String {
         let (from, to) = match (list.get(n + 1), n.checked_sub(1)) {
             (Some(next), _) => (list[n].start, next.start),
             (None, Some(previous)) => (list[previous].end, list[n].end),
-            // The only one, with the line feeds of its list.
+            // The only piece, with the line feeds of its list.
             (None, None) => (list[n].start - 1, list[n].end + 1),
         };
         [&text[..from], &text[to..]].concat()
     }
 
-    /// The text with a piece once more behind itself.
+    /// The text with a piece duplicated directly after itself.
     pub(crate) fn doubled(text: &str, piece: &Range<usize>) -> String {
         let (end, copy) = (piece.end, &text[piece.clone()]);
         [&text[..end], ",\n", copy, &text[end..]].concat()

@@ -1,4 +1,4 @@
-//! Bundles: what comes out goes in elsewhere, and whatever is changed in one is noticed and told with its place.
+//! Bundles: an exported session can be imported elsewhere, and any change in a bundle is detected and reported with its place.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

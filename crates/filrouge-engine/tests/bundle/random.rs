@@ -1,27 +1,27 @@
-//! Random journals: what is exported is intact, comes back, and holds nothing that was redacted.
+//! Random journals: their exports are intact, can be imported back, and contain nothing that was redacted.
 
 use filrouge_engine::FinalizeTurn;
 use filrouge_types::{Item, JsonText, Turn, TurnStatus};
 use proptest::prelude::*;
 
-use crate::journal::{full, note, odd_parts, start, whole};
-use crate::world::{World, good, operator, run, sid};
+use crate::journal::{complete_turn, full, note, odd_parts, start};
+use crate::world::{BundleWorld, good, operator, run, sid};
 
-/// What is done, to which turn, and one number more.
+/// The kind of step, the turn it concerns, and another number.
 type Step = (u8, u8, u8);
 
-/// Starting has several numbers, for the other steps need turns that are open.
+/// The number of kinds of steps. Several of them start a turn, because the other steps need open turns.
 const KINDS: u8 = 17;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec((0..KINDS, 0..6_u8, 0..9_u8), 1..40)
 }
 
-/// Does a step; most are refused at times, as by a turn that is closed. Gives whether it did something.
-async fn play(world: &World, number: usize, (kind, which, more): Step) -> bool {
+/// Plays one step. Many steps are refused, for example on a closed turn. Returns whether the step did something.
+async fn play(world: &BundleWorld, number: usize, (kind, which, more): Step) -> bool {
     let mark = format!("mark-{number}-");
     let question = format!("\"{mark}?\"");
-    // New ones for the most part, else one that may be there and may be open or interrupted.
+    // Mostly new requests, otherwise one that may exist and may be open or interrupted.
     let request = match more {
         0..6 => format!("{mark}r"),
         _ => format!("r{which}"),
@@ -34,7 +34,7 @@ async fn play(world: &World, number: usize, (kind, which, more): Step) -> bool {
     let done = match (kind, turn) {
         (0 | 13.., _) => world.start("s", start(&request, &question)).await.is_ok(),
         (1 | 2, _) => {
-            let mut request = whole(&request, &question, &format!("\"{mark}!\""));
+            let mut request = complete_turn(&request, &question, &format!("\"{mark}!\""));
             request.application.translate_chat = kind == 2;
             request.items.push(note(&format!("{mark}i")));
             world.start("s", request).await.is_ok()
@@ -60,7 +60,7 @@ async fn play(world: &World, number: usize, (kind, which, more): Step) -> bool {
         (8, Some(turn)) => world.cancel(turn).await.is_ok(),
         (9, _) => world.silence().await > 0,
         (10, Some(turn)) => {
-            let request = whole(&mark, &question, "\"a\"");
+            let request = complete_turn(&mark, &question, "\"a\"");
             world.replace(turn, request).await.is_ok()
         }
         (11, Some(turn)) => world.redact_turn(turn).await.is_ok(),
@@ -75,7 +75,7 @@ async fn play(world: &World, number: usize, (kind, which, more): Step) -> bool {
     done
 }
 
-impl World {
+impl BundleWorld {
     async fn turns_if_any(&self) -> Vec<Turn> {
         let (caller, id) = (operator(), sid("s"));
         match self.engine.sessions.get(&caller, &id).await {
@@ -85,16 +85,16 @@ impl World {
     }
 }
 
-/// The marks of contents that no item shows any more.
+/// The marks of contents that no item shows any longer.
 fn gone(before: &[Item], after: &[Item]) -> Vec<String> {
     let marks = |items: &[Item]| -> Vec<String> {
         let texts = items.iter().flat_map(|i| i.body.parts.as_str().split('"'));
         let marks = texts.filter(|t| t.starts_with("mark-"));
         marks.map(str::to_owned).collect()
     };
-    let left = marks(after);
+    let remaining = marks(after);
     let mut gone = marks(before);
-    gone.retain(|mark| !left.contains(mark));
+    gone.retain(|mark| !remaining.contains(mark));
     gone
 }
 
@@ -102,9 +102,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_comes_back(steps in steps(), redacted in proptest::collection::vec((1..40_u64, 0..4_u64), 0..6)) {
+    fn random_journals_survive_export_and_import(steps in steps(), redacted in proptest::collection::vec((1..40_u64, 0..4_u64), 0..6)) {
         run(async {
-            let (here, there) = (World::new(1), World::new(2));
+            let (here, there) = (BundleWorld::new(1), BundleWorld::new(2));
             here.start("s", start("r0", "\"q\"")).await.unwrap();
             let mut shown = Vec::new();
             for (number, step) in steps.iter().enumerate() {
@@ -119,10 +119,10 @@ proptest! {
             assert_eq!(here.items("s").await, there.items("s").await);
             let again = there.export("s").await;
             good(&again).await;
-            let back = World::new(1);
+            let back = BundleWorld::new(1);
             back.import(&again).await.unwrap();
             assert_eq!(back.export("s").await, bundle);
-            // Then anything of it is redacted, in both stores.
+            // Then arbitrary items are redacted, in both stores.
             for world in [&here, &there] {
                 for (first, more) in &redacted {
                     // A range that holds a redaction is refused.
@@ -134,19 +134,18 @@ proptest! {
                     assert!(!bundle.contains(&format!("\"{mark}\"")), "{mark}: {bundle}");
                 }
                 world.intact().await;
-                let taken = World::new(3);
-                taken.import(&bundle).await.unwrap();
-                taken.intact().await;
+                let third = BundleWorld::new(3);
+                third.import(&bundle).await.unwrap();
+                third.intact().await;
             }
         });
     }
 }
 
-/// The steps reach what they are meant to reach.
 #[test]
-fn the_steps_do_something() {
+fn every_kind_of_step_does_something() {
     run(async {
-        let world = World::new(1);
+        let world = BundleWorld::new(1);
         let mut random = crate::world::Random(7);
         let mut done = [0; KINDS as usize];
         for number in 0..400 {

@@ -1,40 +1,40 @@
-//! Out of one store, into another.
+//! Export from one store, import into another.
 
 use filrouge_engine::Caller;
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_types::{ErrorCode, IdentityId, TurnStatus};
 
-use crate::journal::{ODD_OBJECT, note, odd_parts, start, whole};
+use crate::journal::{ODD_OBJECT, complete_turn, note, odd_parts, start};
 use crate::layout::Layout;
-use crate::world::{World, code, good, operator, run, sid, user};
+use crate::world::{BundleWorld, code, good, operator, run, sid, user};
 
 /// The eventful session with redactions of every kind.
-pub(crate) async fn redacted(world: &World, id: &str) {
+pub(crate) async fn redacted(world: &BundleWorld, id: &str) {
     let turns = world.eventful(id).await;
-    let of = |request: &str| {
+    let turn_of = |request: &str| {
         let found = turns.iter().find(|t| t.request_id.as_str() == request);
         found.unwrap()
     };
-    world.redact_turn(of("failed")).await.unwrap();
-    world.redact_turn(of("version 2")).await.unwrap();
-    let open = of("open");
+    world.redact_turn(turn_of("failed")).await.unwrap();
+    world.redact_turn(turn_of("version 2")).await.unwrap();
+    let open = turn_of("open");
     assert_eq!(open.status, TurnStatus::Open);
     let seqs = [(open.first_seq, open.first_seq), (2, 3), (3, 5)];
     world.redact(id, &seqs).await.unwrap();
     world.redact(id, &[(5, 6)]).await.unwrap();
 }
 
-/// What one store answers is what the other one answers.
-async fn same(here: &World, there: &World, id: &str) {
+/// Checks that both stores return the same session, turns and items.
+async fn same(here: &BundleWorld, there: &BundleWorld, id: &str) {
     assert_eq!(here.turns(id).await, there.turns(id).await);
     assert_eq!(here.items(id).await, there.items(id).await);
     let (caller, id) = (operator(), sid(id));
     let session = here.engine.sessions.get(&caller, &id).await.unwrap();
-    let taken = there.engine.sessions.get(&caller, &id).await.unwrap();
-    assert_eq!(session, taken);
+    let imported = there.engine.sessions.get(&caller, &id).await.unwrap();
+    assert_eq!(session, imported);
 }
 
-/// A bundle up to who signed it.
+/// The bundle up to its signer.
 fn unsigned(bundle: &str) -> &str {
     let head = Layout::of(bundle).head;
     let at = bundle[head.clone()].rfind(",\"key_id\":").unwrap();
@@ -42,23 +42,23 @@ fn unsigned(bundle: &str) -> &str {
 }
 
 #[test]
-fn with_the_same_keyring_the_same_file_comes_back() {
+fn with_the_same_keyring_the_export_is_identical() {
     run(async {
-        let (here, there) = (World::new(1), World::new(1));
+        let (here, there) = (BundleWorld::new(1), BundleWorld::new(1));
         redacted(&here, "s").await;
         let bundle = here.export("s").await;
         let report = good(&bundle).await;
         assert_eq!(report.session_id.as_deref(), Some("s"));
         assert_eq!(report.turns, 9);
         assert_eq!(report.items, here.items("s").await.len() as u64);
-        let taken = there.import(&bundle).await.unwrap();
-        assert!(taken.created);
-        assert_eq!(taken.signed_by.public_key, here.public_key().to_string());
-        assert!(!taken.signed_by.trusted);
+        let imported = there.import(&bundle).await.unwrap();
+        assert!(imported.created);
+        assert_eq!(imported.signed_by.public_key, here.public_key().to_string());
+        assert!(!imported.signed_by.trusted);
         same(&here, &there, "s").await;
         assert_eq!(there.export("s").await, bundle);
         there.intact().await;
-        // Whatever was not redacted stands in it as it was posted.
+        // Everything that was not redacted is in the bundle as it was posted.
         for parts in odd_parts().iter().skip(4) {
             assert!(bundle.contains(&format!("\"parts\":{parts},\"agent\"")));
         }
@@ -69,7 +69,7 @@ fn with_the_same_keyring_the_same_file_comes_back() {
 #[test]
 fn with_another_keyring_only_the_signer_differs() {
     run(async {
-        let (here, there) = (World::new(1), World::new(2));
+        let (here, there) = (BundleWorld::new(1), BundleWorld::new(2));
         redacted(&here, "s").await;
         let bundle = here.export("s").await;
         there.import(&bundle).await.unwrap();
@@ -81,47 +81,51 @@ fn with_another_keyring_only_the_signer_differs() {
         let report = good(&again).await;
         let by = report.signed_by.unwrap();
         assert_eq!(by.public_key, there.public_key().to_string());
-        // And on to a third one, which is asked to take it only from the second.
-        let third = World::new(3);
+        // A third store imports only the bundle that the second one signed.
+        let third = BundleWorld::new(3);
         let key = Some(there.public_key());
         let refused = third.import_as(&operator(), &bundle, key).await;
         assert_eq!(code(refused), ErrorCode::IntegrityError);
-        let taken = third.import_as(&operator(), &again, key).await;
-        assert!(taken.unwrap().signed_by.trusted);
+        let imported = third.import_as(&operator(), &again, key).await;
+        assert!(imported.unwrap().signed_by.trusted);
         third.intact().await;
         same(&here, &third, "s").await;
     });
 }
 
 #[test]
-fn the_session_goes_on_where_it_was_taken_to() {
+fn an_imported_session_continues() {
     run(async {
         for key in [1, 2] {
-            let (here, there) = (World::new(1), World::new(key));
+            let (here, there) = (BundleWorld::new(1), BundleWorld::new(key));
             redacted(&here, "s").await;
             there.import(&here.export("s").await).await.unwrap();
-            // Every start finds its turn again, also when its body is another one.
+            // Every repeated start finds its turn, also with another body.
             for turn in here.turns("s").await {
                 let request = start(turn.request_id.as_str(), "\"again\"");
                 let again = there.start("s", request).await.unwrap();
                 assert!(again.replayed);
                 assert_eq!(again.turn_id, turn.turn_id);
             }
-            // That has opened the interrupted one, as it does at home.
+            // The start reopened the interrupted turn, as it does in the original store.
             let turns = there.turns("s").await;
-            let of = |request: &str| turns.iter().find(|t| t.request_id.as_str() == request);
-            let open = of("interrupted").unwrap();
+            let turn_of = |request: &str| turns.iter().find(|t| t.request_id.as_str() == request);
+            let open = turn_of("interrupted").unwrap();
             assert_eq!(open.status, TurnStatus::Open);
             there.append(open, vec![note("more")]).await.unwrap();
             there.cancel(open).await.unwrap();
-            let version = whole("version 4", "\"q\"", "\"a\"");
-            let replaced = there.replace(of("version 3").unwrap(), version).await;
+            let version = complete_turn("version 4", "\"q\"", "\"a\"");
+            let replaced = there.replace(turn_of("version 3").unwrap(), version).await;
             assert_eq!(replaced.unwrap().record_version, 4);
-            let new = there.start("s", whole("new", "\"q\"", "\"a\"")).await;
+            let new = there
+                .start("s", complete_turn("new", "\"q\"", "\"a\""))
+                .await;
             let new = new.unwrap();
             assert!(!new.replayed);
             assert_eq!(new.ordinal, 8);
-            let again = there.start("s", whole("new", "\"q\"", "\"a\"")).await;
+            let again = there
+                .start("s", complete_turn("new", "\"q\"", "\"a\""))
+                .await;
             assert_eq!(again.unwrap().turn_id, new.turn_id);
             there.redact_turn(&new).await.unwrap();
             there.redact_turn(open).await.unwrap();
@@ -132,11 +136,13 @@ fn the_session_goes_on_where_it_was_taken_to() {
 }
 
 #[test]
-fn what_is_here_already_stays_as_it_is() {
+fn existing_items_stay_unchanged() {
     run(async {
         for key in [1, 2] {
-            let (here, there) = (World::new(1), World::new(key));
-            here.start("s", whole("r", "\"q\"", "\"a\"")).await.unwrap();
+            let (here, there) = (BundleWorld::new(1), BundleWorld::new(key));
+            here.start("s", complete_turn("r", "\"q\"", "\"a\""))
+                .await
+                .unwrap();
             let short = here.export("s").await;
             let turn = here.start("s", start("r2", "\"q\"")).await.unwrap();
             let longer = here.export("s").await;
@@ -145,18 +151,18 @@ fn what_is_here_already_stays_as_it_is() {
             let longest = here.export("s").await;
             assert!(there.import(&longer).await.unwrap().created);
             let position = there.engine.ledger().position();
-            for known in [&longer, &short] {
-                let taken = there.import(known).await.unwrap();
-                assert!(!taken.created);
-                assert_eq!(taken.session.last_seq, 3);
+            for bundle in [&longer, &short] {
+                let imported = there.import(bundle).await.unwrap();
+                assert!(!imported.created);
+                assert_eq!(imported.session.last_seq, 3);
             }
-            // Nothing was written, and what is longer is not added.
+            // Nothing was written, and a longer bundle does not extend the session.
             let refused = there.import(&longest).await.unwrap_err();
             assert_eq!(refused.code, ErrorCode::SessionConflict);
             assert!(refused.hint.is_some());
             assert_eq!(there.engine.ledger().position(), position);
             assert_eq!(unsigned(&there.export("s").await), unsigned(&longer));
-            // A content that was redacted here does not come back by an older bundle.
+            // An older bundle does not restore redacted content.
             assert!(!here.import(&short).await.unwrap().created);
             assert_eq!(here.export("s").await, longest);
             there.intact().await;
@@ -167,29 +173,29 @@ fn what_is_here_already_stays_as_it_is() {
 #[test]
 fn another_session_of_the_same_name_is_refused() {
     run(async {
-        let (here, there) = (World::new(1), World::new(1));
+        let (here, there) = (BundleWorld::new(1), BundleWorld::new(1));
         for (world, words) in [(&here, "\"here\""), (&there, "\"there\"")] {
             world.start("s", start("r", words)).await.unwrap();
         }
         let refused = there.import(&here.export("s").await).await;
         assert_eq!(code(refused), ErrorCode::SessionConflict);
-        // Empty ones of one name are told apart by when they were made.
+        // Empty sessions of one name are distinguished by their time of creation.
         here.create("empty").await;
         there.create("empty").await;
         here.clock.advance(1);
         here.create("other").await;
         there.create("other").await;
-        let known = there.import(&here.export("empty").await).await;
-        assert!(!known.unwrap().created);
+        let imported = there.import(&here.export("empty").await).await;
+        assert!(!imported.unwrap().created);
         let refused = there.import(&here.export("other").await).await;
         assert_eq!(code(refused), ErrorCode::SessionConflict);
     });
 }
 
 #[test]
-fn an_empty_session_and_hostile_names() {
+fn empty_sessions_with_hostile_names_are_imported() {
     run(async {
-        let (here, there) = (World::new(1), World::new(2));
+        let (here, there) = (BundleWorld::new(1), BundleWorld::new(2));
         let longest = "é".repeat(128);
         let names = [
             "..",
@@ -211,7 +217,7 @@ fn an_empty_session_and_hostile_names() {
             there.append(&turn, vec![note("x")]).await.unwrap();
             let bundle = there.export(name).await;
             good(&bundle).await;
-            // Here it is still the empty one.
+            // In the original store the session is still empty.
             let refused = here.import(&bundle).await;
             assert_eq!(code(refused), ErrorCode::SessionConflict);
         }
@@ -222,12 +228,12 @@ fn an_empty_session_and_hostile_names() {
 #[test]
 fn another_tenants_or_another_users_session_is_refused() {
     run(async {
-        let (here, there) = (World::new(1), World::new(1));
+        let (here, there) = (BundleWorld::new(1), BundleWorld::new(1));
         here.eventful("s").await;
         let bundle = here.export("s").await;
         let import = async |who: Caller| {
-            let taken = there.import_as(&who, &bundle, None).await;
-            taken.map(|taken| taken.created)
+            let imported = there.import_as(&who, &bundle, None).await;
+            imported.map(|imported| imported.created)
         };
         let other = import(Caller::operator("u".parse().unwrap()))
             .await
@@ -249,41 +255,43 @@ fn another_tenants_or_another_users_session_is_refused() {
     });
 }
 
-/// More turns than are read at once, more items than a record holds, and one that is larger than a record.
+/// The session has more turns than one read, more items than one record, and an item larger than a record.
 #[test]
-fn a_long_session() {
+fn a_long_session_is_exported_and_imported() {
     run(async {
-        let (here, there) = (World::new(1), World::new(2));
+        let (here, there) = (BundleWorld::new(1), BundleWorld::new(2));
         let long = here.start("s", start("long", "\"q\"")).await.unwrap();
         let notes = (0..150).map(|n| note(&format!("note {n}"))).collect();
         here.append(&long, notes).await.unwrap();
         let large = vec![note(&"large ".repeat(100_000)), note("behind it")];
         here.append(&long, large).await.unwrap();
         for n in 0..520 {
-            let turn = whole(&format!("r{n}"), "\"q\"", "\"a\"");
+            let turn = complete_turn(&format!("r{n}"), "\"q\"", "\"a\"");
             here.start("s", turn).await.unwrap();
         }
         here.redact("s", &[(60, 70), (151, 900)]).await.unwrap();
         let bundle = here.export("s").await;
         let report = good(&bundle).await;
         assert_eq!((report.turns, report.items), (521, 1 + 150 + 2 + 1_040 + 1));
-        let taken = there.import(&bundle).await.unwrap();
-        assert_eq!(taken.session.turn_count, 521);
+        let imported = there.import(&bundle).await.unwrap();
+        assert_eq!(imported.session.turn_count, 521);
         there.intact().await;
         assert_eq!(unsigned(&there.export("s").await), unsigned(&bundle));
     });
 }
 
 #[test]
-fn a_failing_sink_ends_the_writing() {
+fn a_failing_sink_aborts_the_export() {
     run(async {
-        let world = World::new(1);
+        let world = BundleWorld::new(1);
         world.eventful("s").await;
-        let mut left = 5_u32;
+        let mut calls_left = 5_u32;
         let sink = Box::new(move |_: &str| {
-            left = left.checked_sub(1).expect("written on after a failure");
+            calls_left = calls_left
+                .checked_sub(1)
+                .expect("written on after a failure");
             let full = filrouge_types::Failure::new(ErrorCode::StoreFull, "full");
-            if left == 0 { Err(full) } else { Ok(()) }
+            if calls_left == 0 { Err(full) } else { Ok(()) }
         });
         let (caller, id) = (operator(), sid("s"));
         let done = world.engine.bundles.export(&caller, &id, sink).await;
@@ -294,24 +302,24 @@ fn a_failing_sink_ends_the_writing() {
 }
 
 #[test]
-fn a_guess_of_what_was_redacted_is_not_confirmed() {
+fn guesses_of_redacted_content_are_not_confirmed() {
     run(async {
-        let here = World::new(1);
-        let asked = |answer: &str| whole("r", "\"my PIN?\"", answer);
-        here.start("s", asked("\"4711\"")).await.unwrap();
-        let told = here.start("s", asked("\"0000\"")).await.unwrap();
-        assert!(told.replayed && told.differs);
-        let gone = filrouge_store::record::Seqs::of([(2, 2)]).unwrap();
+        let here = BundleWorld::new(1);
+        let request = |answer: &str| complete_turn("r", "\"my PIN?\"", answer);
+        here.start("s", request("\"4711\"")).await.unwrap();
+        let replay = here.start("s", request("\"0000\"")).await.unwrap();
+        assert!(replay.replayed && replay.differs);
+        let answer = filrouge_store::record::Seqs::of([(2, 2)]).unwrap();
         let who = operator();
-        let redacted = here
-            .engine
-            .erasure
-            .redact(&who, sid("s"), Target::Items(gone), "a PIN");
+        let redacted =
+            here.engine
+                .erasure
+                .redact(&who, sid("s"), RedactionTarget::Items(answer), "a PIN");
         redacted.await.unwrap();
-        // No answer is told from another.
+        // All answers are the same.
         for guess in ["\"4711\"", "\"0000\""] {
-            let told = here.start("s", asked(guess)).await.unwrap();
-            assert!(told.replayed && !told.differs, "{guess}");
+            let replay = here.start("s", request(guess)).await.unwrap();
+            assert!(replay.replayed && !replay.differs, "{guess}");
         }
     });
 }

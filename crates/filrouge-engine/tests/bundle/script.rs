@@ -1,5 +1,4 @@
-//! `docs/verify_bundle.py`, written from the description of the format alone, says of every file what this program
-//! says of it.
+//! `docs/verify_bundle.py`, written only from the description of the format, agrees with this program about every file.
 
 use std::fs;
 use std::io::Write;
@@ -10,11 +9,11 @@ use filrouge_engine::bundle::verify;
 use filrouge_store::verify::Verdict;
 
 use crate::changed::eventful;
-use crate::journal::whole;
+use crate::journal::complete_turn;
 use crate::layout::Layout;
-use crate::world::{Random, World, run, sid};
+use crate::world::{BundleWorld, Random, run, sid};
 
-/// Reads file names, each with a key or nothing behind a space, and says of each what is broken, or `intact`.
+/// Reads file names, each optionally followed by a space and a key, and prints for each what is broken, or `intact`.
 const DRIVER: &str = "
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -36,8 +35,8 @@ fn python(arguments: &[&str]) -> Command {
     command
 }
 
-/// What the script says of each bundle, with a key it must be signed by.
-fn said(bundles: &[(Vec<u8>, Option<String>)]) -> Vec<String> {
+/// The script's verdict on each bundle, with the key that must have signed it.
+fn script_verdicts(bundles: &[(Vec<u8>, Option<String>)]) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let mut names = String::new();
     for (n, (bytes, key)) in bundles.iter().enumerate() {
@@ -62,22 +61,22 @@ fn said(bundles: &[(Vec<u8>, Option<String>)]) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Both say the same of all; gives what the script said.
+/// Checks that both agree on every bundle; returns the script's verdicts.
 async fn agree(bundles: Vec<(Vec<u8>, Option<String>)>) -> Vec<String> {
-    let said = said(&bundles);
-    assert_eq!(said.len(), bundles.len());
-    for ((bytes, key), script) in bundles.iter().zip(&said) {
+    let verdicts = script_verdicts(&bundles);
+    assert_eq!(verdicts.len(), bundles.len());
+    for ((bytes, key), script) in bundles.iter().zip(&verdicts) {
         let key = key.as_ref().map(|key| key.parse().unwrap());
         let report = verify(bytes, key).await.unwrap();
         let intact = report.verdict == Verdict::Intact;
         let text = String::from_utf8_lossy(bytes);
         assert_eq!(intact, script == "intact", "{script}\n{report:?}\n{text}");
     }
-    said
+    verdicts
 }
 
 #[test]
-fn on_changed_bundles() {
+fn script_and_program_agree_on_changed_bundles() {
     run(async {
         let bundle = eventful().await;
         let layout = Layout::of(&bundle);
@@ -103,7 +102,7 @@ fn on_changed_bundles() {
         {
             change(at, bundle.as_bytes()[at] ^ 1);
         }
-        // A digit for another one, which leaves it a bundle to look at.
+        // The change is another digit, so that the bundle remains parseable.
         for at in (0..bundle.len())
             .filter(|at| bundle.as_bytes()[*at] == b'4')
             .step_by(9)
@@ -133,7 +132,7 @@ fn on_changed_bundles() {
             .concat(),
         );
         files.push(bundle.replacen(":1,", ":2,", 1).into_bytes());
-        // A key of small order, for which anybody can sign.
+        // A key of small order, with which anyone can sign.
         let weak = format!("01{}", "0".repeat(62));
         let signature = &bundle[layout.signature.start + 1..layout.signature.end - 1];
         let key = verify(bundle.as_bytes(), None).await.unwrap().signed_by;
@@ -142,22 +141,22 @@ fn on_changed_bundles() {
             .replace(&key.unwrap().public_key, &weak);
         files.push(anybody.into_bytes());
         assert!(files.len() > 400, "{}", files.len());
-        let said = agree(files.into_iter().map(|bytes| (bytes, None)).collect()).await;
-        assert_eq!(said.iter().filter(|s| *s == "intact").count(), 1);
-        assert_eq!(said[0], "intact");
+        let verdicts = agree(files.into_iter().map(|bytes| (bytes, None)).collect()).await;
+        assert_eq!(verdicts.iter().filter(|s| *s == "intact").count(), 1);
+        assert_eq!(verdicts[0], "intact");
     });
 }
 
 #[test]
-fn on_all_kinds_of_sessions_and_on_who_signed() {
+fn script_and_program_agree_on_all_kinds_of_sessions_and_on_the_signer() {
     run(async {
-        let (here, there) = (World::new(1), World::new(2));
+        let (here, there) = (BundleWorld::new(1), BundleWorld::new(2));
         let mut bundles = Vec::new();
         for world in [&here, &there] {
             world.create("empty").await;
             world.create("é\u{202e}\"\\").await;
             world
-                .start("s", whole("r", "\"q\"", "\"a\""))
+                .start("s", complete_turn("r", "\"q\"", "\"a\""))
                 .await
                 .unwrap();
             for id in ["empty", "é\u{202e}\"\\", "s"] {
@@ -174,12 +173,12 @@ fn on_all_kinds_of_sessions_and_on_who_signed() {
                 .iter()
                 .map(|b| (b.clone().into_bytes(), Some(ours.clone()))),
         );
-        let said = agree(files).await;
-        let intact: Vec<bool> = said.iter().map(|s| s == "intact").collect();
+        let verdicts = agree(files).await;
+        let intact: Vec<bool> = verdicts.iter().map(|s| s == "intact").collect();
         let (t, f) = (true, false);
-        assert_eq!(intact, [t, t, t, t, t, t, t, t, t, f, f, f], "{said:?}");
-        // Taken in elsewhere and written again.
-        let moved = World::new(3);
+        assert_eq!(intact, [t, t, t, t, t, t, t, t, t, f, f, f], "{verdicts:?}");
+        // The session is imported elsewhere and exported again.
+        let moved = BundleWorld::new(3);
         moved.import(&bundles[2]).await.unwrap();
         let (caller, id) = (crate::world::operator(), sid("s"));
         let turn = moved.engine.turns.list(&caller, &id, Default::default());
@@ -190,12 +189,12 @@ fn on_all_kinds_of_sessions_and_on_who_signed() {
 }
 
 #[test]
-fn by_its_exit_code() {
+fn the_script_reports_by_its_exit_code() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
-        let world = World::new(1);
+        let world = BundleWorld::new(1);
         world
-            .start("s", whole("r", "\"q\"", "\"a\""))
+            .start("s", complete_turn("r", "\"q\"", "\"a\""))
             .await
             .unwrap();
         let (good, bad) = (dir.path().join("good"), dir.path().join("bad"));
@@ -214,20 +213,20 @@ fn by_its_exit_code() {
         let signed = format!("intact\nsigned by {key}\n");
         assert_eq!(ran(&[good]), (0, signed.clone()));
         assert_eq!(ran(&[good, &key]), (0, signed));
-        let (code, told) = ran(&[good, &other]);
+        let (code, stdout) = ran(&[good, &other]);
         assert_eq!(
-            (code, told.starts_with("broken: head: ")),
+            (code, stdout.starts_with("broken: head: ")),
             (1, true),
-            "{told}"
+            "{stdout}"
         );
-        let (code, told) = ran(&[bad]);
-        let place = told.starts_with("broken: items[1], seq 2: ");
-        assert_eq!((code, place), (1, true), "{told}");
+        let (code, stdout) = ran(&[bad]);
+        let place = stdout.starts_with("broken: items[1], seq 2: ");
+        assert_eq!((code, place), (1, true), "{stdout}");
         assert_eq!(ran(&[good, "zz"]), (2, String::new()));
         let newer = dir.path().join("newer");
         fs::write(&newer, bundle.replacen(":1,", ":2,", 1)).unwrap();
-        let told = "cannot tell: another format\n".to_owned();
-        assert_eq!(ran(&[newer.to_str().unwrap()]), (2, told));
+        let stdout = "cannot tell: another format\n".to_owned();
+        assert_eq!(ran(&[newer.to_str().unwrap()]), (2, stdout));
         assert_eq!(ran(&["/nowhere"]), (2, String::new()));
         assert_eq!(ran(&[]), (2, String::new()));
     });

@@ -1,4 +1,4 @@
-//! A store in memory with its engine, and short ways to ask it.
+//! An in-memory store with its engine, and shortcuts for its services.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use filrouge_types::{
     ErrorCode, Failure, FixedClock, IdentityId, Item, RequestId, SessionId, TenantId, Turn,
 };
 
-/// Runs a future to its end.
+/// Runs a future to completion.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .build()
@@ -32,7 +32,7 @@ fn tenant() -> TenantId {
     TenantId::new("t").unwrap()
 }
 
-/// Who runs the store of tenant `t`.
+/// The operator of the tenant `t`.
 pub(crate) fn operator() -> Caller {
     Caller::operator(tenant())
 }
@@ -46,14 +46,14 @@ pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Failure>) -> ErrorCode 
     result.unwrap_err().code
 }
 
-/// A store in memory with one key.
-pub(crate) struct World {
+/// An in-memory store with one key.
+pub(crate) struct BundleWorld {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<FixedClock>,
     pub(crate) keyring: Arc<Keyring>,
 }
 
-impl World {
+impl BundleWorld {
     pub(crate) fn new(key: u8) -> Self {
         let keyring = Arc::new(Keyring::single([key; 32]));
         let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
@@ -101,27 +101,29 @@ impl World {
         bundle: &str,
         key: Option<PublicKey>,
     ) -> Result<ImportedBundle, Failure> {
-        let taken = self
+        let imported = self
             .engine
             .bundles
             .import(caller, bundle.as_bytes(), key)
             .await;
-        let hinted = taken.as_ref().map_or_else(|f| f.hint.is_some(), |_| true);
-        assert!(hinted, "{taken:?}");
-        taken
+        let hinted = imported
+            .as_ref()
+            .map_or_else(|f| f.hint.is_some(), |_| true);
+        assert!(hinted, "{imported:?}");
+        imported
     }
 
-    /// A session without turns.
+    /// Creates a session without turns.
     pub(crate) async fn create(&self, id: &str) {
         let new = CreateSession {
             session_id: Some(sid(id)),
             ..CreateSession::default()
         };
-        let made = self.engine.sessions.create(&operator(), new).await;
-        assert!(!made.unwrap().replayed);
+        let created = self.engine.sessions.create(&operator(), new).await;
+        assert!(!created.unwrap().replayed);
     }
 
-    /// All turns, all versions.
+    /// All turns in all versions.
     pub(crate) async fn turns(&self, id: &str) -> Vec<Turn> {
         let query = ListTurns {
             include_redacted: true,
@@ -139,7 +141,7 @@ impl World {
         page.await.unwrap().0
     }
 
-    /// The whole store must be as it was written.
+    /// Checks that the entire store is intact.
     pub(crate) async fn intact(&self) {
         let report = self.engine.ledger().verify(None).await.unwrap();
         assert_eq!(report.findings, Vec::new());
@@ -152,7 +154,7 @@ pub(crate) async fn verified(bundle: &[u8]) -> BundleReport {
     verify(bundle, None).await.unwrap()
 }
 
-/// The file must be intact.
+/// Checks that the file is intact.
 pub(crate) async fn good(bundle: &str) -> BundleReport {
     let report = verified(bundle.as_bytes()).await;
     assert_eq!(report.findings, Vec::new(), "{bundle}");
@@ -160,11 +162,11 @@ pub(crate) async fn good(bundle: &str) -> BundleReport {
     report
 }
 
-/// Random numbers that repeat.
+/// Reproducible random numbers.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// One below `bound` (SplitMix64).
+    /// A number below `bound` (SplitMix64).
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -1,4 +1,4 @@
-//! Which credentials are accepted: API keys of the store, tokens of an issuer, or none while there are no keys.
+//! Checks credentials: API keys of the store, tokens of an issuer, or none while the store has no keys.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,23 +19,23 @@ use super::principal::{Credential, Principal, Subject};
 use crate::cors::AllowedOrigin;
 use crate::problem::Problem;
 
-/// The keys are read again at the latest after so long, whether or not a commit was seen.
+/// The longest time until the keys are reloaded, even if no commit was seen.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
-/// Commits that follow each other quicker than this cost one reading.
+/// Commits that follow each other faster than this cause a single reload.
 const REFRESH_GAP: Duration = Duration::from_millis(100);
 
-/// How callers are told apart.
+/// The settings of authentication.
 #[derive(Debug, Clone)]
 pub struct AccessSettings {
     /// The tenant of a server without keys.
     pub tenant: TenantId,
-    /// The origins whose pages may call, besides those of this machine.
+    /// The allowed origins of browser pages, in addition to this machine's.
     pub origins: Vec<AllowedOrigin>,
     /// The issuer of tokens, if there is one.
     pub jwt: Option<JwtSettings>,
 }
 
-/// Who is let in. A handle; all clones are one.
+/// Authenticates callers. Clones are handles to the same state.
 #[derive(Clone)]
 pub struct Authority(Arc<Shared>);
 
@@ -49,11 +49,11 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// What is known of the store's keys.
+/// The store's keys, as last read.
 enum Keys {
-    /// They could not be read yet: nobody is let in.
+    /// The keys could not be read yet: all callers are refused.
     Unread(Failure),
-    /// As of a version of their note; version 0 has none.
+    /// The keys as of a version of their note; at version 0 no key was ever created.
     Read {
         version: u64,
         by_id: HashMap<Box<str>, KnownKey>,
@@ -66,8 +66,8 @@ struct KnownKey {
 }
 
 impl Keys {
-    fn of(found: ApiKeys) -> Self {
-        let by_id = found.keys.into_iter().map(|key| {
+    fn of(stored: ApiKeys) -> Self {
+        let by_id = stored.keys.into_iter().map(|key| {
             let credential = Credential {
                 tenant: key.tenant_id.clone(),
                 holder: Holder::Role(key.role),
@@ -79,7 +79,7 @@ impl Keys {
             (key.key_id.as_str().into(), KnownKey { key, credential })
         });
         Self::Read {
-            version: found.version,
+            version: stored.version,
             by_id: by_id.collect(),
         }
     }
@@ -93,12 +93,12 @@ impl Keys {
 }
 
 impl Authority {
-    /// Reads keys and issuer, and follows their changes for as long as a clone of this handle lives.
+    /// Reads the keys and connects to the issuer, and follows their changes while a clone of this handle exists.
     ///
-    /// A store that cannot be read yet lets nobody in until it can be.
+    /// While the store cannot be read, all callers are refused.
     ///
     /// # Errors
-    /// [`JwtError`] when the issuer's settings cannot work.
+    /// [`JwtError`] when the issuer's settings are unusable.
     pub async fn start(
         engine: Arc<Engine>,
         clock: Arc<dyn Clock>,
@@ -108,12 +108,12 @@ impl Authority {
             Some(jwt) => Some(Verifier::start(jwt).await?),
             None => None,
         };
-        // Listened to before the first reading, so that no change falls in between.
+        // Subscribed before the first read, so that no change is missed in between.
         let commits = engine.upkeep.commits();
         let keys = match engine.keys.all().await {
-            Ok(found) => Keys::of(found),
+            Ok(stored) => Keys::of(stored),
             Err(failure) => {
-                tracing::error!(%failure, "the API keys cannot be read; nobody is let in until they can be");
+                tracing::error!(%failure, "the API keys cannot be read; all callers are refused until they can be");
                 Keys::Unread(failure)
             }
         };
@@ -140,31 +140,31 @@ impl Authority {
         Ok(Self(shared))
     }
 
-    /// Whether every request needs credentials: a key was made once, or an issuer is configured.
+    /// Whether every request needs credentials: a key was ever created, or an issuer is configured.
     #[must_use]
     pub fn requires_credentials(&self) -> bool {
         self.0.verifier.is_some() || self.0.keys().version().is_some_and(|version| version > 0)
     }
 
-    /// Counts up whenever keys were made or revoked.
+    /// A counter that increases whenever keys are created or revoked.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// How many requests had no valid credentials.
+    /// The number of requests without valid credentials.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// How often the issuer's keys could not be fetched.
+    /// The number of failed fetches of the issuer's keys.
     #[must_use]
     pub fn issuer_failures(&self) -> u64 {
         self.0.verifier.as_ref().map_or(0, Verifier::failures)
     }
 
-    /// Why tokens may be refused that are good, if the issuer's newest keys could not be fetched.
+    /// Why valid tokens may be refused: the last fetch of the issuer's keys failed; `None` if it succeeded.
     #[must_use]
     pub fn issuer_failure(&self) -> Option<String> {
         self.0.verifier.as_ref().and_then(Verifier::failure)
@@ -174,11 +174,11 @@ impl Authority {
         self.0.clock.now()
     }
 
-    /// Who makes a request.
+    /// The principal that makes a request.
     ///
     /// # Errors
-    /// `unauthenticated`, in the same words whatever is wrong; `forbidden` for a foreign host on a server
-    /// without keys; the ledger's failure while the keys cannot be read.
+    /// `unauthenticated`, with the same text for every cause; `forbidden` for a foreign host on a server without keys;
+    /// the ledger's failure while the keys cannot be read.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
         let keys = self.0.keys();
         let credential = match keys.as_ref() {
@@ -202,7 +202,7 @@ impl Authority {
         }
     }
 
-    /// As long as only this machine is answered: whether the request comes by its name.
+    /// Checks that the request uses one of this machine's names, unless every request needs credentials.
     ///
     /// # Errors
     /// `forbidden`.
@@ -217,7 +217,7 @@ impl Authority {
         loopback::check(headers, self.allows_origin(headers))
     }
 
-    /// The origins whose pages may call, besides those of this machine.
+    /// The allowed origins of browser pages, in addition to this machine's.
     #[must_use]
     pub fn origins(&self) -> &[AllowedOrigin] {
         &self.0.origins
@@ -230,8 +230,8 @@ impl Authority {
         origin.is_some_and(|origin| self.0.origins.iter().any(|known| known.0 == origin))
     }
 
-    /// Whether the caller may know what is wrong with the server. While the keys cannot be read, this machine may:
-    /// it is the only one that is answered then.
+    /// Whether the caller may see the server's problems. While the keys cannot be read, only callers on this machine
+    /// are accepted, and they may.
     pub async fn may_observe(&self, headers: &HeaderMap) -> bool {
         if !self.requires_credentials() {
             return !headers.contains_key("filrouge-identity");
@@ -298,36 +298,35 @@ fn unauthenticated() -> Problem {
     .with_hint(hint)
 }
 
-/// Reads the keys again when something was committed, so that no request has to.
+/// Reloads the keys after commits, so that requests need not.
 async fn follow_keys(shared: Weak<Shared>, engine: Arc<Engine>, mut commits: watch::Receiver<u64>) {
     let mut failing = false;
     loop {
-        // Without a ledger that tells, time alone does.
+        // Without a ledger, only the timeout triggers.
         let changed = tokio::time::timeout(REFRESH_EVERY, commits.changed()).await;
         if matches!(changed, Ok(Err(_))) {
             tokio::time::sleep(REFRESH_EVERY).await;
         }
-        let found = engine.keys.all().await;
+        let stored = engine.keys.all().await;
         let Some(shared) = shared.upgrade() else {
             return;
         };
-        match found {
-            Ok(found) => {
+        match stored {
+            Ok(stored) => {
                 failing = false;
-                let known = shared.keys().version();
-                // Keys that were there once stay needed, whatever becomes of their note.
-                if known.is_none_or(|known| found.version > known) {
-                    tracing::info!(keys = found.keys.len(), "the API keys were read");
-                    shared.put(Keys::of(found));
-                } else if known.is_some_and(|known| found.version < known) {
-                    tracing::error!(
-                        "the note of the API keys is older than it was; it is not believed"
-                    );
+                let current = shared.keys().version();
+                // If the note's version decreases, the newer keys stay in use: once keys are required, they remain
+                // required.
+                if current.is_none_or(|current| stored.version > current) {
+                    tracing::info!(keys = stored.keys.len(), "the API keys were read");
+                    shared.put(Keys::of(stored));
+                } else if current.is_some_and(|current| stored.version < current) {
+                    tracing::error!("the note of the API keys is older than it was; it is ignored");
                 }
             }
             Err(failure) if !failing => {
                 failing = true;
-                tracing::error!(%failure, "the API keys cannot be read again; those that are known go on");
+                tracing::error!(%failure, "the API keys cannot be reloaded; those last read stay in use");
             }
             Err(_) => {}
         }

@@ -1,14 +1,14 @@
-//! `Authorization: Bearer …` (RFC 6750), the one place where credentials are accepted.
+//! `Authorization: Bearer …` (RFC 6750), the only place where credentials are accepted.
 
 use axum::http::{HeaderMap, HeaderName, header};
 
 /// The secret of an anonymous session (DESIGN §7).
 pub(crate) const SESSION_TOKEN: HeaderName = HeaderName::from_static("filrouge-session-token");
 
-/// Longest credentials in bytes.
+/// The maximum length of credentials in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// The credentials of a request; `None` for none, several, or other ones.
+/// The credentials of a request; `None` for none, several, or another scheme.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -22,7 +22,7 @@ pub(super) fn credentials(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && in_form).then_some(token)
 }
 
-/// Marks what must not be shown, so that a header map printed by any layer hides it.
+/// Marks secret headers, so that a header map printed by any layer hides them.
 pub(super) fn hide(headers: &mut HeaderMap) {
     for name in [
         header::AUTHORIZATION,
@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    fn of(values: &[&str]) -> Option<String> {
+    fn parsed(values: &[&str]) -> Option<String> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(
@@ -56,9 +56,9 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_bearer_is_taken() {
+    fn exactly_one_bearer_is_accepted() {
         for good in ["Bearer abc", "bearer abc", "BEARER  abc "] {
-            assert_eq!(of(&[good]).as_deref(), Some("abc"));
+            assert_eq!(parsed(&[good]).as_deref(), Some("abc"));
         }
         for bad in [
             &[][..],
@@ -74,7 +74,7 @@ mod tests {
             &["Basic abc", "Bearer abc"],
             &["Bearer \u{e9}"],
         ] {
-            assert_eq!(of(bad), None, "{bad:?}");
+            assert_eq!(parsed(bad), None, "{bad:?}");
         }
     }
 

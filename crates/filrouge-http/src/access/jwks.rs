@@ -16,23 +16,23 @@ use serde_json::Value;
 use super::principal::Credential;
 use crate::outgoing;
 
-/// Most bytes of a key set.
+/// The maximum size of a key set.
 const SET_BYTES: usize = 256 << 10;
-/// Most keys of a set.
+/// The maximum number of keys in a set.
 const SET_KEYS: usize = 100;
-/// Most tokens whose verification is remembered.
+/// The maximum number of tokens whose verification is cached.
 const TOKENS: usize = 20_000;
-/// A fetch that takes longer has failed.
+/// The timeout of a fetch.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
-/// Fewest bytes of an RSA modulus: 2048 bits.
+/// The minimum length of an RSA modulus in bytes: 2048 bits.
 const RSA_BYTES: usize = 256;
 
-/// Where an issuer's keys are.
+/// The location of an issuer's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JwksSource {
-    /// At an `https:` or `http:` address.
+    /// An `https:` or `http:` address.
     Url(String),
-    /// In a file.
+    /// A file.
     File(PathBuf),
 }
 
@@ -45,19 +45,19 @@ impl fmt::Display for JwksSource {
     }
 }
 
-/// Why an issuer's keys, or what is said of them in the configuration, are of no use.
+/// Why an issuer's keys, or their settings, are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum JwtError {
-    /// The address is none that can be asked; it is not shown, as it may hold credentials.
+    /// The address is not usable; it is not displayed, because it may contain credentials.
     #[error("jwks is no http or https address without a user name")]
     Address,
-    /// No client can be made.
+    /// No HTTPS client can be created.
     #[error("no HTTPS client: {0}")]
     Client(reqwest::Error),
-    /// The address does not answer.
+    /// The request failed.
     #[error("the issuer's keys cannot be fetched: {0}")]
     Fetch(reqwest::Error),
-    /// The address answers something else.
+    /// The response has a status other than 200.
     #[error("the issuer's keys cannot be fetched: the answer has the status {0}")]
     Status(u16),
     /// The file cannot be read.
@@ -65,24 +65,24 @@ pub enum JwtError {
     File {
         /// The file.
         path: String,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The set has more than 256 KiB or 100 keys.
     #[error("the issuer's key set is too large")]
     TooLarge,
-    /// The set is no JSON Web Key Set.
+    /// The set is not a JSON Web Key Set.
     #[error("the issuer's keys are no JSON Web Key Set")]
     Malformed,
-    /// No key of the set can be used.
+    /// The set contains no usable key.
     #[error("the issuer's key set has no public key that can verify")]
     NoKey,
 }
 
-/// A key that can verify.
+/// A public key that verifies signatures.
 pub(super) struct VerifyingKey {
     kid: Option<String>,
-    /// Those that the key can be used with.
+    /// The algorithms for which the key may be used.
     algorithms: Vec<Algorithm>,
     pub(super) key: DecodingKey,
 }
@@ -96,12 +96,12 @@ const RSA: &[Algorithm] = &[
     Algorithm::PS512,
 ];
 
-/// The keys of an issuer as they were last seen.
+/// The keys of an issuer, as last fetched.
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
-    /// The bytes they were read from.
+    /// The bytes of the set.
     pub(super) bytes: Vec<u8>,
-    /// What these keys have verified, by the token's hash; the token itself is not kept.
+    /// The credentials that these keys have verified, by the token's hash; the token itself is not stored.
     pub(super) verified: Cache<[u8; 32], Arc<Credential>>,
 }
 
@@ -116,7 +116,7 @@ impl Default for KeySet {
 }
 
 impl KeySet {
-    /// The key of a token: the one it names, or when it names none the only one that fits.
+    /// The key of a token: the key that it names, or, if it names none, the only one for its algorithm.
     pub(super) fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&VerifyingKey> {
         let mut fitting = self.keys.iter().filter(|key| {
             key.algorithms.contains(&algorithm)
@@ -137,13 +137,13 @@ impl KeySet {
         if set.keys.len() > SET_KEYS {
             return Err(JwtError::TooLarge);
         }
-        let found = set.keys.len();
+        let count = set.keys.len();
         let keys: Vec<_> = set.keys.into_iter().filter_map(verifying).collect();
         if keys.is_empty() {
             return Err(JwtError::NoKey);
         }
-        if keys.len() < found {
-            let left_out = found - keys.len();
+        if keys.len() < count {
+            let left_out = count - keys.len();
             tracing::warn!(
                 left_out,
                 "keys of the issuer that cannot verify tokens were left out"
@@ -157,9 +157,9 @@ impl KeySet {
     }
 }
 
-/// Takes the public keys for signatures; secret ones, those for encryption and weak ones are not taken.
+/// Accepts public keys for signatures; rejects secret keys, keys for encryption, and weak ones.
 fn verifying(value: Value) -> Option<VerifyingKey> {
-    let named = match value.get("alg") {
+    let declared = match value.get("alg") {
         None => None,
         Some(name) => Some(name.as_str()?.to_owned()),
     };
@@ -188,7 +188,7 @@ fn verifying(value: Value) -> Option<VerifyingKey> {
         _ => Vec::new(),
     };
     let named = |algorithm: &Algorithm| {
-        named
+        declared
             .as_ref()
             .is_none_or(|n| *n == format!("{algorithm:?}"))
     };
@@ -219,7 +219,7 @@ impl Fetcher {
         if url.scheme() == "http" {
             tracing::warn!(
                 host = url.host_str(),
-                "the issuer's keys come unencrypted: who sits in between can let anybody in"
+                "the issuer's keys are fetched unencrypted: an attacker on the network can admit anyone"
             );
         }
         let client = outgoing::client(FETCH_WITHIN).map_err(JwtError::Client)?;

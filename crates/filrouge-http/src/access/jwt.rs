@@ -1,4 +1,4 @@
-//! Tokens of an issuer (RFC 7519): verified once, known by their hash until they expire.
+//! Tokens of an issuer (RFC 7519): verified once, and cached by their hash until they expire.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,12 +20,12 @@ use super::principal::{Credential, Subject};
 
 mod verifying;
 
-/// The issuer is not asked again before so long.
+/// The minimum time between two fetches from the issuer.
 const FETCH_GAP: Duration = Duration::from_secs(30);
-/// Keys that are older are fetched again, so that one that the issuer takes back does not verify for ever.
+/// The age at which the keys are fetched again, so that a key that the issuer has withdrawn stops verifying tokens.
 const FETCH_EVERY: Duration = Duration::from_secs(300);
 
-/// A signature algorithm with a public key; others are never accepted.
+/// A signature algorithm with a public key; no other algorithm is ever accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JwtAlgorithm(Algorithm);
 
@@ -42,7 +42,7 @@ impl JwtAlgorithm {
         Algorithm::EdDSA,
     ];
 
-    /// All that can be accepted.
+    /// All algorithms that can be accepted.
     #[must_use]
     pub fn all() -> Vec<Self> {
         Self::KNOWN.map(Self).into()
@@ -55,7 +55,7 @@ impl fmt::Display for JwtAlgorithm {
     }
 }
 
-/// The text names no algorithm that can be accepted.
+/// The text does not name an algorithm that can be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} cannot be accepted; known: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA"
@@ -72,26 +72,26 @@ impl FromStr for JwtAlgorithm {
     }
 }
 
-/// Whose tokens are accepted, and what their claims mean.
+/// The issuer whose tokens are accepted, and the meaning of their claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtSettings {
-    /// Where the issuer's keys are.
+    /// The location of the issuer's keys.
     pub jwks: JwksSource,
-    /// What `iss` must be.
+    /// The required value of `iss`.
     pub issuer: String,
-    /// What `aud` must hold.
+    /// A value that `aud` must contain.
     pub audience: String,
-    /// The only tenant that tokens are for; without one, each token must name its own.
+    /// The only tenant of all tokens; without one, each token must name its tenant.
     pub tenant: Option<TenantId>,
     /// The claim that names the tenant.
     pub tenant_claim: String,
     /// The claim that names the end user.
     pub identity_claim: String,
-    /// The claim that names the role; without one, everybody is a user.
+    /// The claim that names the role; without one, every token has the role `user`.
     pub role_claim: Option<String>,
-    /// How far clocks may be apart.
+    /// The tolerated difference between clocks.
     pub leeway: Duration,
-    /// The algorithms that are accepted.
+    /// The accepted algorithms.
     pub algorithms: Vec<JwtAlgorithm>,
 }
 
@@ -100,24 +100,24 @@ pub(super) struct Verifier {
     settings: JwtSettings,
     fetcher: Fetcher,
     keys: RwLock<Arc<KeySet>>,
-    /// When the issuer was last asked; held while it is asked, so that many who wait cost one question.
-    asked: tokio::sync::Mutex<Instant>,
+    /// When the last fetch ended; locked during a fetch, so that concurrent callers share one.
+    last_fetch: tokio::sync::Mutex<Instant>,
     failures: AtomicU64,
     failure: Mutex<Option<String>>,
 }
 
 impl Verifier {
-    /// Fetches the keys for the first time. An address that does not answer is asked again later.
+    /// Fetches the keys for the first time. If an address does not answer, the fetch is retried later.
     ///
     /// # Errors
-    /// [`JwtError`] for a file that is of no use, and an address that is none.
+    /// [`JwtError`] for an unusable file or an invalid address.
     pub(super) async fn start(settings: JwtSettings) -> Result<Self, JwtError> {
         verifying::install();
         let fetcher = Fetcher::new(settings.jwks.clone())?;
         let verifier = Self {
             fetcher,
             keys: RwLock::default(),
-            asked: tokio::sync::Mutex::new(Instant::now()),
+            last_fetch: tokio::sync::Mutex::new(Instant::now()),
             failures: AtomicU64::new(0),
             failure: Mutex::new(None),
             settings,
@@ -140,7 +140,7 @@ impl Verifier {
             .clone()
     }
 
-    /// Fetches the keys when they are old, or were not to be had the last time.
+    /// Fetches the keys when they are old, or when the last fetch failed.
     pub(super) async fn refresh_if_old(&self) {
         let every = if self.failure().is_some() {
             FETCH_GAP
@@ -151,13 +151,13 @@ impl Verifier {
     }
 
     async fn refresh(&self, gap: Duration) {
-        let mut asked = self.asked.lock().await;
-        if asked.elapsed() < gap {
+        let mut last_fetch = self.last_fetch.lock().await;
+        if last_fetch.elapsed() < gap {
             return;
         }
-        // What failed is counted and logged where it does.
+        // `fetch` itself counts and logs the failure.
         let _ = self.fetch().await;
-        *asked = Instant::now();
+        *last_fetch = Instant::now();
     }
 
     async fn fetch(&self) -> Result<(), JwtError> {
@@ -167,7 +167,7 @@ impl Verifier {
             Ok(bytes) => match KeySet::parse(bytes) {
                 Ok(set) => {
                     tracing::info!(issuer = %self.settings.issuer, "the issuer's keys were read");
-                    // With the old keys goes what they have verified.
+                    // Replacing the keys also drops the tokens that they have verified.
                     *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
                     None
                 }
@@ -175,13 +175,13 @@ impl Verifier {
             },
             Err(error) => Some(error),
         };
-        let mut known = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = failure.as_ref().map(ToString::to_string);
+        let mut recorded = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *recorded = failure.as_ref().map(ToString::to_string);
         let Some(error) = failure else {
             return Ok(());
         };
         self.failures.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(%error, "the issuer's keys cannot be had; those that are known go on");
+        tracing::error!(%error, "the issuer's keys cannot be fetched; the known ones stay in use");
         Err(error)
     }
 
@@ -192,7 +192,7 @@ impl Verifier {
             .clone()
     }
 
-    /// What a token stands for; `None` when it is not to be believed, whatever the reason.
+    /// The credential of a token; `None` when it is not valid, for any reason.
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Option<Arc<Credential>> {
         let hash: [u8; 32] = Sha256::digest(token).into();
         let mut keys = self.keys();
@@ -209,7 +209,7 @@ impl Verifier {
         validation.set_issuer(&[&self.settings.issuer]);
         validation.set_audience(&[&self.settings.audience]);
         validation.set_required_spec_claims(&["iss", "aud", "exp"]);
-        // Times are compared below, by the clock that everything else goes by.
+        // Times are compared below, with the clock that all other code uses.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         let claims: Map<String, Value> = jsonwebtoken::decode(token, &key.key, &validation)
@@ -224,7 +224,7 @@ impl Verifier {
     fn head(&self, token: &str) -> Option<Header> {
         let head = jsonwebtoken::decode_header(token).ok()?;
         let accepted = self.settings.algorithms.contains(&JwtAlgorithm(head.alg));
-        // RFC 7515: who does not understand what is critical must refuse.
+        // RFC 7515: a verifier that does not support a critical header must refuse the token.
         (accepted && head.crit.is_none()).then_some(head)
     }
 
@@ -261,7 +261,7 @@ impl Verifier {
             _ => None,
         };
         let subject = text("sub").or_else(|| text(&settings.identity_claim));
-        // Neither a tenant nor a key's id holds NUL.
+        // Neither a tenant nor a key's id contains NUL.
         let name = format!("{tenant}\0{}", subject.unwrap_or(""));
         Some(Credential {
             tenant,
@@ -273,10 +273,10 @@ impl Verifier {
     }
 }
 
-/// Seconds since 1970, which may have a fraction (RFC 7519 §2).
+/// Seconds since 1970, possibly with a fraction (RFC 7519 §2).
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "what is out of range stands for the nearest time there is"
+    reason = "a value out of range becomes the nearest time"
 )]
 fn timestamp(seconds: f64) -> Timestamp {
     Timestamp::from_micros((seconds * 1e6) as i64)

@@ -1,5 +1,5 @@
-//! The loopback rule: without keys only this machine is answered, and only under its own name, so that a page
-//! in a browser cannot reach the server by a rebound name (DESIGN §8).
+//! The loopback rule: without keys only this machine may call, and only under its own names, so that a page in a
+//! browser cannot reach the server through DNS rebinding (DESIGN §8).
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use filrouge_types::ErrorCode;
@@ -17,7 +17,7 @@ fn is_loopback_name(authority: &str) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Refuses what does not come by a name of this machine, and pages of another origin unless that is allowed.
+/// Refuses a request under another host name, and pages of another origin unless that origin is allowed.
 pub(super) fn check(headers: &HeaderMap, origin_is_allowed: bool) -> Result<(), Problem> {
     let text = |name| {
         headers
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine() {
+    fn only_names_of_this_machine_are_loopback() {
         for host in [
             "localhost",
             "LOCALHOST:80",

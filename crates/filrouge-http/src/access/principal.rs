@@ -1,4 +1,4 @@
-//! Who makes a request, and what that lets it see.
+//! The principal of a request, and its permissions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp};
 use super::authority::Authority;
 use crate::problem::Problem;
 
-/// What names the holder of valid credentials.
+/// The name of a credential's holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// Whoever reaches a server without keys.
+    /// Any caller of a server without keys.
     Local,
     /// The id of an API key.
     Key(Arc<str>),
@@ -21,15 +21,15 @@ pub(super) enum Subject {
     Token(Arc<str>),
 }
 
-/// What valid credentials stand for; made when they are first seen, shared by all requests that bear them.
+/// A valid credential; created at its first use and shared by all requests that present it.
 #[derive(Debug)]
 pub(super) struct Credential {
     pub(super) tenant: TenantId,
     pub(super) holder: Holder,
     pub(super) subject: Subject,
-    /// The end user that the holder is.
+    /// The holder's identity, if the holder is an end user.
     pub(super) identity: Option<IdentityId>,
-    /// From when on they stand for nothing.
+    /// The time from which it is no longer valid.
     pub(super) expires_at: Option<Timestamp>,
 }
 
@@ -48,7 +48,7 @@ impl Principal {
         }
     }
 
-    /// Names the holder without any secret, as rates and streams are counted: a key's id, or a token's tenant and
+    /// The holder's name, without secrets, by which rates and streams are counted: a key's id, or a token's tenant and
     /// subject; `None` on a server without keys.
     pub fn name(&self) -> Option<&str> {
         match &self.credential.subject {
@@ -57,13 +57,12 @@ impl Principal {
         }
     }
 
-    /// Whether the credentials would still be accepted; what stays open long waits for
-    /// [`Self::ended`] as well.
+    /// Whether the credentials are still accepted; long requests also wait for [`Self::ended`].
     pub fn still_valid(&self) -> bool {
         self.authority.accepts(&self.credential)
     }
 
-    /// Waits until the credentials are not accepted any more.
+    /// Waits until the credentials are no longer accepted.
     pub async fn ended(&self) {
         let mut changes = self.authority.changes();
         while self.still_valid() {
@@ -82,7 +81,7 @@ impl Principal {
         }
     }
 
-    /// The answer to a request that has waited when its credentials ended.
+    /// The response to a request that was waiting when its credentials ended.
     pub fn no_longer_valid() -> Problem {
         Problem::new(
             ErrorCode::Unauthenticated,
@@ -95,23 +94,23 @@ impl Principal {
         Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
     }
 
-    /// Whom the request is for: the end user of the header, or the one that the caller is.
+    /// The end user on whose behalf the request is made: the one in the header, or the holder if it is an end user.
     ///
     /// # Errors
-    /// `invalid` for a header that holds no identity, `forbidden` when the caller is somebody else.
+    /// `invalid` for a header that is not an identity, `forbidden` when the holder is another end user.
     pub fn acts_for(&self, headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {
-        let asked = identity_header(headers)?;
-        match (&self.credential.identity, asked) {
-            (Some(own), Some(asked)) if *own != asked => Err(Problem::new(
+        let requested = identity_header(headers)?;
+        match (&self.credential.identity, requested) {
+            (Some(own), Some(requested)) if *own != requested => Err(Problem::new(
                 ErrorCode::Forbidden,
-                "these credentials are another end user's than Filrouge-Identity",
+                "these credentials belong to another end user than Filrouge-Identity names",
             )),
             (Some(own), _) => Ok(Some(own.clone())),
-            (None, asked) => Ok(asked),
+            (None, requested) => Ok(requested),
         }
     }
 
-    /// The caller of services, who acts for `identity`.
+    /// The caller for services, acting for `identity`.
     pub fn caller(&self, identity: Option<IdentityId>) -> Caller {
         let credential = &self.credential;
         let name = match &credential.subject {

@@ -7,11 +7,11 @@ use secrecy::{ExposeSecret, SecretString};
 use super::bearer::SESSION_TOKEN;
 use crate::problem::Problem;
 
-/// The secret that a request shows; `None` when it shows none.
+/// The secret that a request presents; `None` without one.
 ///
 /// # Errors
 /// `invalid` when there are several, or one that is not 16 to 256 visible ASCII characters.
-pub fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+pub fn presented(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut values = headers.get_all(SESSION_TOKEN).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -28,8 +28,8 @@ pub fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// Gives the caller the secret of the session that it has made, which it has to keep.
-pub fn tell<B>(response: &mut Response<B>, token: &SecretString) {
+/// Adds the secret of a newly created session to its response; the caller has to keep it.
+pub fn add_session_token<B>(response: &mut Response<B>, token: &SecretString) {
     if let Ok(mut value) = HeaderValue::from_str(token.expose_secret()) {
         value.set_sensitive(true);
         response.headers_mut().insert(SESSION_TOKEN, value);
@@ -41,17 +41,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_visible_text_of_sixteen_to_256_characters() {
-        let of = |values: &[&str]| {
+    fn a_token_is_one_text_of_16_to_256_visible_characters() {
+        let parsed = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(SESSION_TOKEN, HeaderValue::from_str(value).unwrap());
             }
-            shown(&headers).map(|t| t.map(str::to_owned))
+            presented(&headers).map(|t| t.map(str::to_owned))
         };
-        assert_eq!(of(&[]).unwrap(), None);
+        assert_eq!(parsed(&[]).unwrap(), None);
         for good in ["0123456789abcdef", &"~".repeat(256)] {
-            assert_eq!(of(&[good]).unwrap().as_deref(), Some(good));
+            assert_eq!(parsed(&[good]).unwrap().as_deref(), Some(good));
         }
         for bad in [
             &[""][..],
@@ -61,7 +61,7 @@ mod tests {
             &["0123456789abcdef", "0123456789abcdef"],
             &[&"~".repeat(257)],
         ] {
-            let problem = of(bad).unwrap_err();
+            let problem = parsed(bad).unwrap_err();
             assert_eq!(problem.0.code, ErrorCode::Invalid);
             assert!(!problem.0.detail.contains("abcde"), "{problem:?}");
         }

@@ -1,4 +1,4 @@
-//! Request bodies: JSON, within the bounds of DESIGN §8 on bytes, time and what a compressed one unfolds to.
+//! Request bodies: JSON, within the limits of DESIGN §8 on bytes, time and decompressed size.
 
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::{HeaderMap, Method, header};
@@ -28,7 +28,7 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         content_type(request.method(), request.headers())?;
-        let bytes = receive::whole(request, &HttpLayer::from_ref(state)).await?;
+        let bytes = receive::read_body(request, &HttpLayer::from_ref(state)).await?;
         parse(&bytes).map(Self)
     }
 }
@@ -46,7 +46,7 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let typed = content_type(request.method(), request.headers());
-        let bytes = receive::whole(request, &HttpLayer::from_ref(state)).await?;
+        let bytes = receive::read_body(request, &HttpLayer::from_ref(state)).await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }
@@ -55,8 +55,8 @@ where
     }
 }
 
-/// Only JSON in UTF-8: a form posted by some page in a browser must not write (DESIGN §8). A patch is a merge patch,
-/// and may say so.
+/// Requires JSON in UTF-8: a form posted by another site's page must not write (DESIGN §8). A patch may also be sent
+/// as a merge patch.
 fn content_type(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers
         .get(header::CONTENT_TYPE)
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_json_in_utf_8_is_taken() {
+    fn only_json_in_utf_8_is_accepted() {
         let hint = |method: Method, given: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(given));

@@ -1,4 +1,4 @@
-//! Queries.
+//! Query strings: typed parameters, lists and long polls. Unknown parameters are refused.
 
 use std::time::Duration;
 
@@ -34,23 +34,23 @@ where
     }
 }
 
-/// Reads a query, with the parameter's name in every refusal.
+/// Parses a query; every error names its parameter.
 fn read<T: DeserializeOwned + IntoParams>(query: &str) -> Result<T, Problem> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     let pairs = serde_urlencoded::Deserializer::new(pairs);
     serde_path_to_error::deserialize(pairs).map_err(|error| {
         let name = error.path().to_string();
-        let said = error.into_inner().to_string();
-        let (detail, hint) = refusal::<T>(&name, &said, query);
+        let message = error.into_inner().to_string();
+        let (detail, hint) = refusal::<T>(&name, &message, query);
         Problem::new(ErrorCode::Invalid, detail).with_hint(hint)
     })
 }
 
-/// What is wrong with the parameter `name`, and what to do.
-fn refusal<T: IntoParams>(name: &str, said: &str, query: &str) -> (String, String) {
-    let words = Words::of(said, "parameter");
+/// The detail and the hint for an error of the parameter `name`.
+fn refusal<T: IntoParams>(name: &str, message: &str, query: &str) -> (String, String) {
+    let words = Words::of(message, "parameter");
     if !words.is_of_value {
-        return (words.what, known::<T>());
+        return (words.what, known_parameters::<T>());
     }
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let is_spaced = pairs.any(|(known, value)| known == name && value.contains(' '));
@@ -61,13 +61,12 @@ fn refusal<T: IntoParams>(name: &str, said: &str, query: &str) -> (String, Strin
             "write a time such as 2027-01-31T00:00:00Z; in a query the + of +01:00 is %2B"
                 .to_owned()
         }
-        None => known::<T>(),
+        None => known_parameters::<T>(),
     };
     (format!("{name}: {}", words.what), hint)
 }
 
-/// The first parameter whose percent signs stand for bytes that are no text: read all the same, it would ask for something
-/// else.
+/// The first parameter whose percent-encoded bytes are not UTF-8: a lossy decoding would change its meaning.
 fn first_without_text(query: &str) -> Option<&str> {
     let is_text = |pair: &&str| percent_decode_str(pair).decode_utf8().is_ok();
     query.split('&').find(|pair| !is_text(pair))
@@ -75,12 +74,12 @@ fn first_without_text(query: &str) -> Option<&str> {
 
 fn without_text(pair: &str) -> Problem {
     let name = pair.split('=').next().unwrap_or_default();
-    let what = format!("the parameter `{name}` is not UTF-8 behind its percent signs");
+    let what = format!("the parameter `{name}` is not UTF-8 after percent-decoding");
     Problem::new(ErrorCode::Invalid, what)
         .with_hint("percent-encode the bytes of UTF-8: é is %C3%A9")
 }
 
-/// Whether a parameter is a moment.
+/// Whether a parameter is a time.
 fn is_time<T: IntoParams>(name: &str) -> bool {
     let mut all = T::into_params(|| None).into_iter();
     let schema = all.find(|p| p.name == name).and_then(|p| p.schema);
@@ -88,8 +87,8 @@ fn is_time<T: IntoParams>(name: &str) -> bool {
     matches!(schema, Some(RefOr::Ref(schema)) if schema.ref_location.ends_with(&moment))
 }
 
-/// The parameters that a route knows.
-fn known<T: IntoParams>() -> String {
+/// The hint that lists the parameters of a route.
+fn known_parameters<T: IntoParams>() -> String {
     let known: Vec<String> = T::into_params(|| None)
         .into_iter()
         .map(|p| p.name)
@@ -134,7 +133,7 @@ macro_rules! schemas {
     )+};
 }
 
-/// A `next_cursor` as it was given: 1 to 19 digits.
+/// A `next_cursor`: 1 to 19 digits.
 pub struct Cursor(u64);
 
 impl From<Cursor> for String {
@@ -159,7 +158,7 @@ impl<'de> Deserialize<'de> for Cursor {
             .map(Self)
             .ok_or_else(|| {
                 D::Error::custom(
-                    "no cursor; pass a next_cursor as it came, or leave it out for the first page",
+                    "no cursor; pass a next_cursor unchanged, or leave it out for the first page",
                 )
             })
     }
@@ -178,12 +177,12 @@ schemas! {
         .build();
 }
 
-/// How many rows a list gives unless asked (DESIGN §12).
+/// The default number of rows of a list (DESIGN §12).
 const LIMIT_DEFAULT: usize = 50;
-/// Most rows that a list gives (DESIGN §12).
+/// The maximum number of rows of a list (DESIGN §12).
 pub const LIMIT_MAX: usize = 500;
 
-/// How many rows a list gives.
+/// The number of rows of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(usize);
 
@@ -209,12 +208,12 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// Longest long poll in milliseconds: well below what an answer may take to begin.
+/// The maximum duration of a long poll in milliseconds: well below the time within which a response must begin.
 pub const WAIT_MAX_MS: u64 = 60_000;
 
-/// How long a long poll may take.
-pub fn wait(asked: Option<u64>) -> Result<Duration, Problem> {
-    match asked {
+/// The duration of a long poll; zero by default.
+pub fn wait(requested: Option<u64>) -> Result<Duration, Problem> {
+    match requested {
         None => Ok(Duration::ZERO),
         Some(ms @ 0..=WAIT_MAX_MS) => Ok(Duration::from_millis(ms)),
         Some(_) => Err(Problem::new(
@@ -233,8 +232,8 @@ mod tests {
     #[derive(Debug, Deserialize, IntoParams)]
     #[into_params(parameter_in = Query)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "they are read")]
-    struct Asked {
+    #[expect(dead_code, reason = "the tests read them through `Debug` and serde")]
+    struct TestQuery {
         identity_id: IdentityId,
         status: Option<TurnStatus>,
         since: Option<Timestamp>,
@@ -256,7 +255,7 @@ mod tests {
         Html,
     }
 
-    fn asked(query: &str) -> Result<Asked, (String, String)> {
+    fn parse(query: &str) -> Result<TestQuery, (String, String)> {
         read(query).map_err(|problem| {
             let failure = *problem.0;
             (failure.detail, failure.hint.unwrap())
@@ -264,23 +263,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_read() {
+    fn valid_queries_are_parsed() {
         let query = "identity_id=a%20b&status=open&since=2026-11-21T09:30:00%2B01:00&after=7&all=true&format=html";
-        let asked = asked(query).unwrap();
-        assert_eq!(asked.identity_id.as_str(), "a b");
+        let parsed = parse(query).unwrap();
+        assert_eq!(parsed.identity_id.as_str(), "a b");
         assert_eq!(
-            asked.since.unwrap().to_string(),
+            parsed.since.unwrap().to_string(),
             "2026-11-21T08:30:00.000000Z"
         );
         assert_eq!(
-            (asked.after, asked.limit, asked.all),
+            (parsed.after, parsed.limit, parsed.all),
             (Some(7), Limit(50), true)
         );
-        assert!(matches!(asked.format, Format::Html));
+        assert!(matches!(parsed.format, Format::Html));
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_found() {
+    fn bytes_that_are_not_utf_8_are_found() {
         for (query, found) in [
             ("q=%C3%A9&x=%25ff&y=%zz&z=%f", None),
             ("q=a&x=%ff&y=%fe", Some("x=%ff")),
@@ -294,19 +293,19 @@ mod tests {
         assert_eq!(failure.code, ErrorCode::Invalid);
         assert_eq!(
             failure.detail,
-            "the parameter `x` is not UTF-8 behind its percent signs"
+            "the parameter `x` is not UTF-8 after percent-decoding"
         );
     }
 
     #[test]
-    fn the_parameter_is_named() {
+    fn the_error_names_the_parameter() {
         let known = "known parameters, each at most once: identity_id, status, since, after, limit, all, format";
         for (query, detail, hint) in [
             ("", "the parameter `identity_id` is missing", known),
             ("a=1", r#"there is no parameter "a""#, known),
             (
                 "all=true&all=true",
-                "the parameter `all` is there twice",
+                "the parameter `all` is given twice",
                 known,
             ),
             (
@@ -335,7 +334,7 @@ mod tests {
                 "a + in a query stands for a space: write + as %2B",
             ),
         ] {
-            let refused = asked(query).unwrap_err();
+            let refused = parse(query).unwrap_err();
             assert_eq!(refused, (detail.to_owned(), hint.to_owned()), "{query}");
         }
     }

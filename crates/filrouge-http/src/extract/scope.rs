@@ -1,7 +1,7 @@
-//! Whose request it is, what it may do, and what its path names.
+//! The caller of a request, its permission, and the ids in its path.
 //!
-//! A route states its permission and its query in its signature, `InSession<may::Read, ListQuery>`, so that a request
-//! without them is refused before its body is read. The service that it calls checks again.
+//! A route states its permission and its query in its signature, `InSession<may::Read, ListQuery>`, so that an
+//! unauthorized request is refused before its body is read. The service that it calls checks again.
 
 use std::marker::PhantomData;
 
@@ -9,31 +9,31 @@ use axum::extract::{FromRef, FromRequestParts, Path};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use filrouge_engine::caller::Caller;
-use filrouge_store::command::Hold;
+use filrouge_store::command::FencingToken;
 use filrouge_types::{ErrorCode, SessionId, TurnId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
 use super::query::{NoParameters, Query};
-use crate::access::{Needs, Principal, shown_session_token};
+use crate::access::{Needs, Principal, presented_session_token};
 use crate::layer::HttpLayer;
 use crate::limits::RateSubject;
 use crate::problem::Problem;
 
-/// Names the lease that a write is made under.
+/// The fencing token of the lease under which a write is made.
 const FENCE: &str = "filrouge-fence";
 
 macro_rules! requests {
     ($($(#[$doc:meta])* $name:ident { $($(#[$named:meta])* $part:ident: $id:ty,)* })+) => {$(
         $(#[$doc])*
         pub struct $name<P, Q = NoParameters> {
-            /// On whose behalf it comes.
+            /// The caller on whose behalf the request is made.
             pub caller: Caller,
             $($(#[$named])* pub $part: $id,)*
-            /// The credentials it came with.
+            /// The credentials of the request.
             pub principal: Principal,
-            /// Its query.
+            /// The request's query.
             pub query: Q,
             needs: PhantomData<P>,
         }
@@ -78,7 +78,7 @@ requests! {
     }
 }
 
-/// A request that was let in, and what its path names.
+/// An authorized request, and the ids in its path.
 struct Entered<Q> {
     caller: Caller,
     principal: Principal,
@@ -87,14 +87,14 @@ struct Entered<Q> {
     turn: Option<TurnId>,
 }
 
-/// What paths name.
+/// The ids in paths.
 #[derive(Deserialize)]
 struct Named {
     session_id: Option<String>,
     turn_id: Option<String>,
 }
 
-/// An id that is no UUID names no turn.
+/// Parses a turn's id; a text that is not a UUID names no turn.
 fn turn_id(text: &str) -> Result<TurnId, Problem> {
     text.parse().map_err(|_| {
         Problem::new(
@@ -104,27 +104,27 @@ fn turn_id(text: &str) -> Result<TurnId, Problem> {
     })
 }
 
-/// Who makes a request that needs `P`.
+/// The principal and the caller of a request that needs `P`.
 fn caller<P: Needs>(parts: &Parts, http: &HttpLayer) -> Result<(Principal, Caller), Problem> {
-    // Every route that is not public is behind the layer that puts the principal here.
+    // The authentication layer around every non-public route inserts the principal.
     let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
         Problem::new(
             ErrorCode::Internal,
             "the route is not behind authentication",
         )
     })?;
-    let token = shown_session_token(&parts.headers)?;
+    let token = presented_session_token(&parts.headers)?;
     let mut caller = principal.caller(principal.acts_for(&parts.headers)?);
-    // What the caller may not do at all is reported before a fence that cannot be read.
+    // A missing permission is reported before a malformed fence.
     caller.scope(P::PERMISSION)?;
     if let Some(token) = token {
         http.engine().sessions.show_token(&mut caller, token);
     }
-    let caller = caller.with_hold(fence(&parts.headers)?.map(Hold::by));
+    let caller = caller.with_hold(fence(&parts.headers)?.map(FencingToken::by));
     Ok((principal.clone(), caller))
 }
 
-/// The fence that a write is made under (DESIGN §6); one in the body must be the same.
+/// The fence of a write (DESIGN §6); a fence in the body must equal it.
 fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let mut given = headers.get_all(FENCE).iter();
     let Some(value) = given.next() else {
@@ -137,18 +137,18 @@ fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
             ErrorCode::Invalid,
             "Filrouge-Fence is one whole number, given once",
         )
-        .with_hint("send the fence of the lease as it was answered"));
+        .with_hint("send the fence of the lease unchanged"));
     };
     Ok(Some(fence))
 }
 
-/// Counts a request for its caller and for the session as this caller sees it: what strangers send must neither
-/// lock the owner out nor tell that there is a session. `session` is as given, so that bad ids are counted, too.
+/// Counts a request for its caller, and for the session per caller: requests of strangers must neither lock the owner
+/// out nor reveal that the session exists. `session` is unparsed, so that malformed ids are counted too.
 fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(), Problem> {
     if !http.limits().counts() {
         return Ok(());
     }
-    // Another tenant may use the same ids; none holds NUL.
+    // Another tenant may use the same ids; no id contains NUL.
     let in_tenant = |id: &str| format!("{}\0{id}", caller.tenant());
     let identity = caller.identity().map(|id| in_tenant(id.as_str()));
     let viewer = match (caller.identity(), caller.name()) {
@@ -164,7 +164,7 @@ fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(),
     Ok(())
 }
 
-/// A request that needs `P` and has the query `Q`, once it was counted.
+/// Authorizes and counts a request that needs `P`, and parses its path and its query `Q`.
 async fn enter<S, P, Q>(parts: &mut Parts, state: &S) -> Result<Entered<Q>, Problem>
 where
     S: Send + Sync,
@@ -192,7 +192,7 @@ where
     })
 }
 
-/// Routes that ask for what their paths do not name are wrong.
+/// The error for a route whose path lacks a parameter that its handler needs.
 fn unnamed() -> Problem {
     Problem::new(ErrorCode::Internal, "the route's path does not name it")
 }

@@ -1,22 +1,22 @@
-//! What serde says of a value, in the words of an API.
+//! Rewords serde's errors for callers of an API.
 
 use filrouge_types::ErrorCode;
 
 use crate::problem::Problem;
 
-/// Most characters of a caller's text that are said back.
-const SAID_MAX: usize = 100;
+/// How many characters from each end of a caller's long text are quoted.
+const QUOTED_MAX: usize = 100;
 
-/// What is wrong, and what would have been right if that is a list of words.
+/// The error, and the list of valid values if there is one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) what: String,
     pub(super) known: Option<String>,
-    /// Whether it is about a value, and not about which of them are there.
+    /// Whether the error is about a value, and not about which members are present.
     pub(super) is_of_value: bool,
 }
 
-/// What number readers say of a text, and what is said instead.
+/// Errors of number parsers, and their replacements.
 const NUMBERS: [(&str, &str); 4] = [
     (
         "invalid digit found in string",
@@ -37,8 +37,8 @@ const NUMBERS: [(&str, &str); 4] = [
 ];
 
 impl Words {
-    /// Takes serde's sentence about a `member`, or a `parameter`, apart; one that is not known stays as it is.
-    pub(super) fn of(said: &str, member: &str) -> Self {
+    /// Parses serde's message about a `member` or a `parameter`; an unrecognized message is kept.
+    pub(super) fn of(message: &str, member: &str) -> Self {
         let about = |what: String, known: Option<&str>| Self {
             what,
             known: known.map(|k| {
@@ -47,7 +47,7 @@ impl Words {
             }),
             is_of_value: false,
         };
-        let quoted = |before: &str| said.strip_prefix(before)?.split_once('`');
+        let quoted = |before: &str| message.strip_prefix(before)?.split_once('`');
         if let Some((name, rest)) = quoted("unknown field `") {
             let what = match member {
                 "member" => "there is no such member".to_owned(),
@@ -59,7 +59,7 @@ impl Words {
             return about(format!("the {member} `{name}` is missing"), None);
         }
         if let Some((name, _)) = quoted("duplicate field `") {
-            return about(format!("the {member} `{name}` is there twice"), None);
+            return about(format!("the {member} `{name}` is given twice"), None);
         }
         if let Some((_, words)) = quoted("unknown variant `").filter(|_| member == "parameter") {
             let known = words.trim_start_matches(", expected ").replace('`', "");
@@ -68,11 +68,11 @@ impl Words {
                 ..about("not known".to_owned(), Some(&known))
             };
         }
-        let number = NUMBERS.iter().find(|(theirs, _)| *theirs == said);
-        let (what, known) = match said.rsplit_once("; known: ") {
+        let number = NUMBERS.iter().find(|(theirs, _)| *theirs == message);
+        let (what, known) = match message.rsplit_once("; known: ") {
             Some((what, known)) => (short(what), Some(known.to_owned())),
             None => (
-                number.map_or_else(|| short(said), |(_, ours)| (*ours).to_owned()),
+                number.map_or_else(|| short(message), |(_, ours)| (*ours).to_owned()),
                 None,
             ),
         };
@@ -83,7 +83,7 @@ impl Words {
         }
     }
 
-    /// The refusal of what stands at `place`; an empty one is the whole.
+    /// The problem for the value at `place`; an empty place means the whole input.
     pub(super) fn about(self, place: &str) -> Problem {
         let detail = if place.is_empty() {
             self.what
@@ -98,13 +98,13 @@ impl Words {
     }
 }
 
-/// A text that may be a caller's, cut when it is long: beginning and end are kept.
+/// Shortens a text that may come from a caller: of a long one, only the beginning and the end remain.
 pub(super) fn short(text: &str) -> String {
     let length = text.chars().count();
-    if length <= 2 * SAID_MAX {
+    if length <= 2 * QUOTED_MAX {
         return text.to_owned();
     }
-    let head: String = text.chars().take(SAID_MAX).collect();
-    let tail: String = text.chars().skip(length - SAID_MAX).collect();
+    let head: String = text.chars().take(QUOTED_MAX).collect();
+    let tail: String = text.chars().skip(length - QUOTED_MAX).collect();
     format!("{head}…{tail}")
 }

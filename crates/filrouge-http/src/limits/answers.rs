@@ -1,4 +1,4 @@
-//! Large answers: each stands in memory until it has been sent, so only a few are made at a time.
+//! Large responses: each stays in memory until it has been sent, so only a few are built at a time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,39 +8,39 @@ use axum::body::Body;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Bytes that are handed to the connection at one time: it takes no more before these are written, whatever the
+/// The number of bytes passed to the connection at one time: it accepts no more before these are written, whatever the
 /// peer does.
 const FRAME: usize = 64 << 10;
 
-/// Leave to build one large answer; given back when dropped.
+/// The permit to build one large response; released when dropped.
 #[derive(Debug)]
 pub struct LargeAnswer {
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl LargeAnswer {
-    /// The body, which gives the leave back only once its last byte was handed to the system, or it was given up.
+    /// A body that releases the permit only once its last byte was passed to the system, or once it was dropped.
     pub fn hold_in(self, body: Body) -> Body {
         Body::new(Held {
             body,
             rest: Bytes::new(),
-            leave: Arc::new(self),
+            permit: Arc::new(self),
         })
     }
 }
 
-/// A body that gives small frames, each of which holds the leave: a connection that has taken the last frame still
-/// keeps its bytes, and those are slices of all of the answer.
+/// A body of small frames, each of which holds the permit: a connection that has received the last frame still keeps
+/// its bytes, which are slices of the entire response.
 struct Held {
     body: Body,
     rest: Bytes,
-    leave: Arc<LargeAnswer>,
+    permit: Arc<LargeAnswer>,
 }
 
-/// Bytes of the answer, with the leave that they are held by.
+/// Bytes of the response, together with their permit.
 struct Owned {
     bytes: Bytes,
-    _leave: Arc<LargeAnswer>,
+    _permit: Arc<LargeAnswer>,
 }
 
 impl AsRef<[u8]> for Owned {
@@ -64,7 +64,7 @@ impl HttpBody for Held {
                     Ok(bytes) => {
                         this.rest = Bytes::from_owner(Owned {
                             bytes,
-                            _leave: this.leave.clone(),
+                            _permit: this.permit.clone(),
                         });
                     }
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
@@ -97,16 +97,16 @@ mod tests {
     use http_body_util::BodyExt;
     use tokio::sync::Semaphore;
 
-    async fn leave(answers: &Arc<Semaphore>) -> LargeAnswer {
+    async fn permit(answers: &Arc<Semaphore>) -> LargeAnswer {
         let _permit = answers.clone().acquire_owned().await.unwrap();
         LargeAnswer { _permit }
     }
 
     #[tokio::test]
-    async fn a_leave_is_held_until_the_last_byte_is_gone() {
+    async fn a_permit_is_held_until_the_last_byte_is_dropped() {
         let answers = Arc::new(Semaphore::new(1));
         let text: Vec<u8> = (0..2 * FRAME + 1).map(|n| (n % 251) as u8).collect();
-        let mut body = leave(&answers).await.hold_in(Body::from(text.clone()));
+        let mut body = permit(&answers).await.hold_in(Body::from(text.clone()));
         let (mut all, mut last) = (Vec::new(), Bytes::new());
         while let Some(frame) = body.frame().await {
             last = frame.unwrap().into_data().unwrap();
@@ -117,15 +117,19 @@ mod tests {
         }
         assert!(all == text && HttpBody::is_end_stream(&body));
         drop(body);
-        assert_eq!(answers.available_permits(), 0, "its bytes are still there");
+        assert_eq!(
+            answers.available_permits(),
+            0,
+            "its bytes are still in memory"
+        );
         drop(last);
         assert_eq!(answers.available_permits(), 1);
     }
 
     #[tokio::test]
-    async fn a_body_that_is_given_up_gives_the_leave_back() {
+    async fn a_dropped_body_releases_the_permit() {
         let answers = Arc::new(Semaphore::new(1));
-        let body = leave(&answers).await.hold_in(Body::from("text"));
+        let body = permit(&answers).await.hold_in(Body::from("text"));
         assert_eq!(answers.available_permits(), 0);
         drop(body);
         assert_eq!(answers.available_permits(), 1);

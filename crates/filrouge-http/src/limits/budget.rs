@@ -1,18 +1,18 @@
-//! Bytes of request bodies that are held at one time, over all connections.
+//! The total size of request bodies in memory, over all connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a body that may use what is kept back from larger ones.
+/// The maximum size of a body that may use the reserve.
 pub const SMALL_BODY: usize = 1 << 20;
 
-/// A number of bytes, or of places, that requests take from and give back to.
+/// A number of bytes, or of slots, that requests reserve and release.
 #[derive(Debug)]
 pub struct Budget {
     total: usize,
-    /// What one caller may hold.
+    /// The maximum for one caller.
     share: usize,
-    /// What only small bodies may use.
+    /// The part that only small bodies may use.
     reserve: usize,
     held: Mutex<Held>,
 }
@@ -34,8 +34,8 @@ impl Budget {
         })
     }
 
-    /// As much as there is, of which each caller may hold `share`.
-    pub(crate) fn of_each(share: usize) -> Arc<Self> {
+    /// An unlimited total, of which each caller may hold `share`.
+    pub(crate) fn per_caller(share: usize) -> Arc<Self> {
         Arc::new(Self {
             total: usize::MAX,
             share,
@@ -44,13 +44,13 @@ impl Budget {
         })
     }
 
-    /// Whether anybody holds anything.
+    /// Whether any caller has a reservation.
     #[cfg(test)]
     pub(super) fn knows_callers(&self) -> bool {
         !self.held().by_caller.is_empty()
     }
 
-    /// All of it for anybody.
+    /// A budget without shares: one caller may use all of it.
     #[cfg(test)]
     pub fn without_shares(total: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -69,90 +69,90 @@ impl Budget {
         self.held().all
     }
 
-    /// Room of nobody in particular, for a large body until something else is said.
+    /// An empty reservation; until [`Reservation::set_caller`] it counts as a large body of an unnamed caller.
     pub fn reservation(self: &Arc<Self>) -> Reservation {
         Reservation {
             budget: self.clone(),
-            taken: Mutex::default(),
+            reserved: Mutex::default(),
         }
     }
 }
 
-/// What one request has taken; given back when dropped.
+/// One request's reservation; released when dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<Budget>,
-    taken: Mutex<Taken>,
+    reserved: Mutex<Reserved>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct Reserved {
     bytes: usize,
     caller: Arc<str>,
     small: bool,
 }
 
 impl Reservation {
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reserved(&self) -> MutexGuard<'_, Reserved> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whose share is taken, and whether the body is announced as no larger than [`SMALL_BODY`]. What was
-    /// taken before stays with whom it was taken for, so this comes first.
-    pub fn is_for(&self, caller: &str, small: bool) {
-        let mut taken = self.taken();
-        if taken.bytes == 0 {
-            taken.caller = caller.into();
-            taken.small = small;
+    /// Sets the caller whose share is used, and whether the body is announced as at most [`SMALL_BODY`]. It has no
+    /// effect once bytes are reserved, so it must be called first.
+    pub fn set_caller(&self, caller: &str, small: bool) {
+        let mut reserved = self.reserved();
+        if reserved.bytes == 0 {
+            reserved.caller = caller.into();
+            reserved.small = small;
         }
     }
 
-    /// Holds `bytes` in all from now on: gives back what is too much, or takes what is missing; `false` when that is
-    /// not there, and then what was held is held on.
+    /// Changes the reservation to `bytes` in total: releases the excess, or reserves the difference; `false` when the
+    /// difference is not available, and then the reservation is unchanged.
     #[must_use]
     pub fn hold(&self, bytes: usize) -> bool {
-        let held = self.taken().bytes;
+        let held = self.reserved().bytes;
         match bytes.checked_sub(held) {
             Some(more) => self.grow(more),
             None => {
-                self.give_back(held - bytes);
+                self.release(held - bytes);
                 true
             }
         }
     }
 
-    fn give_back(&self, bytes: usize) {
-        let mut taken = self.taken();
-        taken.bytes -= bytes;
+    fn release(&self, bytes: usize) {
+        let mut reserved = self.reserved();
+        reserved.bytes -= bytes;
         let mut held = self.budget.held();
         held.all -= bytes;
-        match held.by_caller.get_mut(&taken.caller) {
+        match held.by_caller.get_mut(&reserved.caller) {
             Some(callers) if *callers > bytes => *callers -= bytes,
             _ => {
-                held.by_caller.remove(&taken.caller);
+                held.by_caller.remove(&reserved.caller);
             }
         }
     }
 
-    /// Takes `bytes` more, or nothing when they are not there: never waits, because a request that waited
-    /// would hold what the others wait for.
+    /// Reserves `bytes` more, or nothing when they are not available: never waits, because a waiting request would keep
+    /// bytes for which others wait.
     #[must_use]
     pub fn grow(&self, bytes: usize) -> bool {
         let budget = &self.budget;
-        let mut taken = self.taken();
-        let Some(mine) = taken.bytes.checked_add(bytes) else {
+        let mut reserved = self.reserved();
+        let Some(mine) = reserved.bytes.checked_add(bytes) else {
             return false;
         };
-        let small = taken.small && mine <= SMALL_BODY;
-        let most = budget.total - if small { 0 } else { budget.reserve };
+        let small = reserved.small && mine <= SMALL_BODY;
+        let limit = budget.total - if small { 0 } else { budget.reserve };
         let mut held = budget.held();
-        let callers = held.by_caller.get(&taken.caller).copied().unwrap_or(0);
+        let callers = held.by_caller.get(&reserved.caller).copied().unwrap_or(0);
         let sums = callers.checked_add(bytes).zip(held.all.checked_add(bytes));
-        match sums.filter(|(callers, all)| *callers <= budget.share && *all <= most) {
+        match sums.filter(|(callers, all)| *callers <= budget.share && *all <= limit) {
             Some((callers, all)) => {
                 held.all = all;
-                held.by_caller.insert(taken.caller.clone(), callers);
-                taken.bytes = mine;
+                held.by_caller.insert(reserved.caller.clone(), callers);
+                reserved.bytes = mine;
                 true
             }
             None => false,
@@ -162,8 +162,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let held = self.taken().bytes;
-        self.give_back(held);
+        let held = self.reserved().bytes;
+        self.release(held);
     }
 }
 
@@ -171,18 +171,18 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    fn of(budget: &Arc<Budget>, caller: &str, small: bool) -> Reservation {
+    fn reservation_of(budget: &Arc<Budget>, caller: &str, small: bool) -> Reservation {
         let room = budget.reservation();
-        room.is_for(caller, small);
+        room.set_caller(caller, small);
         room
     }
 
     #[test]
-    fn what_is_held_grows_and_shrinks() {
+    fn a_reservation_grows_and_shrinks() {
         let budget = Budget::without_shares(100);
-        let one = of(&budget, "a", false);
+        let one = reservation_of(&budget, "a", false);
         assert!(one.hold(60) && one.hold(80));
-        let two = of(&budget, "a", false);
+        let two = reservation_of(&budget, "a", false);
         assert!(!two.hold(30));
         assert!(one.hold(10) && two.hold(90));
         assert!(!one.hold(11));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_given_back_and_never_more_than_all() {
+    fn reservations_are_released_and_never_exceed_the_total() {
         let budget = Budget::without_shares(100);
         let one = budget.reservation();
         assert!(one.grow(60));
@@ -215,16 +215,21 @@ mod tests {
     fn a_caller_has_a_share_and_small_bodies_have_a_reserve() {
         const MIB: usize = 1 << 20;
         let budget = Budget::new(256 * MIB, 32 * MIB);
-        let ann = [of(&budget, "ann", false), of(&budget, "ann", true)];
+        let ann = [
+            reservation_of(&budget, "ann", false),
+            reservation_of(&budget, "ann", true),
+        ];
         assert!(ann[0].grow(64 * MIB));
         assert!(!ann[0].grow(1) && !ann[1].grow(1));
-        let others: Vec<_> = (0..4).map(|n| of(&budget, &n.to_string(), false)).collect();
-        let taken = others.iter().filter(|room| room.grow(44 * MIB)).count();
-        assert_eq!((taken, budget.used()), (4, 240 * MIB));
-        assert!(!of(&budget, "bob", false).grow(1));
-        let bob = of(&budget, "bob", true);
-        assert!(bob.grow(MIB), "what is kept back");
-        assert!(!bob.grow(1), "it is not small any more");
+        let others: Vec<_> = (0..4)
+            .map(|n| reservation_of(&budget, &n.to_string(), false))
+            .collect();
+        let reserved = others.iter().filter(|room| room.grow(44 * MIB)).count();
+        assert_eq!((reserved, budget.used()), (4, 240 * MIB));
+        assert!(!reservation_of(&budget, "bob", false).grow(1));
+        let bob = reservation_of(&budget, "bob", true);
+        assert!(bob.grow(MIB), "from the reserve");
+        assert!(!bob.grow(1), "it is no longer small");
         drop(ann);
         assert!(bob.grow(1));
     }
@@ -232,18 +237,18 @@ mod tests {
     #[test]
     fn one_body_is_never_more_than_a_share() {
         let budget = Budget::new(64, 32);
-        assert!(of(&budget, "ann", false).grow(32));
+        assert!(reservation_of(&budget, "ann", false).grow(32));
     }
 
     #[test]
-    fn threads_never_exceed_it() {
+    fn threads_never_exceed_the_budget() {
         let budget = Budget::without_shares(1000);
         std::thread::scope(|scope| {
             for caller in 0..8 {
                 let budget = &budget;
                 scope.spawn(move || {
                     for n in 0..5000 {
-                        let mine = of(budget, &(caller % 3).to_string(), false);
+                        let mine = reservation_of(budget, &(caller % 3).to_string(), false);
                         let _ = mine.grow(n % 400);
                         let _ = mine.grow(n % 300);
                         assert!(budget.used() <= 1000);

@@ -12,22 +12,22 @@ use governor::{Quota, RateLimiter};
 use super::{LimitSettings, Rate};
 use crate::problem::Problem;
 
-/// Callers remembered per kind of subject. A caller is remembered until its burst is whole again, so that
-/// this many are only reached by this many requests within that time.
+/// The maximum number of callers remembered per kind of subject. A caller is remembered until its burst is full again,
+/// so reaching this number takes as many requests within that time.
 const SUBJECTS_MAX: usize = 1 << 20;
 
-/// Who a request is counted for; what is not known is left out.
+/// The subjects for which a request is counted; unknown ones are left out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RateSubject<'a> {
     /// The API key's id.
     pub key: Option<&'a str>,
     /// The identity.
     pub identity: Option<&'a str>,
-    /// The session, with the caller it is seen by.
+    /// The session, together with the caller.
     pub session: Option<&'a str>,
 }
 
-/// Too many requests: what was exceeded, and when to come back.
+/// Too many requests: the exceeded limit, and when to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     what: &'static str,
@@ -40,17 +40,17 @@ impl Retry {
         Self { what, kind, after }
     }
 
-    /// What was exceeded: `key`, `identity`, `session` or `streams`.
+    /// The exceeded limit: `key`, `identity`, `session` or `streams`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Whole seconds to wait, as `Retry-After` tells them: at least 1.
+    /// Whole seconds to wait, as in `Retry-After`: at least 1.
     #[must_use]
     pub fn seconds(&self) -> u32 {
-        let whole = self.after.as_secs() + u64::from(self.after.subsec_nanos() > 0);
-        u32::try_from(whole).unwrap_or(u32::MAX).max(1)
+        let rounded_up = self.after.as_secs() + u64::from(self.after.subsec_nanos() > 0);
+        u32::try_from(rounded_up).unwrap_or(u32::MAX).max(1)
     }
 }
 
@@ -65,7 +65,7 @@ impl From<Retry> for Problem {
 
 type Keyed = RateLimiter<u64, DefaultKeyedStateStore<u64>, DefaultClock>;
 
-/// One kind of subject. Subjects are told apart by a 64-bit hash with a secret of this process.
+/// One kind of subject. Subjects are distinguished by a 64-bit hash with a secret of this process.
 struct Kind {
     what: &'static str,
     name: &'static str,
@@ -73,7 +73,7 @@ struct Kind {
     hasher: RandomState,
     clock: DefaultClock,
     began: Instant,
-    /// Second of the last sweep that was needed because the bound was reached.
+    /// The second in which the last sweep ran because the maximum was reached.
     swept: AtomicU64,
 }
 
@@ -103,7 +103,7 @@ impl Kind {
             })
     }
 
-    /// Sweeps once a second at most: a sweep looks at every subject.
+    /// Sweeps at most once a second, because a sweep examines every subject; returns whether there is room.
     fn make_room(&self) -> bool {
         let now = self.began.elapsed().as_secs() + 1;
         if self.swept.swap(now, Ordering::Relaxed) != now {
@@ -113,7 +113,7 @@ impl Kind {
     }
 }
 
-/// Those of keys, identities and sessions; what is not configured is free.
+/// The rates of keys, identities and sessions; `None` means no limit.
 pub(super) struct Rates([Option<Kind>; 3]);
 
 impl Rates {
@@ -129,7 +129,7 @@ impl Rates {
         ])
     }
 
-    /// Whether any rate is configured: without one nobody has to be named.
+    /// Whether any rate is configured: without one, callers need no names.
     pub(super) fn any(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_subjects_are_forgotten() {
+    fn idle_subjects_are_forgotten() {
         let rates = rates(1_000_000, 1);
         for n in 0..1000 {
             rates.check(&identity(&n.to_string())).unwrap();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_told_in_whole_seconds() {
+    fn waiting_is_reported_in_whole_seconds() {
         for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
             let retry = Retry::new("", "", Duration::from_millis(millis));
             assert_eq!(retry.seconds(), seconds);

@@ -1,4 +1,4 @@
-//! Bodies that tell their connection when they are done with.
+//! Bodies that notify their connection when they are consumed or dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,48 +12,49 @@ use tokio::time::timeout;
 
 use super::phase::Phase;
 
-/// Most bytes of a body nobody wants that are read so that its connection can go on.
+/// The maximum number of bytes of an unread body that are read to keep its connection.
 const REST_MAX: usize = 256 << 10;
-/// How long they are waited for.
+/// How long to wait for these bytes.
 const REST_WITHIN: Duration = Duration::from_secs(2);
 
-/// A request's body, which is handed back if it was not read to its end.
-pub(super) struct Asked {
+/// A request's body; handed back if it was not read to its end.
+pub(super) struct RequestBody {
     body: Option<Incoming>,
     begun: bool,
-    given_up: Option<Sender<GivenUp>>,
+    unread: Option<Sender<UnreadBody>>,
     phase: Phase,
 }
 
-/// A body that was not read to its end, and whether some of it was: its reader found it too large, too slow or no good.
-type GivenUp = (Incoming, bool);
+/// A body that was not read to its end, and whether reading had begun. If it had, the reader found the body too large,
+/// too slow or invalid.
+type UnreadBody = (Incoming, bool);
 
-impl Asked {
-    /// The body, and where what its reader leaves of it can be taken from.
+impl RequestBody {
+    /// The body, and a handle to the part that its reader leaves unread.
     pub(super) fn new(body: Incoming, phase: Phase) -> (Self, Rest) {
-        let (given_up, rest) = oneshot::channel();
-        let asked = Self {
+        let (unread, rest) = oneshot::channel();
+        let request_body = Self {
             body: Some(body),
             begun: false,
-            given_up: Some(given_up),
+            unread: Some(unread),
             phase: phase.clone(),
         };
-        (asked, Rest { rest, phase })
+        (request_body, Rest { rest, phase })
     }
 }
 
-/// What a request that was answered left of its body.
+/// The unread part of an answered request's body.
 pub(super) struct Rest {
-    rest: Receiver<GivenUp>,
+    rest: Receiver<UnreadBody>,
     phase: Phase,
 }
 
 impl Rest {
-    /// Reads it, for it is in the way of the next request: a small one is there already, or right behind its head.
-    /// Returns false when the connection has to end instead: the rest is large or late, its reader gave it up, or the
-    /// client waits to be told whether to send it.
-    pub(super) async fn read_away(mut self, awaits_continue: bool) -> bool {
-        // A body that is still being read will be read to its end, or end its connection.
+    /// Reads and discards the rest, which precedes the next request: a small rest has already arrived, or arrives right
+    /// after the request's head. Returns false when the connection must be closed instead: the rest is large or late,
+    /// its reader abandoned it, or the client waits for permission to send it.
+    pub(super) async fn discard(mut self, awaits_continue: bool) -> bool {
+        // A body that is still being read will be read to its end, or will close its connection.
         let Ok((body, begun)) = self.rest.try_recv() else {
             return true;
         };
@@ -72,7 +73,7 @@ impl Rest {
     }
 }
 
-impl HttpBody for Asked {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -100,33 +101,33 @@ impl HttpBody for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestBody {
     fn drop(&mut self) {
-        let (Some(body), Some(given_up)) = (self.body.take(), self.given_up.take()) else {
+        let (Some(body), Some(unread)) = (self.body.take(), self.unread.take()) else {
             return;
         };
         if body.is_end_stream() {
             return;
         }
-        if given_up.send((body, self.begun)).is_err() {
+        if unread.send((body, self.begun)).is_err() {
             self.phase.leave_unread();
         }
     }
 }
 
-/// An answer's body.
-pub(super) struct Answered {
+/// A response's body.
+pub(super) struct ResponseBody {
     body: Body,
     phase: Phase,
 }
 
-impl Answered {
+impl ResponseBody {
     pub(super) fn new(body: Body, phase: Phase) -> Self {
         Self { body, phase }
     }
 }
 
-impl HttpBody for Answered {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -146,7 +147,7 @@ impl HttpBody for Answered {
     }
 }
 
-impl Drop for Answered {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.phase.end();
     }

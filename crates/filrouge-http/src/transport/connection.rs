@@ -15,21 +15,21 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::Transport;
-use super::bodies::{Answered, Asked};
+use super::bodies::{RequestBody, ResponseBody};
 use super::phase::Phase;
 use super::socket::Socket;
 
-/// Bytes that a request's head may always have, that are read at once, and that wait to be written. A head is
-/// refused when this much has come without its end, so that none is twice as large.
+/// The size of a request's head that is always accepted, and of the read and write buffers. A head is refused when
+/// this much has arrived without its end, so that none is twice as large.
 const HEAD_MAX: usize = 32 << 10;
-/// Most headers of a request.
+/// The maximum number of headers of a request.
 const HEADERS_MAX: usize = 100;
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
-/// The slowest that an answer may be taken, after a grace of twice the time that a write may stall: what is not
-/// taken is held.
+/// The minimum rate at which a peer must read a response, after a grace of twice the write stall: unread bytes stay in
+/// memory.
 const BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// How long all of an answer may take; `None` for a stream, which has no length.
+/// The time limit for an entire response; `None` for a stream, which has no length.
 fn out_within(body: &Body, write_stall: Duration) -> Option<Duration> {
     let bytes = body.size_hint().exact()?;
     Some(write_stall.saturating_mul(2) + Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND)))
@@ -45,24 +45,24 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         phase.begin();
         let awaits_continue = request.headers().contains_key(EXPECT);
         let (head, body) = request.into_parts();
-        let (asked, rest) = Asked::new(body, phase.clone());
-        let asked = Request::from_parts(head, Body::new(asked));
+        let (request_body, rest) = RequestBody::new(body, phase.clone());
+        let request = Request::from_parts(head, Body::new(request_body));
         let mut router = transport.router.clone();
         let phase = phase.clone();
         async move {
-            let mut response: Response<Body> = router.call(asked).await?;
-            if !rest.read_away(awaits_continue).await {
+            let mut response: Response<Body> = router.call(request).await?;
+            if !rest.discard(awaits_continue).await {
                 response.headers_mut().insert(CONNECTION, CLOSE);
             }
             if let Some(time) = out_within(response.body(), write_stall) {
                 phase.out_within(time);
             }
-            Ok::<_, Infallible>(response.map(|body| Answered::new(body, phase)))
+            Ok::<_, Infallible>(response.map(|body| ResponseBody::new(body, phase)))
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // The socket bounds it itself: there idle time and the time of a head are two things.
+        // The socket limits this time: it distinguishes idle time from the time that a head takes.
         .header_read_timeout(None)
         .max_buf_size(HEAD_MAX)
         .max_headers(HEADERS_MAX)
@@ -76,7 +76,7 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         }
     };
     if let Err(error) = ended {
-        // Whatever a peer does to its connection is its own affair; what was dropped is counted elsewhere.
+        // A peer may end its connection in any way; drops by the server are counted elsewhere.
         tracing::trace!(%error, "a connection broke off");
     }
     metrics.connections.dec();

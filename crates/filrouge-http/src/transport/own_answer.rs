@@ -1,4 +1,5 @@
-//! Answers to what never became a request: no room, a head that is too slow, too large or no HTTP at all.
+//! Responses to input that never became a request: no free connection, or a head that is too slow, too large or not
+//! HTTP.
 
 use filrouge_types::{ErrorCode, Failure};
 use hyper::body::Bytes;
@@ -26,15 +27,15 @@ fn problem(status: u16, code: ErrorCode, detail: &str) -> Bytes {
     Bytes::from([head.as_bytes(), &body].concat())
 }
 
-/// The head of a request did not arrive in time.
+/// The response when the head of a request did not arrive in time.
 pub(super) fn too_slow() -> Bytes {
     let code = ErrorCode::RequestTimeout;
     let detail = "the head of the request did not arrive in time";
     problem(code.status(), code, detail)
 }
 
-/// What the protocol's own refusal is told as; `None` when `answer` is not the beginning of one.
-pub(super) fn instead_of(answer: &[u8]) -> Option<Bytes> {
+/// The response that replaces a refusal that the HTTP library wrote itself; `None` when `answer` does not begin one.
+pub(super) fn replacement_of(answer: &[u8]) -> Option<Bytes> {
     let status = answer.strip_prefix(b"HTTP/1.")?.get(2..5)?;
     let (status, detail) = match status {
         b"400" => (400, "this is no HTTP request"),
@@ -45,13 +46,13 @@ pub(super) fn instead_of(answer: &[u8]) -> Option<Bytes> {
     Some(problem(status, ErrorCode::BadRequest, detail))
 }
 
-/// Tells a peer that there is no room. Nothing is waited for and nothing is kept.
+/// Responds that the server is full. Does not block, and keeps no state for the connection.
 pub(super) fn refuse(stream: &TcpStream) {
     let code = ErrorCode::Overloaded;
     let text = problem(code.status(), code, "there are too many connections");
-    // What is unread when the socket is closed would make the system throw the answer away.
+    // If the socket is closed with unread input, the system discards the response.
     let _ = stream.try_read(&mut [0; 4096]);
-    // A peer that takes no answer gets none.
+    // If the peer does not read the response, it is lost.
     let _ = stream.try_write(&text);
 }
 
@@ -62,16 +63,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_refusals_of_the_protocol_are_told_otherwise() {
+    fn only_refusals_of_the_http_library_are_replaced() {
         for other in [
             "HTTP/1.1 200 OK\r\n",
             "HTTP/1.1 404 Not Found",
             "HTTP",
             "data",
         ] {
-            assert!(instead_of(other.as_bytes()).is_none(), "{other}");
+            assert!(replacement_of(other.as_bytes()).is_none(), "{other}");
         }
-        let text = instead_of(b"HTTP/1.1 431 Request Header Fields Too Large\r\n").unwrap();
+        let text = replacement_of(b"HTTP/1.1 431 Request Header Fields Too Large\r\n").unwrap();
         let text = String::from_utf8(text.to_vec()).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 431 "), "{head}");

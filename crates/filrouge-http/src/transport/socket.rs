@@ -1,4 +1,4 @@
-//! A TCP stream that gives up peers that are too slow.
+//! A TCP stream that drops peers that are too slow.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -17,13 +17,13 @@ use super::phase::Phase;
 use crate::limits::LimitSettings;
 use crate::metrics::Metrics;
 
-/// How long a connection may be silent between two requests.
+/// How long a connection may be idle between two requests.
 const IDLE: Duration = Duration::from_secs(75);
-/// How long what a refused request still sends is read and thrown away, so that its sender gets to see the
-/// answer: closing at once would make the system reset the connection.
+/// How long the socket reads and discards what a refused request still sends, so that its sender receives the
+/// response: closing at once would make the system reset the connection.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A deadline that is made once and then moved.
+/// A deadline whose timer is allocated once and then moved.
 #[derive(Default)]
 struct Deadline {
     sleep: Option<Pin<Box<Sleep>>>,
@@ -44,7 +44,7 @@ impl Deadline {
         self.armed = false;
     }
 
-    /// Whether it is armed and over; else the task is woken when it is.
+    /// Whether it is armed and has passed; otherwise the task is woken when it passes.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         match &mut self.sleep {
             Some(sleep) if self.armed => sleep.as_mut().poll(cx).is_ready(),
@@ -53,10 +53,10 @@ impl Deadline {
     }
 }
 
-/// What a read is waiting for.
+/// The input for which a read waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// Bytes of a request that is at work: bounded elsewhere.
+    /// Bytes of a request in progress: limited elsewhere.
     Request,
     /// The first byte of a head.
     Idle,
@@ -76,7 +76,7 @@ pub(super) struct Socket {
     write_deadline: Deadline,
     answer_deadline: Deadline,
     linger: Deadline,
-    /// What is written instead of the protocol's own refusal.
+    /// The response to write instead of the protocol's own refusal.
     own: Bytes,
 }
 
@@ -106,7 +106,7 @@ impl Socket {
         }
     }
 
-    /// Bounds a read that brought `bytes`, or nothing yet.
+    /// Updates the limits after a read that returned `bytes`, or none yet.
     fn watch_read(&mut self, bytes: usize) {
         if !self.phase.is_waiting() {
             self.reading = Reading::Request;
@@ -122,19 +122,19 @@ impl Socket {
         }
     }
 
-    /// The peer said nothing for too long.
+    /// The error for a peer that was silent for too long.
     fn give_up_reading(&mut self) -> io::Error {
         if self.reading == Reading::Head {
             self.metrics.connection_dropped("head");
-            // Nothing is owed to this peer, so the answer cannot fall into another one; whether it takes it
-            // is its own affair.
+            // No response is in progress, so this one cannot interleave with another; it is lost if the peer does not
+            // read it.
             let _ = self.stream.try_write(&own_answer::too_slow());
         }
         timed_out()
     }
 
-    /// Bounds a write that waits for the peer: each alone, and all of an answer together, which a peer that takes a
-    /// few bytes now and then would never end.
+    /// Limits a write that waits for the peer: each single write, and the entire response, which a peer that reads a
+    /// few bytes now and then could otherwise prolong forever.
     fn watch_write<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -157,12 +157,12 @@ impl Socket {
         Poll::Pending
     }
 
-    /// Takes the protocol's own refusal for something that callers can read.
-    fn takes(&mut self, first: &[u8]) -> bool {
+    /// Replaces the protocol's own refusal by a response that callers can parse.
+    fn replaces(&mut self, first: &[u8]) -> bool {
         if !self.phase.is_waiting() {
             return false;
         }
-        match own_answer::instead_of(first) {
+        match own_answer::replacement_of(first) {
             Some(own) => {
                 self.metrics.connection_refused("head");
                 self.phase.leave_unread();
@@ -182,13 +182,13 @@ impl Socket {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads what is still sent and throws it away, until it ends or [`LINGER`] is over.
+    /// Reads and discards what the peer still sends, until it ends or [`LINGER`] has passed.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.linger.armed {
             self.linger.arm(LINGER);
         }
         let mut scratch = [0; 16 << 10];
-        // A bound on the rounds lets other connections have their turn.
+        // A limit on the rounds lets other connections run.
         for _ in 0..16 {
             let mut buffer = ReadBuf::new(&mut scratch);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
@@ -230,7 +230,7 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.takes(bytes) {
+        if this.replaces(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
         let poll = Pin::new(&mut this.stream).poll_write(cx, bytes);
@@ -243,7 +243,7 @@ impl AsyncWrite for Socket {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if slices.first().is_some_and(|first| this.takes(first)) {
+        if slices.first().is_some_and(|first| this.replaces(first)) {
             return Poll::Ready(Ok(slices.iter().map(|s| s.len()).sum()));
         }
         let poll = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
@@ -262,7 +262,7 @@ impl AsyncWrite for Socket {
         if this.phase.is_waiting() {
             this.answer_deadline.disarm();
         }
-        // The next read may come long after the answer is out: silence counts from here.
+        // The next read may come long after the response was written, so the idle time starts here.
         this.watch_read(0);
         if this.read_deadline.is_over(cx) {
             return Poll::Ready(Err(this.give_up_reading()));
@@ -289,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    /// An answer without end to a peer that reads a little every 20 ms.
+    /// An endless response to a peer that reads a little every 20 ms.
     async fn answering(within: Option<Duration>) -> Result<io::Error, tokio::time::error::Elapsed> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap())
@@ -325,9 +325,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_of_an_answer_is_bounded_and_a_stream_is_not() {
+    async fn a_complete_response_is_limited_in_time_and_a_stream_is_not() {
         let error = answering(Some(Duration::from_millis(300))).await.unwrap();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(answering(None).await.is_err(), "it goes on");
+        assert!(answering(None).await.is_err(), "it continues");
     }
 }

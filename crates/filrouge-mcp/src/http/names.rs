@@ -1,10 +1,10 @@
-//! Under which names a request comes.
+//! Checks the names under which a request addresses the server.
 
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 
-/// Whether the host that a request names, and the page that it comes from, are of this server. One that names no host
-/// at all is left to the SDK, which refuses it.
+/// Whether the request's host, and the origin of its page, are names of this server. A request without a host is left
+/// to the SDK, which refuses it.
 pub(super) fn are_known(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
     let host = match headers.get(header::HOST) {
         Some(host) => host.to_str().ok().and_then(|host| host.parse().ok()),
@@ -25,7 +25,7 @@ pub(super) fn are_known(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> boo
     })
 }
 
-/// Whether an authority is the known name; one without a port is any port's.
+/// Whether an authority matches a known name; a name without a port matches any port.
 fn is_named(host: &Authority, known: &str) -> bool {
     let bare = |name: &str| name.trim_matches(['[', ']']).to_ascii_lowercase();
     let is_bare_ipv6 = known.matches(':').count() > 1 && !known.starts_with('[');
@@ -43,9 +43,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_pages() {
+    fn only_known_hosts_and_origins_are_accepted() {
         let hosts = ["localhost", "::1", "example.org:8080"].map(str::to_owned);
-        let known = |host: &'static str, origin: Option<&'static str>| {
+        let accepted = |host: &'static str, origin: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, host.parse().unwrap());
             if let Some(origin) = origin {
@@ -54,7 +54,7 @@ mod tests {
             are_known(&Uri::from_static("/mcp"), &headers, &hosts)
         };
         for host in ["localhost", "LOCALHOST:7", "[::1]:80", "example.org:8080"] {
-            assert!(known(host, None), "{host}");
+            assert!(accepted(host, None), "{host}");
         }
         for host in [
             "evil.example",
@@ -63,16 +63,16 @@ mod tests {
             "localhost.evil",
             "a b",
         ] {
-            assert!(!known(host, None), "{host}");
+            assert!(!accepted(host, None), "{host}");
         }
-        assert!(known("localhost", Some("https://localhost:3000")));
+        assert!(accepted("localhost", Some("https://localhost:3000")));
         for origin in [
             "null",
             "https://evil.example",
             "file://localhost",
             "localhost",
         ] {
-            assert!(!known("localhost", Some(origin)), "{origin}");
+            assert!(!accepted("localhost", Some(origin)), "{origin}");
         }
         assert!(are_known(
             &Uri::from_static("/mcp"),

@@ -37,7 +37,7 @@ fn head(out: &mut String, message: &ShownMessage) {
     let marks = [
         (message.summary, "summary of a compaction"),
         (message.compacted, "compacted"),
-        (message.reverted, "taken back"),
+        (message.reverted, "reverted"),
     ];
     for (set, mark) in marks {
         if set {
@@ -51,13 +51,13 @@ fn part(out: &mut String, part: &ShownPart) {
     if part.kind == "tool" {
         tool(out, part);
     } else {
-        let put_in = if part.synthetic {
-            " (put in by the program)"
+        let inserted = if part.synthetic {
+            " (inserted by the program)"
         } else {
             ""
         };
         if part.kind != "text" || part.synthetic {
-            let _ = writeln!(out, "{}{put_in}:", word(&part.kind));
+            let _ = writeln!(out, "{}{inserted}:", word(&part.kind));
         }
         if let Some(text) = &part.text {
             quote(out, text);

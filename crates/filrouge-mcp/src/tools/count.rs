@@ -1,4 +1,4 @@
-//! Numbers of things in parameters.
+//! Counts in parameters.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::when::whole;
+use crate::when::integer;
 
-/// A whole number that is not negative; `2.0` is one, as JSON Schema has it.
+/// A non-negative integer; `2.0` counts as one, as in JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub(super) struct Count(pub(super) usize);
@@ -17,7 +17,7 @@ impl TryFrom<Value> for Count {
     type Error = String;
 
     fn try_from(given: Value) -> Result<Self, String> {
-        let number = whole(&given).and_then(|number| usize::try_from(number).ok());
+        let number = integer(&given).and_then(|number| usize::try_from(number).ok());
         number
             .map(Self)
             .ok_or_else(|| format!("{given} is not a whole number from 0 on"))
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_however_they_are_written() {
+    fn whole_numbers_are_accepted_in_any_notation() {
         for (json, number) in [("2", 2), ("2.0", 2), ("0", 0), ("1e3", 1000)] {
             assert_eq!(
                 serde_json::from_str::<Count>(json).unwrap(),

@@ -18,15 +18,15 @@ pub(super) struct ExportSession;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// The session; left out: the one you are in, where that can be told.
+    /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
-    /// Markdown, one HTML page, or JSON with every message and part; md when left out.
+    /// Markdown, one HTML page, or JSON with every message and part; md by default.
     #[schemars(with = "Option<String>", extend("enum" = ["md", "html", "json"]))]
     format: Option<Form>,
-    /// At most so many characters of the document; 40,000 when left out.
+    /// The maximum number of characters on the page; 40,000 by default.
     max_chars: Option<Count>,
-    /// nextCursor of the page before: the pages put together are the document.
+    /// nextCursor of the previous page: the concatenated pages are the document.
     cursor: Option<String>,
 }
 
@@ -37,37 +37,37 @@ pub(crate) struct Page {
     /// The session.
     #[serde(rename = "sessionID")]
     pub(crate) session_id: String,
-    /// The program that wrote it.
+    /// The program that recorded the session.
     pub(crate) source: String,
-    /// The form.
+    /// The format.
     #[schemars(with = "String", extend("enum" = ["md", "html", "json"]))]
     pub(crate) format: Form,
     /// The characters of this page.
     pub(crate) content: String,
-    /// Where in the document the page begins, in characters.
+    /// The offset of the page in the document, in characters.
     pub(crate) offset: usize,
-    /// How many characters the document has.
+    /// The number of characters of the document.
     pub(crate) total_chars: usize,
-    /// Goes on behind this page; `null` at the end.
+    /// Continues after this page; `null` at the end.
     pub(crate) next_cursor: Option<String>,
-    /// What to know of it, in words.
+    /// Notices for the reader.
     pub(crate) notices: Vec<String>,
 }
 
-/// A place in a document of a session as it was. Written `md.40000.1766880000000.ses_1`: form, characters before,
-/// when the session had changed, and its id.
-struct Place {
+/// A position in a document, and the session's state then. Written `md.40000.1766880000000.ses_1`: format, offset,
+/// time of the session's last change, and its id.
+struct Position {
     session: String,
     format: Form,
     offset: usize,
     updated: i64,
 }
 
-impl Place {
+impl Position {
     fn read(cursor: &str) -> Result<Self, Refusal> {
         let mut parts = cursor.splitn(4, '.');
         let mut next = || parts.next();
-        let place = (|| {
+        let position = (|| {
             let format = match next()? {
                 "md" => Form::Markdown,
                 "html" => Form::Html,
@@ -84,10 +84,10 @@ impl Place {
                 updated,
             })
         })();
-        place.ok_or_else(|| {
+        position.ok_or_else(|| {
             Refusal::invalid(
-                "cursor: this is no cursor of export_session",
-                "give nextCursor as it was answered, or leave cursor out to begin",
+                "cursor: not a cursor of export_session",
+                "give nextCursor unchanged, or leave cursor out to begin",
             )
         })
     }
@@ -108,46 +108,49 @@ pub(crate) fn page(
 ) -> Result<Page, Refusal> {
     let catalog = call.library.catalog();
     let header = catalog.get(session_id)?.header.clone();
-    let place = cursor.map(Place::read).transpose()?;
-    if let Some(other) = place.as_ref().filter(|place| place.session != session_id) {
+    let position = cursor.map(Position::read).transpose()?;
+    if let Some(other) = position
+        .as_ref()
+        .filter(|position| position.session != session_id)
+    {
         return Err(Refusal::invalid(
-            format!("cursor: it goes on in session {:?}", other.session),
+            format!("cursor: it continues session {:?}", other.session),
             "give that sessionID with it, or leave cursor out to begin",
         ));
     }
-    let given = place.as_ref().map(|place| place.format);
-    if let (Some(given), Some(asked)) = (given, format)
-        && given != asked
+    let given = position.as_ref().map(|position| position.format);
+    if let (Some(given), Some(requested)) = (given, format)
+        && given != requested
     {
         return Err(Refusal::invalid(
             format!(
-                "cursor: it goes on in {}, not {}",
+                "cursor: it continues {}, not {}",
                 kind(&given),
-                kind(&asked)
+                kind(&requested)
             ),
             "leave format out, or cursor",
         ));
     }
     let format = given.or(format).unwrap_or_default();
-    let offset = place.as_ref().map_or(0, |place| place.offset);
+    let offset = position.as_ref().map_or(0, |position| position.offset);
     let chars = if chars == 0 { MAX_CHARS } else { chars };
     let mut window = Window::new(offset, chars, call.stopped);
     export(call.library, session_id, format, true, &mut window)?;
     let total = window.total();
     if offset > 0 && offset >= total {
         return Err(Refusal::invalid(
-            format!("cursor: it begins behind the end, at character {offset} of {total}"),
-            "the session may have changed; leave cursor out to begin anew",
+            format!("cursor: it starts after the end, at character {offset} of {total}"),
+            "the session may have changed; leave cursor out to start again",
         ));
     }
     let mut notices = Vec::new();
-    if place.is_some_and(|place| place.updated != header.updated) {
+    if position.is_some_and(|position| position.updated != header.updated) {
         notices.push(
-            "the session has changed since the page before; begin anew for a document of one moment"
+            "the session has changed since the previous page; start again for a consistent document"
                 .to_owned(),
         );
     }
-    let next = window.next().map(|offset| Place {
+    let next = window.next().map(|offset| Position {
         session: session_id.to_owned(),
         format,
         offset,
@@ -156,7 +159,7 @@ pub(crate) fn page(
     if let Some(next) = &next {
         let (end, total) = (next.offset, window.total());
         notices.push(format!(
-            "cut behind character {end} of {total}; nextCursor goes on"
+            "cut after character {end} of {total}; nextCursor continues"
         ));
     }
     Ok(Page {
@@ -198,7 +201,7 @@ impl Readable for Page {
         let (first, last, total) = (self.offset, self.offset + shown, self.total_chars);
         let _ = writeln!(
             out,
-            "Session {id} as {form}, characters {first} to {last} of {total}, each line behind `> `:"
+            "Session {id} as {form}, characters {first} to {last} of {total}, each line after `> `:"
         );
         quote(out, &self.content);
         let next = self.next_cursor.as_deref();

@@ -17,23 +17,23 @@ pub(super) struct GetCompactedContext;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// The session; left out: the one you are in, where that can be told.
+    /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
     /// nextCursor or previousCursor of a page, or the cursor of a text that was cut.
     cursor: Option<String>,
-    /// Begin with what was dropped last.
+    /// Begin with the messages that were dropped last.
     newest_first: Option<bool>,
-    /// At most so many messages.
+    /// The maximum number of messages.
     limit: Option<Count>,
-    /// At most so many characters of text on the page; 40,000 when left out.
+    /// The maximum number of characters of text on the page; 40,000 by default.
     max_chars: Option<Count>,
 }
 
 impl Tool for GetCompactedContext {
     const NAME: &'static str = "get_compacted_context";
-    const TITLE: &'static str = "What compaction took away";
-    const DESCRIPTION: &'static str = "Gives back what you can no longer see of a session: messages that compactions dropped, and tool outputs that were pruned. \
+    const TITLE: &'static str = "Read the compacted context";
+    const DESCRIPTION: &'static str = "Returns what you can no longer see of a session: messages that compactions dropped, and tool outputs that were pruned. \
         Call it without parameters after your context was compacted, to read the original words behind the summary.";
     type Arguments = Arguments;
     type Answer = CompactedContext;
@@ -65,15 +65,12 @@ impl Readable for CompactedContext {
         }
         for one in &self.compactions {
             let how = match one.automatic {
-                Some(true) => "by itself",
-                Some(false) => "as asked",
+                Some(true) => "automatic",
+                Some(false) => "on request",
                 None => "",
             };
             let (when, messages) = (moment(one.created), one.messages);
-            let _ = writeln!(
-                out,
-                "Compaction {when} {how}: took {messages} messages away."
-            );
+            let _ = writeln!(out, "Compaction {when} {how}: removed {messages} messages.");
             if let Some(summary) = &one.summary {
                 out.push_str("Its summary:\n");
                 quote(out, summary);

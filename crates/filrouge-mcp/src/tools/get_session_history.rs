@@ -16,32 +16,32 @@ pub(super) struct GetSessionHistory;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// The session; left out: the one you are in, where that can be told.
+    /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
     /// nextCursor or previousCursor of a page, the cursor of a text that was cut, or "message:ID" to start at a message.
     cursor: Option<String>,
-    /// Begin with the newest page; previousCursor goes back from there.
+    /// Begin with the newest page; previousCursor continues with older ones.
     newest_first: Option<bool>,
-    /// At most so many messages.
+    /// The maximum number of messages.
     limit: Option<Count>,
-    /// At most so many characters of text on the page; 40,000 when left out.
+    /// The maximum number of characters of text on the page; 40,000 by default.
     max_chars: Option<Count>,
-    /// false leaves out what tools gave.
+    /// false leaves out the outputs of tools.
     tool_output: Option<bool>,
-    /// false leaves out what the agent thought.
+    /// false leaves out the agent's reasoning.
     reasoning: Option<bool>,
-    /// false leaves out what the program put in.
+    /// false leaves out text that the program inserted.
     synthetic: Option<bool>,
-    /// false leaves out what the user has taken back.
+    /// false leaves out messages that the user has reverted.
     reverted: Option<bool>,
 }
 
 impl Tool for GetSessionHistory {
     const NAME: &'static str = "get_session_history";
     const TITLE: &'static str = "Read a session";
-    const DESCRIPTION: &'static str = "Reads what was said in a session, in order, a page at a time: also what a compaction took away from the model, marked as compacted. \
-        Whatever is cut says so and names the cursor that goes on.";
+    const DESCRIPTION: &'static str = "Reads what was said in a session, in order, a page at a time: also what a compaction removed from the context, marked as compacted. \
+        Whatever is cut says so and names the cursor to continue.";
     type Arguments = Arguments;
     type Answer = History;
 

@@ -13,7 +13,7 @@ pub(super) struct GetSessionLineage;
 
 impl Tool for GetSessionLineage {
     const NAME: &'static str = "get_session_lineage";
-    const TITLE: &'static str = "Where a session comes from";
+    const TITLE: &'static str = "Session lineage";
     const DESCRIPTION: &'static str = "Shows a session's family: the sessions that started it, up to the root; those it has started, with the tool call that did; its siblings; \
         what it was forked from and what was forked from it.";
     type Arguments = OfSession;
@@ -44,10 +44,10 @@ impl Readable for Lineage {
         forks(out, "Forked from, the nearest first", &self.forked_from);
         forks(out, "Forked from it", &self.forks);
         for gap in &self.gaps {
-            let _ = writeln!(out, "Named as a parent and not there: {}", word(gap));
+            let _ = writeln!(out, "Named as a parent, but missing: {}", word(gap));
         }
         if self.cycle {
-            out.push_str("Its parents lead round in a circle.\n");
+            out.push_str("Its parents form a cycle.\n");
         }
         end(out, &self.notices, None);
     }

@@ -13,7 +13,7 @@ pub(super) struct GetSessionStats;
 
 impl Tool for GetSessionStats {
     const NAME: &'static str = "get_session_stats";
-    const TITLE: &'static str = "What a session amounts to";
+    const TITLE: &'static str = "Session statistics";
     const DESCRIPTION: &'static str = "Counts a session: messages, parts, tokens, cost, models, tools with their errors, files changed, time at work; \
         alone, with all it has started, and without messages that were copied from elsewhere.";
     type Arguments = OfSession;
@@ -37,9 +37,9 @@ impl Readable for SessionStats {
         let (duration, agents) = (span(self.duration), agents.join(", "));
         let _ = writeln!(
             out,
-            "From making to last change: {duration}. Agents: {agents}"
+            "From creation to last change: {duration}. Agents: {agents}"
         );
-        sums(out, "Alone", &self.own);
+        sums(out, "The session alone", &self.own);
         sums(out, "With all it has started", &self.with_descendants);
         sums(out, "Without copied messages", &self.without_copied);
         let rules: Vec<String> = self.token_rules.iter().map(kind).collect();
@@ -48,16 +48,16 @@ impl Readable for SessionStats {
     }
 }
 
-fn sums(out: &mut String, what: &str, of: &Sums) {
-    let (sessions, messages, parts) = (of.sessions, of.message_count, of.part_count);
-    let (tokens, changes) = (&of.tokens, &of.changes);
+fn sums(out: &mut String, what: &str, totals: &Sums) {
+    let (sessions, messages, parts) = (totals.sessions, totals.message_count, totals.part_count);
+    let (tokens, changes) = (&totals.tokens, &totals.changes);
     let _ = writeln!(
         out,
         "{what}: {sessions} sessions, {messages} messages ({} of the user), {parts} parts, {} errors, {} at work, ${:.4}",
-        of.user_messages,
-        of.errors,
-        span(of.active),
-        of.cost
+        totals.user_messages,
+        totals.errors,
+        span(totals.active),
+        totals.cost
     );
     let _ = writeln!(
         out,
@@ -71,10 +71,10 @@ fn sums(out: &mut String, what: &str, of: &Sums) {
         changes.deletions,
         changes.files
     );
-    let models = of.models.iter();
+    let models = totals.models.iter();
     let models = models.map(|(name, used)| format!("{} {}", word(name), used.messages));
     named(out, "models", models);
-    let tools = of.tools.iter();
+    let tools = totals.tools.iter();
     let tools = tools.map(|(name, used)| match used.errors {
         0 => format!("{} {}", word(name), used.calls),
         errors => format!("{} {} ({errors} errors)", word(name), used.calls),

@@ -17,29 +17,29 @@ pub(super) struct ListSessions;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// Part of the title, any case; where no title holds it, a project's name.
+    /// Part of the title, any case; if no title contains it, a project's name.
     session_name: Option<String>,
     /// A project's id, name or folder.
     #[serde(rename = "projectID")]
     project_id: Option<String>,
-    /// At most so many sessions; 50 when left out, at most 500.
+    /// The maximum number of sessions; 50 by default, at most 500.
     limit: Option<Count>,
     /// Only sessions of this agent.
     agent: Option<String>,
-    /// Only what this session has started.
+    /// Only sessions that this session started.
     #[serde(rename = "parentID")]
     parent_id: Option<String>,
-    /// Only sessions that no other has started.
+    /// Only sessions that no other session started.
     roots: Option<bool>,
-    /// true: only archived sessions; false: only others.
+    /// true: only archived sessions; false: only the others.
     archived: Option<bool>,
-    /// Only of this program.
+    /// Only sessions of this program.
     source: Option<Program>,
     /// Only sessions last changed at this time or later: epoch milliseconds, ISO 8601 such as 2025-12-28, or how long ago such as 7d.
     since: Option<When>,
     /// Only sessions last changed until this time: epoch milliseconds or ISO 8601; a date includes that day.
     until: Option<When>,
-    /// nextCursor of the page before.
+    /// nextCursor of the previous page.
     cursor: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use filrouge_search::{Ask, Excerpt, Mode, Order, Results, begun};
+use filrouge_search::{Ask, Excerpt, Mode, Order, Results, started_at};
 use filrouge_sources::Role;
 use filrouge_types::Timestamp;
 use schemars::JsonSchema;
@@ -20,9 +20,9 @@ pub(super) struct SearchSessions;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// Words, all of which one message holds, in any order and case; "a phrase"; -word for what it must not hold; or /a regex/ with flags i, m, s, x. Filters may stand between: agent:build, -tool:bash, role:user, project:name, on:28-december, before:2025-12-01, after:monday.
+    /// Words that one message contains, in any order and case; "a phrase"; -word for what it must not contain; or /a regex/ with flags i, m, s, x. Filters may be mixed in: agent:build, -tool:bash, role:user, project:name, on:28-december, before:2025-12-01, after:monday.
     query: String,
-    /// Only what this agent's sessions and messages say.
+    /// Only sessions and messages of this agent.
     agent: Option<String>,
     /// A project's id, name or folder.
     #[serde(rename = "projectID")]
@@ -31,29 +31,29 @@ pub(super) struct Arguments {
     start_date: Option<When>,
     /// Only messages until this time: epoch milliseconds or ISO 8601; a date includes that day.
     end_date: Option<When>,
-    /// At most so many sessions; 20 when left out.
+    /// The maximum number of sessions; 20 by default.
     limit: Option<Count>,
     /// Only calls of this tool: their arguments, outputs and errors.
     tool: Option<String>,
     /// Only messages of this role.
     #[schemars(with = "Option<String>", extend("enum" = ["user", "assistant", "system"]))]
     role: Option<Role>,
-    /// Only of this program.
+    /// Only sessions of this program.
     source: Option<Program>,
     /// Only this session; "own" means the session you are in.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
     /// Not this session; "own" means the session you are in.
     exclude_session: Option<String>,
-    /// At most so many excerpts of a session; 5 when left out.
+    /// The maximum number of excerpts per session; 5 by default.
     excerpts: Option<Count>,
-    /// words (the default): everything that holds all words; meaning: what means the like, said in other words; both: as one list.
+    /// words (the default): messages with all words; meaning: messages with a similar meaning in other words; both: as one list.
     #[schemars(with = "Option<String>", extend("enum" = ["words", "meaning", "both"]))]
     mode: Option<Mode>,
     /// best (the default) or newest first.
     #[schemars(with = "Option<String>", extend("enum" = ["best", "newest"]))]
     order: Option<Order>,
-    /// nextCursor of the page before.
+    /// nextCursor of the previous page.
     cursor: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Tool for SearchSessions {
     const NAME: &'static str = "search_sessions";
     const TITLE: &'static str = "Search sessions";
     const DESCRIPTION: &'static str = "Searches everything that was said, thought and done in recorded sessions: titles, texts, reasoning, tool arguments, outputs and errors, file names. \
-        Answers sessions with excerpts, the hit between « and »; messageID and place lead to get_session_history, whose cursor \"message:ID\" starts there.";
+        Returns sessions with excerpts, the hit between « and »; messageID and place lead to get_session_history, whose cursor \"message:ID\" starts there.";
     type Arguments = Arguments;
     type Answer = Results;
 
@@ -70,8 +70,8 @@ impl Tool for SearchSessions {
         let exclude_session = excluded.map(|id| call.session(Some(id))).transpose()?;
         let only = arguments.session_id.as_deref();
         let session_id = only.map(|id| call.session(Some(id))).transpose()?;
-        // What is counted from now is counted from the first page on.
-        let first = arguments.cursor.as_deref().and_then(begun);
+        // Relative times are counted from the time of the first page.
+        let first = arguments.cursor.as_deref().and_then(started_at);
         let now = first.and_then(Timestamp::from_millis);
         let now = now.unwrap_or_else(|| call.now());
         let ask = Ask {

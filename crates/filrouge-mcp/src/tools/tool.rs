@@ -1,4 +1,4 @@
-//! What a tool is, and what several have among their parameters.
+//! The trait of tools, and their common parameters.
 
 use filrouge_sources::programs::sources;
 use schemars::JsonSchema;
@@ -10,10 +10,10 @@ use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::Readable;
 
-/// What agents may ask for on one page at most, in characters.
+/// The maximum number of characters that agents may request on one page.
 const MAX_CHARS: usize = 1_000_000;
 
-/// A tool: its words, its parameters, its answer.
+/// A tool: its name, its texts, its parameters, its answer.
 pub(super) trait Tool {
     const NAME: &'static str;
     const TITLE: &'static str;
@@ -24,16 +24,16 @@ pub(super) trait Tool {
     fn answer(call: &Call<'_>, arguments: Self::Arguments) -> Result<Self::Answer, Refusal>;
 }
 
-/// The parameters of a tool that is about one session.
+/// The parameters of a tool about one session.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfSession {
-    /// The session; left out: the one you are in, where that can be told.
+    /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     pub(super) session_id: Option<String>,
 }
 
-/// A budget of characters, within bounds.
+/// The page size in characters, checked against the limit; 0 for the default.
 pub(super) fn budget(given: Option<Count>) -> Result<usize, Refusal> {
     match given.map(|Count(chars)| chars) {
         None => Ok(0),
@@ -43,13 +43,13 @@ pub(super) fn budget(given: Option<Count>) -> Result<usize, Refusal> {
         )),
         Some(more) if more > MAX_CHARS => Err(Refusal::invalid(
             format!("maxChars: {more} is more than {MAX_CHARS}"),
-            "ask for a page at a time: nextCursor goes on",
+            "ask for a page at a time: nextCursor continues",
         )),
         Some(chars) => Ok(chars),
     }
 }
 
-/// A number of rows: none is not "as many as there are".
+/// A number of rows: an explicit 0 is refused, not treated as "all".
 pub(super) fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> {
     match given.map(|Count(number)| number) {
         Some(0) => Err(Refusal::invalid(
@@ -60,7 +60,7 @@ pub(super) fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> 
     }
 }
 
-/// The program a history is of.
+/// The program that recorded a history.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(extend("enum" = sources().collect::<Vec<_>>()))]

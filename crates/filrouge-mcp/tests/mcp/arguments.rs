@@ -1,8 +1,8 @@
-//! Parameters that are wrong say what would be right.
+//! Errors for wrong parameters name the right ones.
 
 use serde_json::json;
 
-use crate::made::library;
+use crate::artificial_history::library;
 use crate::talk::{answer, client, refusal};
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn unknown_parameters_name_the_known_ones() {
 }
 
 #[tokio::test]
-async fn wrong_values_are_refused_in_words() {
+async fn wrong_values_are_refused_with_an_explanation() {
     let client = client(library("amber")).await;
     for (tool, arguments, said) in [
         ("list_sessions", json!({ "limit": "many" }), "limit"),
@@ -98,13 +98,13 @@ async fn wrong_values_are_refused_in_words() {
             refused["code"], "invalid_argument",
             "{arguments}: {refused}"
         );
-        let told = format!("{} {}", refused["message"], refused["hint"]);
-        assert!(told.contains(said), "{arguments}: {told}");
+        let reported = format!("{} {}", refused["message"], refused["hint"]);
+        assert!(reported.contains(said), "{arguments}: {reported}");
     }
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_there_says_so() {
+async fn an_unknown_session_is_reported() {
     let client = client(library("amber")).await;
     for tool in [
         "get_session_history",
@@ -119,9 +119,9 @@ async fn a_session_that_is_not_there_says_so() {
     }
 }
 
-/// Models send `null` for what they leave out.
+/// Models send `null` for parameters that they leave out.
 #[tokio::test]
-async fn null_is_left_out() {
+async fn null_counts_as_left_out() {
     let client = client(library("amber")).await;
     let given = json!({ "limit": 1.0 });
     let (found, _) = answer(&client, "list_sessions", given).await;
@@ -130,9 +130,9 @@ async fn null_is_left_out() {
     assert_eq!(answer(&client, "list_sessions", given).await.0["total"], 2);
 }
 
-/// A date as an end includes that day.
+/// An end date includes that day.
 #[tokio::test]
-async fn days_and_milliseconds() {
+async fn an_end_is_a_date_that_includes_its_day_or_a_millisecond() {
     let client = client(library("amber")).await;
     for (until, total) in [
         (json!("2025-12-27"), 0),

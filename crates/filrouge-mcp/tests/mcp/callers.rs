@@ -1,11 +1,11 @@
-//! Whoever calls is answered from what came with their own request.
+//! Each caller is answered from the histories of its own request.
 
 use filrouge_mcp::{Histories, HttpService, McpServer, Own};
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
 
-use crate::made::{corpus, library};
+use crate::artificial_history::{corpus, library};
 use crate::requests::{call, newest, older, read};
 use crate::talk::{answer, client};
 
@@ -15,7 +15,7 @@ fn service() -> HttpService {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_clients_of_one_service() {
+async fn sixteen_clients_of_one_service_see_only_their_own_histories() {
     let service = service();
     let callers = (0..16).map(|n| {
         let service = service.clone();
@@ -47,7 +47,7 @@ async fn sixteen_clients_of_one_service() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_clients_over_pipes() {
+async fn sixteen_clients_over_pipes_see_only_their_own_histories() {
     let clients = (0..16).map(|n| {
         tokio::spawn(async move {
             let mark = format!("client{n}x");
@@ -65,15 +65,15 @@ async fn sixteen_clients_over_pipes() {
     }
 }
 
-/// A service for callers answers nobody without one: there is nothing to fall back to.
+/// A service for callers refuses requests without a caller: it has no default.
 #[tokio::test]
-async fn no_caller_no_answer() {
+async fn a_request_without_a_caller_is_refused() {
     let (_, answer) = call(&service(), None, "list_sessions", json!({})).await;
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     assert!(answer["result"].get("structuredContent").is_none());
 }
 
-/// A page in a browser reaches this machine by a name of its own.
+/// With DNS rebinding, a browser page reaches this machine under another name.
 #[tokio::test]
 async fn foreign_names_are_refused() {
     let server = McpServer::new(
@@ -116,7 +116,7 @@ async fn foreign_names_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_refused_by_status() {
+async fn invalid_requests_are_refused_by_status() {
     let server = McpServer::new(
         Histories::All(Box::new(corpus(library("amber")))),
         Own::default(),
@@ -162,7 +162,7 @@ async fn what_is_no_call_is_refused_by_status() {
     }
 }
 
-/// Answers are JSON: who does not take streams is answered as well.
+/// Responses are JSON: a client that does not accept streams gets them as well.
 #[tokio::test]
 async fn json_alone_is_enough_to_accept() {
     let server = McpServer::new(

@@ -6,8 +6,8 @@
 )]
 
 mod arguments;
+mod artificial_history;
 mod callers;
-mod made;
 mod pages;
 mod protocol;
 mod requests;

@@ -1,4 +1,4 @@
-//! Budgets, cuts and how to go on; resources, the prompt, completions.
+//! Page sizes, cuts and cursors; resources, the prompt, completions.
 
 use filrouge_types::{Clock, SystemClock};
 use rmcp::model::{
@@ -7,10 +7,10 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::made::{library, saying};
+use crate::artificial_history::{library, saying};
 use crate::talk::{Client, answer, client, refusal};
 
-/// All pages of a call, put together.
+/// All pages of a call.
 async fn all(client: &Client, tool: &str, mut arguments: Value) -> Vec<Value> {
     let mut pages = Vec::new();
     loop {
@@ -36,7 +36,7 @@ fn long() -> String {
 }
 
 #[tokio::test]
-async fn a_long_text_is_cut_and_goes_on() {
+async fn a_long_text_is_cut_and_continues() {
     let text = long();
     let client = client(saying("amber", &text)).await;
     let ask = json!({ "sessionID": "amber-1", "maxChars": 700 });
@@ -56,7 +56,7 @@ async fn a_long_text_is_cut_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_document_is_its_pages() {
+async fn concatenated_pages_equal_the_document() {
     let client = client(saying("amber", &long())).await;
     for format in ["md", "html", "json"] {
         let whole = json!({ "sessionID": "amber-1", "format": format, "maxChars": 1_000_000 });
@@ -83,11 +83,11 @@ async fn a_document_is_its_pages() {
     let moved = json!({ "sessionID": "amber-1", "cursor": "md.5.0.amber-1" });
     let (page, _) = answer(&client, "export_session", moved).await;
     assert!(page["notices"][0].as_str().unwrap().contains("has changed"));
-    // Of another session, and behind the end.
+    // A cursor of another session, one after the end, and a malformed one.
     for (session, cursor, said) in [
         ("amber-2", "md.5.0.amber-1", "amber-1"),
-        ("amber-1", "md.999999999.0.amber-1", "behind the end"),
-        ("amber-1", "md.5.0", "no cursor"),
+        ("amber-1", "md.999999999.0.amber-1", "after the end"),
+        ("amber-1", "md.5.0", "not a cursor"),
     ] {
         let ask = json!({ "sessionID": session, "cursor": cursor });
         let refused = refusal(&client, "export_session", ask).await;
@@ -99,9 +99,9 @@ async fn a_document_is_its_pages() {
     }
 }
 
-/// What is counted from now is the same on every page, however long one was read.
+/// Relative times mean the same on every page, however long the reader takes.
 #[tokio::test]
-async fn pages_go_on_from_when_the_first_was_asked() {
+async fn relative_times_count_from_the_first_page() {
     let client = client(library("amber")).await;
     let mut ask =
         json!({ "query": "role:user", "startDate": "9000d", "endDate": "1s", "limit": 1 });
@@ -132,7 +132,7 @@ async fn sessions_are_resources() {
         panic!("{read:?}")
     };
     assert!(text.starts_with("Recorded data from opencode"), "{text}");
-    let at = text.rfind("export_session").expect("how to go on");
+    let at = text.rfind("export_session").expect("how to continue");
     assert!(text[at..].contains("amber-1"));
     for wrong in ["session://amber-3", "file:///etc/passwd"] {
         let read = client.read_resource(ReadResourceRequestParams::new(wrong));
@@ -161,7 +161,7 @@ async fn ids_are_completed() {
 }
 
 #[tokio::test]
-async fn recall_tells_the_way() {
+async fn recall_names_the_tools() {
     let client = client(library("amber")).await;
     let prompts = client.list_all_prompts().await.unwrap();
     assert_eq!(prompts[0].name, "recall");

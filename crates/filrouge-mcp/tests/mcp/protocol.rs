@@ -1,14 +1,14 @@
-//! Handshakes, generations, faults.
+//! Handshakes, protocol versions, errors.
 
 use filrouge_mcp::{Histories, McpServer, Own, serve};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use crate::made::{corpus, library};
+use crate::artificial_history::{corpus, library};
 use crate::talk::{Lines, meta};
 
 #[tokio::test]
-async fn older_generations_shake_hands() {
+async fn older_versions_begin_with_a_handshake() {
     for version in ["2025-11-25", "2025-06-18", "2024-11-05"] {
         let mut lines = Lines::open(library("amber"));
         let met = lines.initialize(version).await;
@@ -34,7 +34,7 @@ async fn older_generations_shake_hands() {
 }
 
 #[tokio::test]
-async fn the_newest_generation_needs_no_handshake() {
+async fn the_newest_version_needs_no_handshake() {
     let mut lines = Lines::open(library("amber"));
     let found = lines
         .ask(1, "server/discover", json!({ "_meta": meta() }))
@@ -51,13 +51,13 @@ async fn the_newest_generation_needs_no_handshake() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_does_no_harm() {
+async fn invalid_messages_do_not_end_the_connection() {
     let mut lines = Lines::open(library("amber"));
     for garbage in ["hello", "{", "\u{0}\u{1}", "{\"a\":\"\\ud800\"}"] {
         lines.say(garbage).await;
         let answer = lines.hear().await;
         assert_eq!(answer["error"]["code"], -32700, "{answer}");
-        // The protocol leaves the id out where none can be read.
+        // The protocol leaves the id out when none can be read.
         assert_eq!(answer.get("id"), None, "{answer}");
     }
     for nothing in [
@@ -75,7 +75,7 @@ async fn what_is_no_message_does_no_harm() {
     lines.say("more of it").await;
     assert_eq!(lines.hear().await["error"]["code"], -32700);
     lines.say("[1,2,3]").await;
-    // Well-formed, and no message: answered without an id.
+    // Well-formed JSON, but not a message: answered without an id.
     assert_eq!(lines.hear().await["error"]["code"], -32600);
     lines.say(&"x".repeat(5 << 20)).await;
     let too_long = lines.hear().await;
@@ -88,11 +88,11 @@ async fn what_is_no_message_does_no_harm() {
     }
     let unknown = lines.ask(8, "tools/fly", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
-    let nobody = json!({ "name": "drop_sessions", "arguments": {} });
-    let nobody = lines.ask(9, "tools/call", nobody).await;
-    assert_eq!(nobody["error"]["code"], -32602, "{nobody}");
+    let unread = json!({ "name": "drop_sessions", "arguments": {} });
+    let unread = lines.ask(9, "tools/call", unread).await;
+    assert_eq!(unread["error"]["code"], -32602, "{unread}");
     assert!(
-        nobody["error"]["message"]
+        unread["error"]["message"]
             .as_str()
             .unwrap()
             .contains("list_sessions")
@@ -103,7 +103,7 @@ async fn what_is_no_message_does_no_harm() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_the_end_is_answered() {
+async fn requests_before_the_end_are_answered() {
     let mut lines = Lines::open(library("amber"));
     lines.initialize("2025-11-25").await;
     for id in 2..10 {
@@ -121,9 +121,9 @@ async fn what_was_asked_before_the_end_is_answered() {
     assert_eq!(ids, Vec::from_iter(2..10));
 }
 
-/// The end of the input is the end of a line, too, and what is wrong with it is told.
+/// The end of the input also ends a line, and errors in it are reported.
 #[tokio::test]
-async fn the_last_line_needs_no_end() {
+async fn the_last_line_needs_no_line_end() {
     let call = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call",
         "params": { "name": "list_sessions", "arguments": {}, "_meta": meta() } });
     let call = call.to_string();
@@ -144,7 +144,7 @@ async fn the_last_line_needs_no_end() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_answered() {
+async fn invalid_utf_8_is_answered_with_an_error() {
     let mut lines = Lines::open(library("amber"));
     lines.initialize("2025-11-25").await;
     lines.say_open(b"{\"a\":\"\xff\"}\n").await;
@@ -152,12 +152,12 @@ async fn bytes_that_are_no_text_are_answered() {
     assert!(lines.end().await.is_empty());
 }
 
-/// Nobody reads the answers any more, though somebody still asks.
+/// The output is closed while requests still arrive.
 #[tokio::test]
-async fn an_output_that_has_gone_ends_the_server() {
+async fn a_closed_output_ends_the_server() {
     let (mut ours, input) = tokio::io::duplex(1 << 16);
-    let (output, nobody) = tokio::io::duplex(1 << 16);
-    drop(nobody);
+    let (output, unread) = tokio::io::duplex(1 << 16);
+    drop(unread);
     let server = McpServer::new(
         Histories::All(Box::new(corpus(library("amber")))),
         Own::default(),
@@ -168,11 +168,11 @@ async fn an_output_that_has_gone_ends_the_server() {
     let line = format!("{call}\n{call}\n");
     ours.write_all(line.as_bytes()).await.unwrap();
     let ended = tokio::time::timeout(std::time::Duration::from_secs(4), server).await;
-    assert!(ended.is_ok(), "it goes on");
+    assert!(ended.is_ok(), "it continues");
     drop(ours);
 }
 
 #[tokio::test]
-async fn nothing_said_is_no_failure() {
+async fn an_empty_input_is_not_an_error() {
     assert!(Lines::open(library("amber")).end().await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! HTTP requests, given to the service as they are.
+//! HTTP requests, passed directly to the service.
 
 use std::convert::Infallible;
 
@@ -8,10 +8,10 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use crate::made::corpus;
+use crate::artificial_history::corpus;
 use crate::talk::meta;
 
-/// A request of a generation that shakes hands.
+/// A request of a version with a handshake.
 pub(crate) fn older() -> http::request::Builder {
     Request::post("http://127.0.0.1/mcp")
         .header("Host", "127.0.0.1:7717")
@@ -25,7 +25,7 @@ fn body(method: &str, params: &Value) -> Full<bytes::Bytes> {
     Full::from(message.to_string())
 }
 
-/// Sends a call of a tool for a caller; answers status and body.
+/// Sends a tool call for a caller; returns status and body.
 pub(crate) async fn call(
     service: &HttpService,
     caller: Option<Library>,
@@ -40,7 +40,7 @@ pub(crate) async fn call(
     read(service.handle(request).await).await
 }
 
-/// As [`call`], in the words of 2026-07-28.
+/// Like [`call`], in the format of 2026-07-28.
 pub(crate) async fn newest(
     service: &HttpService,
     caller: Library,

@@ -1,4 +1,4 @@
-//! Talking to a server in this process over a pipe.
+//! A client of a server in this process, over a pipe.
 
 use filrouge_mcp::{Histories, McpServer, Own, StdioError, serve};
 use filrouge_sources::Library;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::task::JoinHandle;
 
-use crate::made::corpus;
+use crate::artificial_history::corpus;
 
 /// The SDK's own client.
 pub(crate) type Client = RunningService<RoleClient, ()>;
@@ -39,7 +39,7 @@ pub(crate) async fn call(client: &Client, tool: &str, arguments: Value) -> CallT
     client.call_tool(params).await.unwrap()
 }
 
-/// What a call that goes well answers: for programs, and to read.
+/// The answer of a successful call: structured and readable.
 pub(crate) async fn answer(client: &Client, tool: &str, arguments: Value) -> (Value, String) {
     let result = call(client, tool, arguments).await;
     let text = result.content[0].as_text().unwrap().text.clone();
@@ -47,7 +47,7 @@ pub(crate) async fn answer(client: &Client, tool: &str, arguments: Value) -> (Va
     (result.structured_content.unwrap(), text)
 }
 
-/// What a call that is refused says.
+/// The error of a refused call.
 pub(crate) async fn refusal(client: &Client, tool: &str, arguments: Value) -> Value {
     let result = call(client, tool, arguments).await;
     assert_eq!(result.is_error, Some(true), "{result:?}");
@@ -59,7 +59,7 @@ pub(crate) async fn refusal(client: &Client, tool: &str, arguments: Value) -> Va
     refusal
 }
 
-/// Lines of JSON.
+/// A client that exchanges lines of JSON.
 pub(crate) struct Lines {
     pipe: BufReader<DuplexStream>,
     pub(crate) server: JoinHandle<Result<(), StdioError>>,
@@ -84,7 +84,7 @@ impl Lines {
         self.pipe.write_all(b"\n").await.unwrap();
     }
 
-    /// Bytes as they are.
+    /// Sends bytes unchanged, without a line end.
     pub(crate) async fn say_open(&mut self, bytes: &[u8]) {
         self.pipe.write_all(bytes).await.unwrap();
     }
@@ -103,7 +103,7 @@ impl Lines {
         answer
     }
 
-    /// The handshake of older generations.
+    /// The handshake of older versions.
     pub(crate) async fn initialize(&mut self, version: &str) -> Value {
         let client = json!({ "name": "test", "version": "1" });
         let params =
@@ -114,7 +114,7 @@ impl Lines {
         answer["result"].clone()
     }
 
-    /// Says nothing more, and waits for the server's end; answers what it still says.
+    /// Closes the input, and waits for the server's end; returns the remaining answers.
     pub(crate) async fn end(mut self) -> Vec<Value> {
         self.pipe.shutdown().await.unwrap();
         let mut rest = Vec::new();
@@ -128,7 +128,7 @@ impl Lines {
     }
 }
 
-/// What each request of 2026-07-28 says of itself.
+/// The metadata of each request of 2026-07-28.
 pub(crate) fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

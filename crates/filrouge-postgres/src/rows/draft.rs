@@ -9,7 +9,7 @@ use super::{Rows, bytes, int, uint};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// session_pk, place, data.
+/// Decodes the columns session_pk, place, data.
 fn read(row: &Row) -> Result<(SessionPk, Option<DraftRow>), Failure> {
     let place = uint(row, 1)?;
     Ok((uint(row, 0)?, DraftRow::decode(place, bytes(row, 2)?)))
@@ -20,7 +20,7 @@ pub(crate) fn read_draft(place: u64, data: &[u8]) -> Result<DraftRow, Failure> {
     DraftRow::decode(place, data).ok_or_else(|| malformed("draft"))
 }
 
-fn known<T>(row: Option<T>) -> Result<T, Failure> {
+fn well_formed<T>(row: Option<T>) -> Result<T, Failure> {
     row.ok_or_else(|| malformed("draft"))
 }
 
@@ -30,7 +30,7 @@ pub(super) fn get(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<Option<D
         &[Type::INT8, Type::INT8],
     );
     let found = rows.one(&SQL, &[&int(pk), &int(place)])?;
-    found.map(|row| known(read(&row)?.1)).transpose()
+    found.map(|row| well_formed(read(&row)?.1)).transpose()
 }
 
 pub(super) fn of_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
@@ -39,7 +39,7 @@ pub(super) fn of_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>
         &[Type::INT8],
     );
     let found = rows.many(&SQL, &[&int(pk)])?;
-    found.iter().map(|row| known(read(row)?.1)).collect()
+    found.iter().map(|row| well_formed(read(row)?.1)).collect()
 }
 
 pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
@@ -75,6 +75,6 @@ pub(super) fn chunks(
         &[Type::INT8, Type::INT8, Type::INT8],
     );
     let found = rows.many(&SQL, &[&int(pk), &int(place), &int(after)])?;
-    let read = |row: &Row| known(DraftChunk::decode(uint(row, 0)?, bytes(row, 1)?));
+    let read = |row: &Row| well_formed(DraftChunk::decode(uint(row, 0)?, bytes(row, 1)?));
     found.iter().map(read).collect()
 }

@@ -28,8 +28,8 @@ pub(super) fn page(
          WHERE session_pk = $1 AND key >= $2 AND ($4 OR key > $2) ORDER BY key LIMIT $3",
         &[Type::INT8, Type::UUID, Type::INT8, Type::BOOL],
     );
-    let (from, whole) = (Uuid::from_bytes(after.unwrap_or_default()), after.is_none());
-    let found = rows.many(&SQL, &[&int(pk), &from, &int(limit as u64), &whole])?;
+    let (from, from_start) = (Uuid::from_bytes(after.unwrap_or_default()), after.is_none());
+    let found = rows.many(&SQL, &[&int(pk), &from, &int(limit as u64), &from_start])?;
     let read = |row: &tokio_postgres::Row| {
         let key: Uuid = column(row, 0)?;
         Ok(KeyRow {

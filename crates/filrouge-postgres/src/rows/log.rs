@@ -15,7 +15,7 @@ pub(crate) static NEWEST_LOG: Sql = Sql::new(
     &[],
 );
 
-/// commit_no, data, from column `at` on.
+/// Decodes commit_no, data, starting at column `at`.
 pub(crate) fn read_log(row: &Row, at: usize) -> Result<LogRow, Failure> {
     LogRow::decode(uint(row, at)?, bytes(row, at + 1)?).ok_or_else(|| malformed("commit"))
 }

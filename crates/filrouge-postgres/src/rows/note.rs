@@ -9,7 +9,7 @@ use super::{Rows, bytes, column};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// name, data; `None` when they are of no shape that filrouge writes.
+/// Decodes the columns name, data; `None` if filrouge cannot have written them.
 fn read(row: &Row) -> Option<NoteRow> {
     let name: String = column(row, 0).ok()?;
     NoteRow::decode(&name, bytes(row, 1).ok()?)

@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 use super::{PAGE_BYTES, Rows, column, int, uint};
 use crate::session::Sql;
 
-/// first_seq, count, head, body, from column `at` on.
+/// Decodes first_seq, count, head, body, starting at column `at`.
 pub(crate) fn read_record(row: &Row, at: usize) -> Result<RecordRow, Failure> {
     Ok(RecordRow {
         first_seq: uint(row, at)?,
@@ -19,7 +19,7 @@ pub(crate) fn read_record(row: &Row, at: usize) -> Result<RecordRow, Failure> {
     })
 }
 
-/// So many records may be fetched without asking how large they are.
+/// Up to this many records are fetched without checking their size.
 const FEW: usize = 2;
 
 pub(super) fn page(
@@ -47,17 +47,17 @@ pub(super) fn page(
          WHERE before < $4 ORDER BY first_seq",
         &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
     );
-    let (pk, seq, most, full) = (int(pk), int(seq), int(limit as u64), int(PAGE_BYTES as u64));
+    let (pk, seq, max_rows, full) = (int(pk), int(seq), int(limit as u64), int(PAGE_BYTES as u64));
     let found = if limit <= FEW {
-        rows.many(&ALL, &[&pk, &seq, &most])?
+        rows.many(&ALL, &[&pk, &seq, &max_rows])?
     } else {
-        rows.many(&UNTIL_FULL, &[&pk, &seq, &most, &full])?
+        rows.many(&UNTIL_FULL, &[&pk, &seq, &max_rows, &full])?
     };
     found.iter().map(|row| read_record(row, 0)).collect()
 }
 
 pub(super) fn newest_seq(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
-    // Whatever stands there, the sum is a number; it is compared with what the head says.
+    // Clamped, so that even a changed row yields a number; it is compared with the head.
     static SQL: Sql = Sql::new(
         "SELECT LEAST(GREATEST(first_seq, 0), 1::bigint << 62) + LEAST(GREATEST(count, 1), 1::bigint << 62) - 1
          FROM filrouge.record

@@ -1,7 +1,7 @@
 //! The session table.
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
-use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, Stored, until_full};
+use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, StoredSession, until_full};
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
 };
@@ -12,7 +12,7 @@ use super::{Rows, column, int, uint};
 use crate::error::{failure, malformed};
 use crate::session::{Param, Session, Sql};
 
-/// The columns of a session and its head, of tables called `s` and `h`.
+/// The columns of a session `s` and its head `h`.
 pub(crate) const SESSION_COLUMNS: &str =
     "s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
@@ -30,15 +30,15 @@ macro_rules! select_session {
     };
 }
 
-/// One row of [`SESSION_COLUMNS`], from column 0 on.
-pub(crate) fn read_stored(row: &Row) -> Result<Stored, Failure> {
+/// One row of [`SESSION_COLUMNS`], starting at column 0.
+pub(crate) fn read_stored(row: &Row) -> Result<StoredSession, Failure> {
     read(row).map_err(|Foreign| match row.try_get::<_, &str>(2) {
         Ok(name) => Failure::integrity(name, None, "its row is malformed"),
         Err(_) => malformed("session"),
     })
 }
 
-/// A column that holds what no filrouge wrote.
+/// The failure for a column whose value filrouge did not write.
 struct Foreign;
 
 impl From<IdError> for Foreign {
@@ -57,14 +57,14 @@ fn get<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Foreign> {
     row.try_get(index).map_err(|_| Foreign)
 }
 
-/// Free text, which is kept as bytes.
+/// Free text, which is stored as bytes.
 fn text(row: &Row, index: usize) -> Result<Option<Box<str>>, Foreign> {
     let bytes: Option<&[u8]> = get(row, index)?;
     let text = bytes.map(|b| std::str::from_utf8(b).map_err(|_| Foreign));
     Ok(text.transpose()?.map(Into::into))
 }
 
-fn read(row: &Row) -> Result<Stored, Foreign> {
+fn read(row: &Row) -> Result<StoredSession, Foreign> {
     let id = |i: usize| get::<&str>(row, i);
     let optional = |i: usize| get::<Option<&str>>(row, i);
     let pk = uint(row, 0)?;
@@ -96,11 +96,12 @@ fn read(row: &Row) -> Result<Stored, Foreign> {
             None => None,
         },
     };
-    Ok(Stored { pk, row, head })
+    Ok(StoredSession { pk, row, head })
 }
 
-/// A session by its name, for who may see it, with its newest seq (15). The owner is part of the question: without a
-/// scope, or for the operator, it is not asked. It is the first session from its name on, which one index alone finds.
+/// A session by its name, if the viewer may see it, with its newest seq (column 15). The owner is part of the query, except
+/// without a scope or for the operator. The subquery reads the first session at or after the name, so that only one
+/// index is usable.
 pub(crate) static BY_NAME: Sql = Sql::new(
     "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
@@ -116,9 +117,9 @@ pub(crate) static BY_NAME: Sql = Sql::new(
     &[Type::TEXT, Type::TEXT, Type::BOOL, Type::TEXT, Type::BYTEA],
 );
 
-/// A session as it is asked for by its name.
+/// A lookup of a session by its name.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct SessionLookup {
     tenant: TenantId,
     id: SessionId,
     owned: bool,
@@ -126,7 +127,7 @@ pub(crate) struct Asked {
     token: Option<Vec<u8>>,
 }
 
-impl Asked {
+impl SessionLookup {
     pub(crate) fn by(tenant: &TenantId, id: &SessionId, scope: Option<&Scope>) -> Self {
         Self {
             tenant: tenant.clone(),
@@ -137,8 +138,8 @@ impl Asked {
         }
     }
 
-    /// Puts the question; the row is read by [`read_stored`].
-    pub(crate) async fn ask(&self, session: &Session) -> Result<Option<Row>, Error> {
+    /// Runs the query; the caller decodes the row with [`read_stored`].
+    pub(crate) async fn query(&self, session: &Session) -> Result<Option<Row>, Error> {
         let (tenant, id) = (self.tenant.as_str(), self.id.as_str());
         let identity = self.identity.as_ref().map(IdentityId::as_str);
         let params: [Param<'_>; 5] = [&tenant, &id, &self.owned, &identity, &self.token];
@@ -147,13 +148,16 @@ impl Asked {
     }
 }
 
-pub(super) fn by_name(rows: &Rows<'_>, asked: &Asked) -> Result<Option<Stored>, Failure> {
-    let answer = rows.session.answered(asked.ask(rows.session));
+pub(super) fn by_name(
+    rows: &Rows<'_>,
+    lookup: &SessionLookup,
+) -> Result<Option<StoredSession>, Failure> {
+    let answer = rows.session.answered(lookup.query(rows.session));
     let found = rows.driver.wait(answer)?;
     found.as_ref().map(read_stored).transpose()
 }
 
-/// Sessions by their numbers, in one question.
+/// Sessions by their numbers, in one query.
 pub(super) fn by_pks(rows: &Rows<'_>, pks: &[i64]) -> Result<Vec<Row>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
@@ -165,7 +169,7 @@ pub(super) fn by_pks(rows: &Rows<'_>, pks: &[i64]) -> Result<Vec<Row>, Failure> 
     rows.many(&SQL, &[&pks])
 }
 
-pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<Stored>, Failure> {
+pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
     static SQL: Sql = Sql::new(select_session!("WHERE s.pk = $1"), &[Type::INT8]);
     rows.one(&SQL, &[&int(pk)])?
         .as_ref()
@@ -173,12 +177,12 @@ pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<Stored>, Fa
         .transpose()
 }
 
-/// Sessions looked at in one go.
+/// The number of sessions read at once.
 const SESSIONS: usize = 1000;
 
 pub(super) fn each(
     rows: &Rows<'_>,
-    see: &mut dyn FnMut(SessionPk, Option<Stored>),
+    see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
 ) -> Result<(), Failure> {
     static ALL: Sql = Sql::new(
         select_session!("WHERE s.pk > $1 ORDER BY s.pk LIMIT $2"),
@@ -196,7 +200,7 @@ pub(super) fn each(
             for row in &found {
                 let stored = if has_row { read_stored(row).ok() } else { None };
                 after = column(row, 0)?;
-                // A number below 0, which no filrouge gives, is no session's either.
+                // filrouge assigns no negative numbers, so such a number belongs to no session.
                 see(after.cast_unsigned(), stored);
             }
             if found.len() < SESSIONS {
@@ -207,7 +211,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// The agents noted in a session, in the order of their bytes.
+/// The agents recorded for a session, ordered by their bytes.
 pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT agent FROM filrouge.session_agent WHERE session_pk = $1 ORDER BY agent",
@@ -221,7 +225,7 @@ pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Fa
     found.iter().map(read).collect()
 }
 
-/// The title with the letters of ASCII in lower case; it may hold bytes that no text can.
+/// The title with ASCII letters in lower case; it may hold bytes that a text column cannot.
 const LOWER_TITLE: &str =
     "decode(lower(encode(coalesce(s.title, ''), 'escape') COLLATE \"C\"), 'escape')";
 
@@ -234,11 +238,11 @@ struct Conditions<'a> {
 }
 
 impl<'a> Conditions<'a> {
-    /// Adds a condition in which `?` stands for `value`.
+    /// Adds a condition; its `?` becomes the placeholder of `value`.
     fn and(&mut self, condition: &str, kind: Type, value: Param<'a>) {
-        let place = format!("${}", self.params.len() + 1);
+        let placeholder = format!("${}", self.params.len() + 1);
         self.text.push_str(" AND ");
-        self.text.push_str(&condition.replace('?', &place));
+        self.text.push_str(&condition.replace('?', &placeholder));
         self.types.push(kind);
         self.params.push(value);
     }
@@ -256,14 +260,14 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// The sessions that `scope` lists, newest first, up to where they have enough bytes.
+/// The sessions that `scope` lists, newest first; a page ends when it has enough bytes.
 pub(super) fn list(
     rows: &Rows<'_>,
     scope: &Scope,
     filter: &SessionFilter,
     before: Option<SessionPk>,
     limit: usize,
-) -> Result<Vec<Stored>, Failure> {
+) -> Result<Vec<StoredSession>, Failure> {
     let before = before.map_or(i64::MAX, int);
     let limit = int(limit as u64);
     let tenant = scope.tenant.as_str();
@@ -279,29 +283,31 @@ pub(super) fn list(
     let parent = filter.parent_session_id.as_ref().map(SessionId::as_str);
     let title = filter.title.as_deref().map(str::to_ascii_lowercase);
     let title = title.as_deref().map(str::as_bytes);
-    let mut asked = Conditions::default();
-    asked.and("s.pk < ?", Type::INT8, &before);
-    asked.and("s.tenant_id = ?", Type::TEXT, &tenant);
+    let mut conditions = Conditions::default();
+    conditions.and("s.pk < ?", Type::INT8, &before);
+    conditions.and("s.tenant_id = ?", Type::TEXT, &tenant);
     match &scope.viewer {
         Viewer::Operator => {}
-        Viewer::EndUser(Some(_)) => asked.and_if("s.identity_id = ?", Type::TEXT, &viewer),
+        Viewer::EndUser(Some(_)) => conditions.and_if("s.identity_id = ?", Type::TEXT, &viewer),
         Viewer::EndUser(None) => match &token {
-            Some(token) => asked.and("s.identity_id IS NULL AND s.token = ?", Type::BYTEA, token),
-            None => asked
+            Some(token) => {
+                conditions.and("s.identity_id IS NULL AND s.token = ?", Type::BYTEA, token);
+            }
+            None => conditions
                 .text
                 .push_str(" AND s.identity_id IS NULL AND s.token IS NULL"),
         },
     }
     let by_agent = "s.pk IN (SELECT session_pk FROM filrouge.session_agent WHERE sha256(agent) = sha256(?) AND agent = ?)";
-    asked.and_if(by_agent, Type::BYTEA, &agent);
-    asked.and_if("s.parent_session_id = ?", Type::TEXT, &parent);
-    asked.and_if("s.identity_id = ?", Type::TEXT, &identity);
-    asked.and_if("s.project_id = ?", Type::TEXT, &project);
-    asked.and_if("s.team_id = ?", Type::BYTEA, &team);
-    asked.and_if("s.status = ?", Type::INT2, &status);
-    asked.and_if("s.created_at >= ?", Type::INT8, &since);
-    asked.and_if("s.created_at < ?", Type::INT8, &until);
-    asked.and_if(
+    conditions.and_if(by_agent, Type::BYTEA, &agent);
+    conditions.and_if("s.parent_session_id = ?", Type::TEXT, &parent);
+    conditions.and_if("s.identity_id = ?", Type::TEXT, &identity);
+    conditions.and_if("s.project_id = ?", Type::TEXT, &project);
+    conditions.and_if("s.team_id = ?", Type::BYTEA, &team);
+    conditions.and_if("s.status = ?", Type::INT2, &status);
+    conditions.and_if("s.created_at >= ?", Type::INT8, &since);
+    conditions.and_if("s.created_at < ?", Type::INT8, &until);
+    conditions.and_if(
         &format!("position(? IN {LOWER_TITLE}) > 0"),
         Type::BYTEA,
         &title,
@@ -310,10 +316,10 @@ pub(super) fn list(
         text,
         mut types,
         mut params,
-    } = asked;
+    } = conditions;
     types.push(Type::INT8);
     params.push(&limit);
-    // The numbers are chosen first: where they have to be sorted, rows with their metadata are not.
+    // Selects the numbers first: if they must be sorted, that avoids sorting rows with their metadata.
     let sql = format!(
         "SELECT {SESSION_COLUMNS} FROM filrouge.session s LEFT JOIN filrouge.head h ON h.pk = s.pk
          WHERE s.pk IN (SELECT s.pk FROM filrouge.session s WHERE s.erased IS NULL{text}
@@ -329,8 +335,8 @@ fn page(
     sql: &str,
     types: &[Type],
     params: &[Param<'_>],
-) -> Result<Vec<Stored>, Failure> {
-    let asked = rows.session.query_text(sql, types, params);
-    let found = rows.driver.wait(asked).map_err(|e| failure(&e))?;
+) -> Result<Vec<StoredSession>, Failure> {
+    let query = rows.session.query_text(sql, types, params);
+    let found = rows.driver.wait(query).map_err(|e| failure(&e))?;
     until_full(found.iter().map(read_stored), |s| s.row.content_len())
 }

@@ -1,4 +1,4 @@
-//! What is wrong with the database's structure.
+//! Checks the structure of the database.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn migrations() -> impl Iterator<Item = &'static str> {
     MIGRATIONS.iter().map(|(_, sql)| *sql)
 }
 
-/// The statements of the migrations that make a guard, their words parted by single blanks as PostgreSQL tells it.
+/// The migrations' statements that create guards, with single spaces as PostgreSQL prints them.
 fn triggers() -> impl Iterator<Item = &'static str> {
     let lines = migrations().flat_map(str::lines);
     lines
@@ -21,7 +21,7 @@ fn triggers() -> impl Iterator<Item = &'static str> {
         .map(|line| line.trim_end_matches(';'))
 }
 
-/// The guards' functions, each with its body; they alone have no parameters.
+/// The guards' functions, each with its body; no other function has an empty parameter list.
 fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
     let parts = migrations().flat_map(|sql| sql.split("CREATE FUNCTION filrouge.").skip(1));
     parts.filter_map(|part| {
@@ -31,17 +31,17 @@ fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-/// The indexes that the migrations make beside those of keys.
+/// The indexes that the migrations create, except those of primary keys.
 fn indexes() -> impl Iterator<Item = &'static str> {
     migrations().flat_map(str::lines).filter_map(|line| {
-        let made = line
+        let name_and_rest = line
             .strip_prefix("CREATE INDEX ")
             .or_else(|| line.strip_prefix("CREATE UNIQUE INDEX "))?;
-        made.split(' ').next()
+        name_and_rest.split(' ').next()
     })
 }
 
-/// Indexes that are missing or not valid, and guards that are missing, were changed or were switched off.
+/// Faults: indexes that are missing or not valid, and guards that are missing, changed or switched off.
 pub(super) fn faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
     static INDEXES: Sql = Sql::new(
         "SELECT c.relname::text, i.indisvalid AND i.indisready
@@ -65,8 +65,8 @@ pub(super) fn faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
     for (name, _) in found.iter().filter(|(_, valid)| !valid) {
         faults.push(format!("index {name} is not valid"));
     }
-    let known: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-    for name in indexes().filter(|name| !known.contains(name)) {
+    let existing: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+    for name in indexes().filter(|name| !existing.contains(name)) {
         faults.push(format!("index {name} is missing"));
     }
     let found: BTreeSet<String> = each(rows, &TRIGGERS, |row| column(row, 0))?;
@@ -101,21 +101,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guards_are_read_out_of_the_migration() {
-        // One on several lines would be overlooked.
-        let made = |what: &str| {
+    fn the_guards_are_found_in_the_migrations() {
+        // A statement that spans several lines would be missed.
+        let count_of = |what: &str| {
             migrations()
                 .map(|sql| sql.matches(what).count())
                 .sum::<usize>()
         };
-        assert_eq!(triggers().count(), made("CREATE TRIGGER"));
+        assert_eq!(triggers().count(), count_of("CREATE TRIGGER"));
         assert_eq!(
             indexes().count(),
-            made("CREATE INDEX") + made("CREATE UNIQUE INDEX")
+            count_of("CREATE INDEX") + count_of("CREATE UNIQUE INDEX")
         );
         assert!(triggers().all(|t| t.contains(" EXECUTE FUNCTION filrouge.")));
         let names: Vec<_> = functions().map(|(name, _)| name).collect();
-        assert_eq!(names.len(), made("() RETURNS trigger"));
+        assert_eq!(names.len(), count_of("() RETURNS trigger"));
         for trigger in triggers() {
             let called = trigger.split("FUNCTION filrouge.").nth(1).unwrap();
             assert!(names.contains(&called.trim_end_matches("()")), "{trigger}");

@@ -1,4 +1,4 @@
-//! What a group has put: kept by tables, and sent with one statement a table.
+//! The rows a group has written: buffered by table, and sent with one statement per table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use uuid::Uuid;
 use crate::rows::{int, open_since};
 use crate::session::{Session, Sql};
 
-mod beside;
 mod sessions;
+mod side_rows;
 
-pub(crate) use beside::{DELETE_CHECKPOINTS, INSERT_EVENTS, PUT_CHECKPOINTS};
 pub(crate) use sessions::{INSERT_SESSIONS, UPDATE_SESSIONS};
+pub(crate) use side_rows::{DELETE_CHECKPOINTS, INSERT_EVENTS, PUT_CHECKPOINTS};
 
-/// Rows that were put and not sent.
+/// Rows that were written but not sent.
 #[derive(Default)]
 pub(crate) struct Pending {
     sessions: Vec<(SessionPk, SessionRow)>,
@@ -112,7 +112,7 @@ pub(crate) static DELETE_CHUNKS: Sql = Sql::new(
      WHERE c.session_pk = gone.session_pk AND c.place = gone.place",
     &[Type::INT8_ARRAY, Type::INT8_ARRAY],
 );
-/// Whoever listens is told once the commit is there.
+/// Listeners are notified when the commit becomes visible.
 pub(crate) static INSERT_LOG: Sql = Sql::new(
     "WITH put AS (INSERT INTO filrouge.commit_log (commit_no, data) VALUES ($1, $2) RETURNING commit_no)
      SELECT pg_notify('filrouge', commit_no::text) FROM put",
@@ -142,7 +142,7 @@ impl Pending {
         turns.insert(key, row.clone());
     }
 
-    /// Gives how many bytes of records are kept.
+    /// Buffers a record; returns the total bytes of buffered records.
     pub(crate) fn record(&mut self, pk: SessionPk, row: &RecordRow) -> usize {
         self.record_bytes += row.body.len();
         self.records.push((pk, row.clone()));
@@ -166,14 +166,14 @@ impl Pending {
         self.chunks.insert(key, chunk.encode());
     }
 
-    pub(super) fn clear(&mut self, pk: SessionPk, place: u64) {
+    pub(super) fn clear_chunks(&mut self, pk: SessionPk, place: u64) {
         self.chunks
             .retain(|(of, at, _), _| (*of, *at) != (pk, place));
         self.gone_chunks.insert((pk, place));
     }
 
     pub(super) fn delete_draft(&mut self, pk: SessionPk, place: u64) {
-        self.clear(pk, place);
+        self.clear_chunks(pk, place);
         self.drafts.remove(&(pk, place));
         self.gone_drafts.insert((pk, place));
     }
@@ -215,13 +215,13 @@ impl Pending {
             && self.log.is_none()
     }
 
-    /// Sends everything in one go; what was taken away goes before what was put in its place.
+    /// Sends everything at once; deletes go before the inserts that replace them.
     pub(crate) async fn send(&self, session: &Session) -> Result<(), Error> {
         try_join!(
             biased;
-            places(session, &DELETE_CHUNKS, &self.gone_chunks),
-            places(session, &DELETE_DRAFTS, &self.gone_drafts),
-            places(session, &DELETE_CHECKPOINTS, &self.gone_checkpoints),
+            delete(session, &DELETE_CHUNKS, &self.gone_chunks),
+            delete(session, &DELETE_DRAFTS, &self.gone_drafts),
+            delete(session, &DELETE_CHECKPOINTS, &self.gone_checkpoints),
             sessions::insert(session, &self.sessions),
             sessions::update(session, &self.changed_sessions),
             self.send_records(session),
@@ -231,8 +231,8 @@ impl Pending {
             self.send_agents(session),
             self.send_drafts(session),
             self.send_chunks(session),
-            beside::insert_events(session, &self.events),
-            beside::put_checkpoints(session, &self.checkpoints),
+            side_rows::insert_events(session, &self.events),
+            side_rows::put_checkpoints(session, &self.checkpoints),
             self.send_heads(session),
             self.send_log(session),
         )?;
@@ -252,10 +252,10 @@ impl Pending {
         if self.records.is_empty() {
             return Ok(());
         }
-        let of = |n: fn(&RecordRow) -> u64| self.records.iter().map(move |(_, r)| int(n(r)));
+        let column = |n: fn(&RecordRow) -> u64| self.records.iter().map(move |(_, r)| int(n(r)));
         let pks: Vec<i64> = self.records.iter().map(|(pk, _)| int(*pk)).collect();
-        let seqs: Vec<i64> = of(|r| r.first_seq).collect();
-        let counts: Vec<i64> = of(|r| r.count).collect();
+        let seqs: Vec<i64> = column(|r| r.first_seq).collect();
+        let counts: Vec<i64> = column(|r| r.count).collect();
         let heads: Vec<&[u8]> = self
             .records
             .iter()
@@ -341,36 +341,36 @@ impl Pending {
     }
 }
 
-async fn places(
+async fn delete(
     session: &Session,
     sql: &'static Sql,
-    of: &BTreeSet<(SessionPk, u64)>,
+    keys: &BTreeSet<(SessionPk, u64)>,
 ) -> Result<(), Error> {
-    if of.is_empty() {
+    if keys.is_empty() {
         return Ok(());
     }
-    let pks: Vec<i64> = of.iter().map(|(pk, _)| int(*pk)).collect();
-    let at: Vec<i64> = of.iter().map(|(_, place)| int(*place)).collect();
+    let pks: Vec<i64> = keys.iter().map(|(pk, _)| int(*pk)).collect();
+    let at: Vec<i64> = keys.iter().map(|(_, place)| int(*place)).collect();
     session.query(sql, &[&pks, &at]).await.map(drop)
 }
 
 async fn turns(
     session: &Session,
     sql: &'static Sql,
-    of: &BTreeMap<(SessionPk, u64), TurnRow>,
+    rows: &BTreeMap<(SessionPk, u64), TurnRow>,
 ) -> Result<(), Error> {
-    if of.is_empty() {
+    if rows.is_empty() {
         return Ok(());
     }
-    let pks: Vec<i64> = of.keys().map(|(pk, _)| int(*pk)).collect();
-    let at: Vec<i64> = of.keys().map(|(_, place)| int(*place)).collect();
-    let ids: Vec<Uuid> = of
+    let pks: Vec<i64> = rows.keys().map(|(pk, _)| int(*pk)).collect();
+    let at: Vec<i64> = rows.keys().map(|(_, place)| int(*place)).collect();
+    let ids: Vec<Uuid> = rows
         .values()
         .map(|t| Uuid::from_bytes(*t.turn_id.as_bytes()))
         .collect();
-    let since: Vec<Option<i64>> = of.values().map(open_since).collect();
+    let since: Vec<Option<i64>> = rows.values().map(open_since).collect();
     let open: Vec<bool> = since.iter().map(Option::is_some).collect();
-    let data: Vec<Vec<u8>> = of.values().map(TurnRow::encode).collect();
+    let data: Vec<Vec<u8>> = rows.values().map(TurnRow::encode).collect();
     session
         .query(sql, &[&pks, &at, &ids, &open, &since, &data])
         .await

@@ -1,4 +1,4 @@
-//! Putting rows.
+//! Writes rows: the `Tx` of a group.
 
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
@@ -12,40 +12,42 @@ use super::Stage;
 use crate::rows::int;
 use crate::session::{Param, Sql};
 
-/// So many bytes are kept before they are sent in the middle of a transaction.
+/// When this many bytes are buffered, they are sent in the middle of the transaction.
 const PENDING_BYTES: usize = 16 << 20;
 
 impl Stage<'_> {
-    /// Puts what is too seldom to be kept for others.
-    fn now(&mut self, sql: &'static Sql, params: &[Param<'_>]) -> Result<(), Failure> {
+    /// Runs a statement that is too rare to be worth batching.
+    fn run_now(&mut self, sql: &'static Sql, params: &[Param<'_>]) -> Result<(), Failure> {
         self.puts += 1;
-        self.sent()?.many(sql, params).map(drop)
+        self.flushed()?.many(sql, params).map(drop)
     }
 
     fn put_key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
         self.puts += 1;
-        self.known.put_key(pk, key, seq);
+        self.cache.put_key(pk, key, seq);
         self.pending.get_mut().key(pk, key, seq);
     }
 
-    /// Tells the database's guard whose rows this transaction may change.
+    /// Declares to the database's guard which session's rows this transaction may change.
     fn allow(&self, what: &str, pk: SessionPk) -> Result<(), Failure> {
         static SQL: Sql = Sql::new("SELECT set_config($1, $2, true)", &[Type::TEXT, Type::TEXT]);
-        self.sent()?.many(&SQL, &[&what, &pk.to_string()]).map(drop)
+        self.flushed()?
+            .many(&SQL, &[&what, &pk.to_string()])
+            .map(drop)
     }
 }
 
 impl Tx for Stage<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
         self.puts += 1;
-        let pk = self.known.made(row);
+        let pk = self.cache.add_session(row);
         self.pending.get_mut().session(pk, row);
         Ok(pk)
     }
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
         self.puts += 1;
-        if let Some(stored) = self.known.stored(pk) {
+        if let Some(stored) = self.cache.stored(pk) {
             stored.head = Some(head.clone());
         }
         self.pending.get_mut().head(pk, head);
@@ -54,24 +56,24 @@ impl Tx for Stage<'_> {
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
         self.puts += 1;
-        self.known.put_turn(pk, row);
+        self.cache.put_turn(pk, row);
         self.pending.get_mut().turn(pk, row, true);
         Ok(())
     }
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
         self.puts += 1;
-        self.known.put_turn(pk, row);
+        self.cache.put_turn(pk, row);
         self.pending.get_mut().turn(pk, row, false);
         Ok(())
     }
 
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
         self.puts += 1;
-        self.known.put_record(pk, row);
+        self.cache.put_record(pk, row);
         let bytes = self.pending.get_mut().record(pk, row);
         if bytes > PENDING_BYTES {
-            self.sent()?;
+            self.flushed()?;
         }
         Ok(())
     }
@@ -82,8 +84,8 @@ impl Tx for Stage<'_> {
             &[Type::INT8, Type::INT8, Type::BYTEA, Type::BYTEA],
         );
         self.allow("filrouge.redacts", pk)?;
-        self.known.forget(pk);
-        self.now(&SQL, &[&int(pk), &int(row.first_seq), &row.head, &row.body])
+        self.cache.forget(pk);
+        self.run_now(&SQL, &[&int(pk), &int(row.first_seq), &row.head, &row.body])
     }
 
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
@@ -103,7 +105,7 @@ impl Tx for Stage<'_> {
 
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
         self.puts += 1;
-        if let Some(stored) = self.known.stored(pk) {
+        if let Some(stored) = self.cache.stored(pk) {
             stored.row = row.clone();
         }
         self.pending.get_mut().change_session(pk, row);
@@ -118,21 +120,21 @@ impl Tx for Stage<'_> {
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
         self.puts += 1;
-        self.known.beside_mut().put_event(pk, row);
+        self.cache.side_rows_mut().put_event(pk, row);
         self.pending.get_mut().event(pk, row);
         Ok(())
     }
 
     fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
         self.puts += 1;
-        self.known.beside_mut().put_checkpoint(pk, row);
+        self.cache.side_rows_mut().put_checkpoint(pk, row);
         self.pending.get_mut().checkpoint(pk, row);
         Ok(())
     }
 
     fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
         self.puts += 1;
-        self.known.beside_mut().delete_checkpoint(pk, seq);
+        self.cache.side_rows_mut().delete_checkpoint(pk, seq);
         self.pending.get_mut().delete_checkpoint(pk, seq);
         Ok(())
     }
@@ -144,7 +146,7 @@ impl Tx for Stage<'_> {
             &[Type::TEXT, Type::BYTEA],
         );
         let name: &str = &row.name;
-        self.now(&SQL, &[&name, &row.encode()])
+        self.run_now(&SQL, &[&name, &row.encode()])
     }
 
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
@@ -159,22 +161,22 @@ impl Tx for Stage<'_> {
             "turn",
         ];
         self.allow("filrouge.erases", pk)?;
-        self.known.forget(pk);
+        self.cache.forget(pk);
         self.puts += 1;
-        let rows = self.sent()?;
+        let rows = self.flushed()?;
         for table in TABLES {
             let sql = format!("DELETE FROM filrouge.{table} WHERE session_pk = $1");
             let pk = int(pk);
             let params: [Param<'_>; 1] = [&pk];
-            let asked = rows.session.query_text(&sql, &[Type::INT8], &params);
-            rows.driver.wait(rows.session.answered(asked))?;
+            let query = rows.session.query_text(&sql, &[Type::INT8], &params);
+            rows.driver.wait(rows.session.answered(query))?;
         }
         Ok(())
     }
 
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
         self.puts += 1;
-        self.known.put_draft(pk, row.place, Some(row));
+        self.cache.put_draft(pk, row.place, Some(row));
         self.pending.get_mut().draft(pk, row);
         Ok(())
     }
@@ -192,13 +194,13 @@ impl Tx for Stage<'_> {
 
     fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
         self.puts += 1;
-        self.pending.get_mut().clear(pk, place);
+        self.pending.get_mut().clear_chunks(pk, place);
         Ok(())
     }
 
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
         self.puts += 1;
-        self.known.put_draft(pk, place, None);
+        self.cache.put_draft(pk, place, None);
         self.pending.get_mut().delete_draft(pk, place);
         Ok(())
     }

@@ -1,11 +1,13 @@
-//! What a group's rules will read, fetched together before they begin.
+//! The rows that a group's rules will read, fetched together before the rules run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::Keyring;
-use filrouge_store::command::{Command, Ending, LeaseAsk, Write};
+use filrouge_store::command::{Command, Ending, LeaseRequest, Write};
 use filrouge_store::record::{Batch, RecordRow};
-use filrouge_store::rows::{DraftRow, LogRow, SessionPk, Stored, TurnRow, event_key, item_key};
+use filrouge_store::rows::{
+    DraftRow, LogRow, SessionPk, StoredSession, TurnRow, event_key, item_key,
+};
 use filrouge_types::{Failure, ItemId, SessionId, TenantId, Timestamp, TurnId};
 use tokio::try_join;
 use tokio_postgres::types::Type;
@@ -16,40 +18,41 @@ use crate::error::failure;
 use crate::rows::{column, int, read_draft, read_log, read_record, read_stored, read_turn, uint};
 use crate::session::{Param, Session, Sql};
 
-mod beside;
+mod side_rows;
 
-use beside::{At, Beside};
-pub(crate) use beside::{CHECKPOINTS, EVENTS, FetchedCheckpoints, FetchedEvents};
+pub(crate) use side_rows::{CHECKPOINTS, EVENTS, FetchedCheckpoints, FetchedEvents};
+use side_rows::{RequestedCheckpoint, SessionSideRows};
 
 type Name = (TenantId, SessionId);
 
-/// What a group will ask for.
+/// The rows that a group will need.
 #[derive(Default)]
 pub(crate) struct Wanted {
     sessions: BTreeSet<Name>,
     turns: BTreeSet<(Name, TurnId)>,
-    /// Those that end: what they began with and what they have answered is read again.
+    /// Turns that end: their first items and their final items are read back.
     ending: BTreeSet<TurnId>,
     keys: BTreeSet<(Name, [u8; 16])>,
-    beside: Beside,
+    side_rows: SessionSideRows,
 }
 
 /// A session that was found.
 pub(crate) struct FetchedSession {
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredSession,
     pub(crate) newest_seq: u64,
-    /// `None` when it is malformed: then whoever asks is told.
+    /// `None` if the turn is malformed: then the command that reads it gets the error.
     pub(crate) newest_turn: Option<Option<TurnRow>>,
 }
 
-/// What was found.
+/// The fetched rows.
 #[derive(Default)]
 pub(crate) struct Fetched {
-    /// The newest commits from the one on that was known, falling; none when that one is gone.
+    /// The newest commits, down to the newest one that this process has verified, in descending order; empty if that one
+    /// is gone.
     pub(crate) commits: Vec<LogRow>,
     pub(crate) newest_pk: SessionPk,
     pub(crate) copying: bool,
-    /// The database's time, once nobody else writes.
+    /// The database's time, read under the writers' lock.
     pub(crate) now: Option<Timestamp>,
     pub(crate) sessions: Vec<FetchedSession>,
     pub(crate) absent: Vec<Name>,
@@ -61,11 +64,11 @@ pub(crate) struct Fetched {
     pub(crate) checkpoints: BTreeMap<SessionPk, FetchedCheckpoints>,
 }
 
-/// Makes this transaction the only one that writes.
+/// Makes this transaction the only writer.
 pub(crate) static LOCK: Sql = Sql::new("SELECT pg_advisory_xact_lock($1)", &[Type::INT8]);
-/// The highest number that a session has or had, which the next one follows, and the newest commits from a number on,
-/// falling: with those of other servers, of which there are seldom more than a few, they need not be asked for again.
-/// Whether a copy is being made into the store, and the database's time, in microseconds.
+/// The highest number that a session has or had, which the next one follows. The newest commits from a given number on,
+/// in descending order: other servers have rarely added more than a few, so these need no second query. Whether a copy
+/// into the store is under way, and the database's time in microseconds.
 pub(crate) static NEWEST: Sql = Sql::new(
     "SELECT greatest((SELECT pk FROM filrouge.session ORDER BY pk DESC LIMIT 1),
          (SELECT pk FROM filrouge.head ORDER BY pk DESC LIMIT 1),
@@ -77,9 +80,9 @@ pub(crate) static NEWEST: Sql = Sql::new(
          WHERE commit_no >= $1 ORDER BY commit_no DESC LIMIT 16) l ON true",
     &[Type::INT8],
 );
-/// Sessions by name, each with its newest seq (15), its newest turn (16 to 20), and the turn that is asked for (21 to 25)
-/// with its draft (26). The conditions leave one index each: a session is the first one from its name on, and a turn is
-/// not looked for among all of its session (see [`crate::connect`]).
+/// Sessions by name, each with its newest seq (15), its newest turn (16 to 20), and the requested turn (21 to 25) with
+/// its draft (26). The conditions leave one usable index each: a session is the first one at or after its name, and a
+/// turn is not searched for among all turns of its session (see [`crate::connect`]).
 pub(crate) static SESSIONS: Sql = Sql::new(
     "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
@@ -101,7 +104,7 @@ pub(crate) static SESSIONS: Sql = Sql::new(
      WHERE s.session_id = q.session_id",
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY],
 );
-/// Keys of sessions: its number, the key, the seq.
+/// Item keys: the session's number, the key, the seq.
 pub(crate) static KEYS: Sql = Sql::new(
     "SELECT s.pk, k.key, k.seq
      FROM unnest($1, $2, $3) AS q (tenant_id, session_id, key)
@@ -113,7 +116,7 @@ pub(crate) static KEYS: Sql = Sql::new(
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY],
 );
 
-/// The records that hold given seqs: the session's number, then the record.
+/// The records that contain given seqs: the session's number, then the record.
 pub(crate) static RECORDS: Sql = Sql::new(
     "SELECT q.pk, r.first_seq, r.count, r.head, r.body
      FROM unnest($1, $2) AS q (pk, seq)
@@ -122,8 +125,8 @@ pub(crate) static RECORDS: Sql = Sql::new(
     &[Type::INT8_ARRAY, Type::INT8_ARRAY],
 );
 
-/// The answers to what was asked.
-struct Found {
+/// The answers to the queries.
+struct Answers {
     newest: Vec<Row>,
     sessions: Vec<Row>,
     keys: Vec<Row>,
@@ -132,7 +135,7 @@ struct Found {
 }
 
 impl Wanted {
-    /// What `commands` will ask for.
+    /// The rows that `commands` will need.
     pub(crate) fn by<'a>(commands: impl Iterator<Item = &'a Command>, keyring: &Keyring) -> Self {
         let mut wanted = Self::default();
         for command in commands {
@@ -175,16 +178,20 @@ impl Wanted {
             Write::Interrupt(interrupt) => self.turn(name, interrupt.turn_id),
             Write::RecordEvent(new) => self.event(name, Some(event_key(&new.key))),
             Write::Lease(take) => {
-                // Who knows how far the session is mostly knows it right, and then there is no event of it.
-                if matches!(&take.ask, LeaseAsk::Acquire(acquire) if acquire.resumes == Some(None))
+                // A caller that states the seq it knows is usually up to date, and then no event is recorded.
+                if matches!(&take.ask, LeaseRequest::Acquire(acquire) if acquire.resumes == Some(None))
                 {
                     self.event(name, None);
                 }
             }
             Write::PutCheckpoint(put) => {
-                self.checkpoint(name, put.seq.map_or(At::Newest, At::Seq));
+                self.checkpoint(
+                    name,
+                    put.seq
+                        .map_or(RequestedCheckpoint::Newest, RequestedCheckpoint::Seq),
+                );
             }
-            Write::Redact(_) => self.checkpoint(name, At::Nowhere),
+            Write::Redact(_) => self.checkpoint(name, RequestedCheckpoint::SeqsOnly),
             _ => {}
         }
     }
@@ -204,46 +211,45 @@ impl Wanted {
     }
 
     fn event(&mut self, name: &Name, key: Option<[u8; 16]>) {
-        self.beside.events.insert((name.clone(), key));
+        self.side_rows.events.insert((name.clone(), key));
     }
 
-    fn checkpoint(&mut self, name: &Name, at: At) {
-        self.beside.checkpoints.insert((name.clone(), at));
+    fn checkpoint(&mut self, name: &Name, requested: RequestedCheckpoint) {
+        self.side_rows.checkpoints.insert((name.clone(), requested));
     }
 
-    /// Begins a transaction as the only one that writes, and fetches what is wanted, in one round trip; of commits
-    /// those from number `known` on.
+    /// Begins a transaction as the only writer, and fetches the wanted rows, in one round trip; the commits start at
+    /// number `first_commit`.
     pub(crate) async fn fetch(
         &self,
         session: &Session,
         begin: impl Future<Output = Result<(), Error>>,
         lock: i64,
-        known: u64,
+        first_commit: u64,
     ) -> Result<Result<Fetched, Failure>, Error> {
-        let known = int(known);
-        let (lock, known): ([Param<'_>; 1], [Param<'_>; 1]) = ([&lock], [&known]);
+        let first_commit = int(first_commit);
+        let (lock, first_commit): ([Param<'_>; 1], [Param<'_>; 1]) = ([&lock], [&first_commit]);
         let ((), _, newest, sessions, keys, events, checkpoints) = try_join!(
             biased;
             begin,
             session.query(&LOCK, &lock),
-            session.query(&NEWEST, &known),
+            session.query(&NEWEST, &first_commit),
             self.fetch_sessions(session),
             self.fetch_keys(session),
-            self.beside.fetch_events(session),
-            self.beside.fetch_checkpoints(session),
+            self.side_rows.fetch_events(session),
+            self.side_rows.fetch_checkpoints(session),
         )?;
-        let found = Found {
+        let answers = Answers {
             newest,
             sessions,
             keys,
             events,
             checkpoints,
         };
-        Ok(self.read(&found))
+        Ok(self.read(&answers))
     }
 
-    /// Fetches the records that turns of `fetched` are told from when they end; whether there are any to be fetched is
-    /// known only now.
+    /// Fetches the records that ending turns of `fetched` are rebuilt from. Only now is it clear whether there are any.
     pub(crate) async fn fetch_records(
         &self,
         session: &Session,
@@ -254,7 +260,7 @@ impl Wanted {
             .iter()
             .filter(|((_, id), _)| self.ending.contains(id));
         let at = turns.flat_map(|((pk, _), turn)| {
-            // A translated question stands behind the first.
+            // The second item of a turn may be the translation of its question.
             let seqs = turn
                 .iter()
                 .flat_map(|t| [t.first_seq, t.first_seq + 1, t.finals[0], t.finals[1]]);
@@ -273,20 +279,20 @@ impl Wanted {
         if self.sessions.is_empty() {
             return Ok(Vec::new());
         }
-        // A session once for each of its turns that is asked for; one without any, once.
+        // One row per requested turn of a session; one row for a session without any.
         let with_turns: BTreeSet<&Name> = self.turns.iter().map(|(name, _)| name).collect();
-        let alone = self
+        let without_turns = self
             .sessions
             .iter()
             .filter(|name| !with_turns.contains(name));
         let turns = self.turns.iter().map(|(name, id)| (name, Some(*id)));
-        let (mut tenants, mut ids, mut asked) = (Vec::new(), Vec::new(), Vec::new());
-        for ((tenant, id), turn) in alone.map(|name| (name, None)).chain(turns) {
+        let (mut tenants, mut ids, mut turn_ids) = (Vec::new(), Vec::new(), Vec::new());
+        for ((tenant, id), turn) in without_turns.map(|name| (name, None)).chain(turns) {
             tenants.push(tenant.as_str());
             ids.push(id.as_str());
-            asked.push(turn.map(|id| Uuid::from_bytes(*id.as_bytes())));
+            turn_ids.push(turn.map(|id| Uuid::from_bytes(*id.as_bytes())));
         }
-        session.query(&SESSIONS, &[&tenants, &ids, &asked]).await
+        session.query(&SESSIONS, &[&tenants, &ids, &turn_ids]).await
     }
 
     async fn fetch_keys(&self, session: &Session) -> Result<Vec<Row>, Error> {
@@ -303,9 +309,9 @@ impl Wanted {
         session.query(&KEYS, &[&tenants, &ids, &keys]).await
     }
 
-    fn read(&self, found: &Found) -> Result<Fetched, Failure> {
+    fn read(&self, answers: &Answers) -> Result<Fetched, Failure> {
         let mut fetched = Fetched::default();
-        for row in &found.newest {
+        for row in &answers.newest {
             if column::<Option<i64>>(row, 0)?.is_some() {
                 fetched.newest_pk = uint(row, 0)?;
             }
@@ -316,17 +322,18 @@ impl Wanted {
             fetched.now = Some(Timestamp::from_micros(column(row, 4)?));
         }
         let mut pks = BTreeMap::new();
-        for row in &found.sessions {
-            // One that cannot be read is asked for again by who needs it, and told of then.
+        for row in &answers.sessions {
+            // A row that cannot be decoded is left out: the command that needs it reads it again, and reports the
+            // error.
             let name: (&str, &str) = (text(row, 1)?, text(row, 2)?);
             let pk = uint(row, 0).ok();
             let seen = pks.insert((name.0.to_owned(), name.1.to_owned()), pk);
             if seen.is_some() {
                 continue;
             }
-            let found = read_stored(row).and_then(|stored| read_session(row, stored));
-            if let Ok(found) = found {
-                fetched.sessions.push(found);
+            let session = read_stored(row).and_then(|stored| read_session(row, stored));
+            if let Ok(session) = session {
+                fetched.sessions.push(session);
             }
         }
         let pk_of = |name: &Name| {
@@ -345,13 +352,13 @@ impl Wanted {
                 fetched.keys.insert((pk, *key), None);
             }
         }
-        for row in &found.sessions {
+        for row in &answers.sessions {
             read_found_turn(row, &mut fetched)?;
         }
-        fetched.events = self.beside.asked(|name| pk_of(name).flatten());
-        beside::read_events(&found.events, &mut fetched.events)?;
-        fetched.checkpoints = beside::read_checkpoints(&found.checkpoints)?;
-        for row in &found.keys {
+        fetched.events = self.side_rows.requested(|name| pk_of(name).flatten());
+        side_rows::read_events(&answers.events, &mut fetched.events)?;
+        fetched.checkpoints = side_rows::read_checkpoints(&answers.checkpoints)?;
+        for row in &answers.keys {
             let key: Uuid = column(row, 1)?;
             let Ok(pk) = uint(row, 0) else { continue };
             let key = (pk, key.into_bytes());
@@ -368,7 +375,7 @@ fn text(row: &Row, index: usize) -> Result<&str, Failure> {
     row.try_get(index).map_err(|e| failure(&e))
 }
 
-fn read_session(row: &Row, stored: Stored) -> Result<FetchedSession, Failure> {
+fn read_session(row: &Row, stored: StoredSession) -> Result<FetchedSession, Failure> {
     let seq: Option<i64> = column(row, 15)?;
     let newest_seq = seq.map_or(Ok(0), |_| uint(row, 15))?;
     let newest_turn = match column::<Option<i64>>(row, 16)? {
@@ -385,8 +392,8 @@ fn read_session(row: &Row, stored: Stored) -> Result<FetchedSession, Failure> {
 fn read_records(rows: &[Row], records: &mut BTreeMap<SessionPk, BTreeMap<u64, RecordRow>>) {
     for row in rows {
         if let (Ok(pk), Ok(record)) = (uint(row, 0), read_record(row, 1)) {
-            let of = records.entry(pk).or_default();
-            of.insert(record.first_seq, record);
+            let session_records = records.entry(pk).or_default();
+            session_records.insert(record.first_seq, record);
         }
     }
 }
@@ -398,7 +405,7 @@ fn read_found_turn(row: &Row, fetched: &mut Fetched) -> Result<(), Failure> {
     };
     let id = TurnId::from_bytes(id.into_bytes());
     let Ok(turn) = read_turn(row, 21) else {
-        // It cannot be read: who needs it asks again, and is told.
+        // A turn that cannot be decoded is left out: the command that needs it reads it again, and gets the error.
         fetched.turns.remove(&(pk, id));
         return Ok(());
     };

@@ -1,5 +1,5 @@
-//! Changes. Each is made under one lock, which the triggers of redaction and erasure take as well: what one transaction
-//! has put the next one sees.
+//! Changes of the index. All take one lock, as do the triggers of redaction and erasure, so each transaction sees what
+//! the previous one wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,45 +8,45 @@ use filrouge_types::Failure;
 use tokio_postgres::types::Type;
 
 use super::connections::Transaction;
-use super::known::text;
-use super::question::held;
+use super::state::text;
+use super::statement::without_nul;
 use super::vectors;
 use crate::error::malformed;
 use crate::rows::{bytes, column};
 use crate::session::Sql;
 use crate::vacuum;
 
-/// So many bytes of documents are sent at once.
+/// The maximum number of bytes of documents per statement.
 const SENT_BYTES: usize = 4 << 20;
 
 /// The lock; "flsearch" in ASCII, as in the migration.
 pub(super) const LOCK: i64 = 7_380_400_768_617_177_960;
 
-pub(super) fn lock(of: &Transaction<'_>) -> Result<(), Failure> {
-    of.run(&format!("SELECT pg_advisory_xact_lock({LOCK})"))
+pub(super) fn lock(tx: &Transaction<'_>) -> Result<(), Failure> {
+    tx.run(&format!("SELECT pg_advisory_xact_lock({LOCK})"))
 }
 
-/// A shard's number, and its realm's.
-type Place = (i64, i64);
+/// The numbers of a shard and of its realm.
+type ShardNumbers = (i64, i64);
 
-/// What a transaction of changes knows.
+/// The state of a transaction of changes.
 pub(super) struct Changes<'t, 'c> {
-    of: &'t Transaction<'c>,
-    places: BTreeMap<Shard, Place>,
+    tx: &'t Transaction<'c>,
+    shards: BTreeMap<Shard, ShardNumbers>,
     /// Shards that a session has left.
     left: BTreeSet<i64>,
 }
 
 impl<'t, 'c> Changes<'t, 'c> {
-    pub(super) fn new(of: &'t Transaction<'c>) -> Self {
+    pub(super) fn new(tx: &'t Transaction<'c>) -> Self {
         Self {
-            of,
-            places: BTreeMap::new(),
+            tx,
+            shards: BTreeMap::new(),
             left: BTreeSet::new(),
         }
     }
 
-    pub(super) fn make(
+    pub(super) fn apply(
         mut self,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
@@ -54,8 +54,8 @@ impl<'t, 'c> Changes<'t, 'c> {
         for update in updates {
             match update {
                 IndexUpdate::Session(update) => self.update(update)?,
-                IndexUpdate::Gone((realm, key)) => self.gone(realm, key)?,
-                IndexUpdate::Vectors(embedder, all) => vectors::put(self.of, embedder, all)?,
+                IndexUpdate::Gone((realm, key)) => self.remove_session(realm, key)?,
+                IndexUpdate::Vectors(embedder, all) => vectors::put(self.tx, embedder, all)?,
             }
         }
         if let Some(position) = position {
@@ -63,7 +63,7 @@ impl<'t, 'c> Changes<'t, 'c> {
                 "UPDATE filrouge.search_state SET position = $1",
                 &[Type::BYTEA],
             );
-            self.of.many(&SQL, &[&position])?;
+            self.tx.many(&SQL, &[&position])?;
         }
         if !self.left.is_empty() {
             static SQL: Sql = Sql::new(
@@ -72,49 +72,49 @@ impl<'t, 'c> Changes<'t, 'c> {
                 &[Type::INT8_ARRAY],
             );
             let left: Vec<i64> = self.left.into_iter().collect();
-            self.of.many(&SQL, &[&left])?;
+            self.tx.many(&SQL, &[&left])?;
         }
         Ok(())
     }
 
-    fn gone(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
+    fn remove_session(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
         static SQL: Sql = Sql::new(
             "DELETE FROM filrouge.search_session WHERE no = $1",
             &[Type::INT8],
         );
-        let Some((no, shard)) = known(self.of, realm, key)? else {
+        let Some((no, shard)) = find_session(self.tx, realm, key)? else {
             return Ok(());
         };
-        remove_all(self.of, no)?;
-        self.of.many(&SQL, &[&no])?;
+        remove_all(self.tx, no)?;
+        self.tx.many(&SQL, &[&no])?;
         self.left.insert(shard);
         Ok(())
     }
 
     fn update(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
-        let place = self.place(&update.shard)?;
+        let numbers = self.shard_numbers(&update.shard)?;
         let all = || update.difference(std::iter::empty()).1;
-        let before = known(self.of, &update.shard.realm, &update.entry.key)?;
-        let no = enter(self.of, place, &update.shard, &update.entry)?;
-        let coming = match before {
-            Some((_, shard)) if shard == place.0 => self.make_room(no, update)?,
+        let before = find_session(self.tx, &update.shard.realm, &update.entry.key)?;
+        let no = upsert_session(self.tx, numbers, &update.shard, &update.entry)?;
+        let missing = match before {
+            Some((_, shard)) if shard == numbers.0 => self.remove_stale(no, update)?,
             Some((_, shard)) => {
-                remove_all(self.of, no)?;
+                remove_all(self.tx, no)?;
                 self.left.insert(shard);
                 all()
             }
             None => all(),
         };
-        self.put(no, place, &coming)
+        self.put(no, numbers, &missing)
     }
 
-    /// Removes what goes; what comes.
-    fn make_room<'u>(
+    /// Deletes the documents that are no longer wanted; returns those to insert.
+    fn remove_stale<'u>(
         &self,
         session: i64,
         update: &'u SessionUpdate,
     ) -> Result<Vec<&'u NewDocument>, Failure> {
-        static THERE: Sql = Sql::new(
+        static EXISTING: Sql = Sql::new(
             "SELECT no, key, unit, digest FROM filrouge.search_document WHERE session = $1",
             &[Type::INT8],
         );
@@ -123,26 +123,26 @@ impl<'t, 'c> Changes<'t, 'c> {
              DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone)",
             &[Type::INT8_ARRAY],
         );
-        let rows = self.of.many(&THERE, &[&session])?;
-        let mut there = Vec::with_capacity(rows.len());
+        let rows = self.tx.many(&EXISTING, &[&session])?;
+        let mut existing = Vec::with_capacity(rows.len());
         for row in &rows {
             let number = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
-            there.push((text(bytes(row, 1)?)?, number(2)?, number(3)?));
+            existing.push((text(bytes(row, 1)?)?, number(2)?, number(3)?));
         }
-        let known = there
+        let compared = existing
             .iter()
             .map(|(key, unit, digest)| (&**key, *unit, *digest));
-        let (going, coming) = update.difference(known);
-        let going = going.iter().filter_map(|at| rows.get(*at));
-        let going: Vec<i64> = going.map(|row| column(row, 0)).collect::<Result<_, _>>()?;
-        if !going.is_empty() {
-            self.of.many(&REMOVE, &[&going])?;
+        let (stale, missing) = update.difference(compared);
+        let stale = stale.iter().filter_map(|at| rows.get(*at));
+        let stale: Vec<i64> = stale.map(|row| column(row, 0)).collect::<Result<_, _>>()?;
+        if !stale.is_empty() {
+            self.tx.many(&REMOVE, &[&stale])?;
         }
-        Ok(coming)
+        Ok(missing)
     }
 
-    /// The place of a shard, which is made if it is not there.
-    fn place(&mut self, shard: &Shard) -> Result<Place, Failure> {
+    /// The numbers of a shard and of its realm; creates the shard if it does not exist.
+    fn shard_numbers(&mut self, shard: &Shard) -> Result<ShardNumbers, Failure> {
         static FIND: Sql = Sql::new(
             "SELECT no, realm_no FROM filrouge.search_shard WHERE realm = $1 AND owner = $2",
             &[Type::BYTEA, Type::BYTEA],
@@ -152,42 +152,47 @@ impl<'t, 'c> Changes<'t, 'c> {
              SELECT coalesce((SELECT realm_no FROM filrouge.search_shard WHERE realm = $1 LIMIT 1), 0), $1, $2",
             &[Type::BYTEA, Type::BYTEA],
         );
-        // A realm that was not there takes the number of its first shard.
+        // A new realm takes the number of its first shard.
         static NAME: Sql = Sql::new(
             "UPDATE filrouge.search_shard SET realm_no = no WHERE realm = $1 AND realm_no = 0",
             &[Type::BYTEA],
         );
-        if let Some(place) = self.places.get(shard) {
-            return Ok(*place);
+        if let Some(numbers) = self.shards.get(shard) {
+            return Ok(*numbers);
         }
         let (realm, owner): (&[u8], &[u8]) = (&shard.realm, &shard.owner);
-        let mut found = self.of.one(&FIND, &[&realm, &owner])?;
+        let mut found = self.tx.one(&FIND, &[&realm, &owner])?;
         if found.is_none() {
-            self.of.many(&MAKE, &[&realm, &owner])?;
-            self.of.many(&NAME, &[&realm])?;
-            found = self.of.one(&FIND, &[&realm, &owner])?;
+            self.tx.many(&MAKE, &[&realm, &owner])?;
+            self.tx.many(&NAME, &[&realm])?;
+            found = self.tx.one(&FIND, &[&realm, &owner])?;
         }
         let row = found.ok_or_else(|| malformed("shard"))?;
-        let place = (column(&row, 0)?, column(&row, 1)?);
-        self.places.insert(shard.clone(), place);
-        Ok(place)
+        let numbers = (column(&row, 0)?, column(&row, 1)?);
+        self.shards.insert(shard.clone(), numbers);
+        Ok(numbers)
     }
 
-    fn put(&self, session: i64, place: Place, documents: &[&NewDocument]) -> Result<(), Failure> {
+    fn put(
+        &self,
+        session: i64,
+        numbers: ShardNumbers,
+        documents: &[&NewDocument],
+    ) -> Result<(), Failure> {
         let (mut batch, mut sent) = (Batch::default(), 0);
         for document in documents {
             sent += document.folded.len() + document.body.len();
             batch.add(document);
             if sent >= SENT_BYTES {
-                std::mem::take(&mut batch).send(self.of, session, place)?;
+                std::mem::take(&mut batch).send(self.tx, session, numbers)?;
                 sent = 0;
             }
         }
-        batch.send(self.of, session, place)
+        batch.send(self.tx, session, numbers)
     }
 }
 
-/// Documents as columns.
+/// Documents, with one array per column.
 #[derive(Default)]
 struct Batch<'d> {
     keys: Vec<&'d [u8]>,
@@ -209,11 +214,16 @@ impl<'d> Batch<'d> {
         self.digests.push(document.digest.cast_signed());
         self.bytes
             .push(i32::try_from(document.folded.len()).unwrap_or(i32::MAX));
-        self.folded.push(held(&document.folded));
+        self.folded.push(without_nul(&document.folded));
         self.bodies.push(&document.body);
     }
 
-    fn send(self, of: &Transaction<'_>, session: i64, place: Place) -> Result<(), Failure> {
+    fn send(
+        self,
+        tx: &Transaction<'_>,
+        session: i64,
+        numbers: ShardNumbers,
+    ) -> Result<(), Failure> {
         static SQL: Sql = Sql::new(
             "INSERT INTO filrouge.search_document
                  (realm, shard, session, key, unit, kind, created, digest, bytes, folded, body)
@@ -237,11 +247,11 @@ impl<'d> Batch<'d> {
         if self.keys.is_empty() {
             return Ok(());
         }
-        of.many(
+        tx.many(
             &SQL,
             &[
-                &place.1,
-                &place.0,
+                &numbers.1,
+                &numbers.0,
                 &session,
                 &self.keys,
                 &self.units,
@@ -257,21 +267,25 @@ impl<'d> Batch<'d> {
     }
 }
 
-/// A session's number and its shard's.
-fn known(of: &Transaction<'_>, realm: &[u8], key: &str) -> Result<Option<(i64, i64)>, Failure> {
+/// The numbers of a session and of its shard.
+fn find_session(
+    tx: &Transaction<'_>,
+    realm: &[u8],
+    key: &str,
+) -> Result<Option<(i64, i64)>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT no, shard FROM filrouge.search_session WHERE realm = $1 AND key = $2",
         &[Type::BYTEA, Type::BYTEA],
     );
-    let row = of.one(&SQL, &[&realm, &key.as_bytes()])?;
+    let row = tx.one(&SQL, &[&realm, &key.as_bytes()])?;
     row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?)))
         .transpose()
 }
 
-/// Puts a session's row; its number.
-fn enter(
-    of: &Transaction<'_>,
-    place: Place,
+/// Inserts or updates a session's row; returns its number.
+fn upsert_session(
+    tx: &Transaction<'_>,
+    numbers: ShardNumbers,
     shard: &Shard,
     entry: &SessionEntry,
 ) -> Result<i64, Failure> {
@@ -293,82 +307,82 @@ fn enter(
     let (realm, key): (&[u8], _) = (&shard.realm, entry.key.as_bytes());
     let [a, b] = entry.stamp.map(u64::cast_signed);
     let project = entry.project.as_deref().map(str::as_bytes);
-    let row = of.one(
+    let row = tx.one(
         &SQL,
-        &[&place.0, &realm, &key, &a, &b, &entry.updated, &project],
+        &[&numbers.0, &realm, &key, &a, &b, &entry.updated, &project],
     )?;
     column(&row.ok_or_else(|| malformed("session"))?, 0)
 }
 
-/// Removes a session's documents; how many there were.
-fn remove_all(of: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
+/// Deletes a session's documents; returns their number.
+fn remove_all(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
     static SQL: Sql = Sql::new(
         "WITH gone AS (DELETE FROM filrouge.search_document WHERE session = $1 RETURNING no),
              vectors AS (DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone))
          SELECT count(*) FROM gone",
         &[Type::INT8],
     );
-    let row = of.one(&SQL, &[&no])?;
+    let row = tx.one(&SQL, &[&no])?;
     let count: i64 = column(&row.ok_or_else(|| malformed("count"))?, 0)?;
     Ok(count.cast_unsigned())
 }
 
-/// Has whoever waits with what it has read read again.
-fn raise(of: &Transaction<'_>) -> Result<i64, Failure> {
+/// Raises the counter that makes waiting feeders read again.
+fn raise_forgotten(tx: &Transaction<'_>) -> Result<i64, Failure> {
     static SQL: Sql = Sql::new(
         "UPDATE filrouge.search_state SET forgotten = forgotten + 1 RETURNING forgotten",
         &[],
     );
-    let row = of.one(&SQL, &[])?;
+    let row = tx.one(&SQL, &[])?;
     column(
         &row.ok_or_else(|| malformed("state of the search index"))?,
         0,
     )
 }
 
-/// Has the tables vacuumed, as behind a redaction of the journal.
-fn note(of: &Transaction<'_>, forgotten: i64) -> Result<(), Failure> {
+/// Requests a vacuum of the tables, as after a redaction in the ledger.
+fn request_vacuum(tx: &Transaction<'_>, forgotten: i64) -> Result<(), Failure> {
     let value = format!("search {forgotten}");
-    of.many(&vacuum::NOTE, &[&value]).map(drop)
+    tx.many(&vacuum::WRITE_NOTE, &[&value]).map(drop)
 }
 
-pub(super) fn forget(of: &Transaction<'_>, realm: &[u8], key: &str) -> Result<u64, Failure> {
+pub(super) fn forget(tx: &Transaction<'_>, realm: &[u8], key: &str) -> Result<u64, Failure> {
     static SQL: Sql = Sql::new(
         "UPDATE filrouge.search_session SET stamp_0 = 0, stamp_1 = 0 WHERE no = $1",
         &[Type::INT8],
     );
-    let forgotten = raise(of)?;
-    let Some((no, _)) = known(of, realm, key)? else {
+    let forgotten = raise_forgotten(tx)?;
+    let Some((no, _)) = find_session(tx, realm, key)? else {
         return Ok(0);
     };
-    let count = remove_all(of, no)?;
-    of.many(&SQL, &[&no])?;
+    let count = remove_all(tx, no)?;
+    tx.many(&SQL, &[&no])?;
     if count > 0 {
-        note(of, forgotten)?;
+        request_vacuum(tx, forgotten)?;
     }
     Ok(count)
 }
 
-/// Empties all; the tables' owner at once, and with the index of trigrams if it was not there.
-pub(super) fn clear(of: &Transaction<'_>) -> Result<(), Failure> {
+/// Empties the index. The tables' owner truncates, and creates the trigram index if it is missing.
+pub(super) fn clear(tx: &Transaction<'_>) -> Result<(), Failure> {
     static OWNS: Sql = Sql::new(
         "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'filrouge.search_document'::regclass",
         &[],
     );
-    let row = of.one(&OWNS, &[])?;
+    let row = tx.one(&OWNS, &[])?;
     let owns = column(&row.ok_or_else(|| malformed("table"))?, 0)?;
-    let forgotten = raise(of)?;
+    let forgotten = raise_forgotten(tx)?;
     if owns {
-        of.run(
+        tx.run(
             "TRUNCATE filrouge.search_document, filrouge.search_vector, filrouge.search_session, filrouge.search_shard;
              SELECT filrouge.search_prepare(true)",
         )?;
     } else {
-        of.run(
+        tx.run(
             "DELETE FROM filrouge.search_document; DELETE FROM filrouge.search_vector;
              DELETE FROM filrouge.search_session; DELETE FROM filrouge.search_shard",
         )?;
-        note(of, forgotten)?;
+        request_vacuum(tx, forgotten)?;
     }
-    of.run("UPDATE filrouge.search_state SET position = NULL, format = 1")
+    tx.run("UPDATE filrouge.search_state SET position = NULL, format = 1")
 }

@@ -1,4 +1,4 @@
-//! Connections that ask the index, and their transactions.
+//! Connections to the index, and their transactions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use tokio_postgres::types::Type;
 
 use crate::connect::Connector;
 use crate::error::unavailable;
-use crate::pool::Lines;
+use crate::pool::PooledConnector;
 use crate::session::{Driver, Param, Session, Sql};
 
-/// How often a transaction is begun anew over another connection: the pool may hand out one that was lost.
+/// How many times a transaction is started, each time over another connection: the pool may hand out a lost one.
 const TRIES: usize = 3;
 
-/// Plans of the index are made for the values that are asked for, whatever the connections do for the ledger: how rare
-/// a word is decides, and an index of trigrams is read by bitmaps alone.
+/// Queries of the index are planned for the actual values, unlike those of the ledger: the best plan depends on how
+/// rare a word is, and a trigram index supports bitmap scans only.
 const PLANS: &str =
     "; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = on;
     SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = on; SET LOCAL jit = off";
 
-/// What a transaction is begun for.
+/// The purpose of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum For {
-    /// One sight.
+pub(super) enum Purpose {
+    /// Reads from one snapshot.
     Reading,
-    /// Changes, each statement seeing what was committed before it.
+    /// Changes; each statement sees the commits before it.
     Writing,
 }
 
-impl For {
+impl Purpose {
     const fn begin(self) -> &'static str {
         match self {
             Self::Reading => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -41,27 +41,27 @@ impl For {
     }
 }
 
-/// A few connections of one kind. Threads that may block ask over them.
+/// A small pool of connections of one kind, used by threads that may block.
 pub(super) struct Connections {
-    pool: Pool<Lines>,
+    pool: Pool<PooledConnector>,
     driver: Driver,
-    kind: For,
+    kind: Purpose,
 }
 
 impl Connections {
     pub(super) fn new(
         connector: Arc<Connector>,
-        most: usize,
-        kind: For,
-        patience: Duration,
+        max_connections: usize,
+        kind: Purpose,
+        answer_timeout: Duration,
         handle: Handle,
     ) -> Result<Self, Failure> {
-        let lines = Lines {
+        let connector = PooledConnector {
             connector,
             statements: &[],
-            patience: Some(patience),
+            answer_timeout: Some(answer_timeout),
         };
-        let pool = lines.pool(most, patience)?;
+        let pool = connector.pool(max_connections, answer_timeout)?;
         Ok(Self {
             pool,
             driver: Driver::Handle(handle),
@@ -73,10 +73,10 @@ impl Connections {
     pub(super) fn begin(&self) -> Result<Transaction<'_>, Failure> {
         let mut tried = 1;
         loop {
-            let line = self.driver.wait(self.pool.get()).map_err(no_line)?;
-            let begin = format!("{}{}{PLANS}", self.kind.begin(), line.local);
+            let connection = self.driver.wait(self.pool.get()).map_err(no_connection)?;
+            let begin = format!("{}{}{PLANS}", self.kind.begin(), connection.local);
             let transaction = Transaction {
-                line: Some(line),
+                connection: Some(connection),
                 driver: &self.driver,
             };
             match transaction.run(&begin) {
@@ -88,16 +88,17 @@ impl Connections {
     }
 }
 
-/// A transaction. One that is not ended takes its connection along.
+/// A transaction. If it is dropped before it was ended, its connection is closed.
 pub(super) struct Transaction<'c> {
-    line: Option<Object<Lines>>,
+    connection: Option<Object<PooledConnector>>,
     driver: &'c Driver,
 }
 
 impl Transaction<'_> {
     fn session(&self) -> Result<&Session, Failure> {
-        let line = self.line.as_ref();
-        line.map(|line| &line.session)
+        let connection = self.connection.as_ref();
+        connection
+            .map(|connection| &connection.session)
             .ok_or_else(|| unavailable("not connected"))
     }
 
@@ -112,8 +113,8 @@ impl Transaction<'_> {
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let session = self.session()?;
-        let asked = session.query(sql, params);
-        self.driver.wait(session.answered(asked))
+        let query = session.query(sql, params);
+        self.driver.wait(session.answered(query))
     }
 
     pub(super) fn one(
@@ -124,39 +125,39 @@ impl Transaction<'_> {
         Ok(self.many(sql, params)?.into_iter().next())
     }
 
-    /// A statement that is made for the occasion.
-    pub(super) fn made(
+    /// Runs a statement whose text is built at run time.
+    pub(super) fn query_text(
         &self,
         text: &str,
         types: &[Type],
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let session = self.session()?;
-        let asked = session.query_text(text, types, params);
-        self.driver.wait(session.answered(asked))
+        let query = session.query_text(text, types, params);
+        self.driver.wait(session.answered(query))
     }
 
-    /// Ends it with `done`, and undoes what was done when that is a failure.
-    pub(super) fn end<T>(mut self, done: Result<T, Failure>) -> Result<T, Failure> {
-        let how = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    /// Commits if `result` is a success, else rolls back; returns `result`.
+    pub(super) fn end<T>(mut self, result: Result<T, Failure>) -> Result<T, Failure> {
+        let how = if result.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = self.run(how);
         if ended.is_ok() {
-            drop(self.line.take());
+            drop(self.connection.take());
         }
-        let done = done?;
-        ended.map(|()| done)
+        let value = result?;
+        ended.map(|()| value)
     }
 }
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        if let Some(line) = self.line.take() {
-            drop(Object::take(line));
+        if let Some(connection) = self.connection.take() {
+            drop(Object::take(connection));
         }
     }
 }
 
-fn no_line(error: PoolError<Failure>) -> Failure {
+fn no_connection(error: PoolError<Failure>) -> Failure {
     match error {
         PoolError::Backend(failure) => failure,
         other => unavailable(format!("no connection to search with: {other}")),

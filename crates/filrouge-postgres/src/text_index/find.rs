@@ -1,4 +1,4 @@
-//! Candidates, and their bodies.
+//! Finds candidates, and their bodies.
 
 use std::cmp::Reverse;
 
@@ -8,15 +8,15 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connections::Transaction;
-use super::question::Question;
+use super::statement::StatementBuilder;
 use crate::error::malformed;
 use crate::rows::{bytes, column, int, uint};
 use crate::session::Sql;
 
-/// How many bodies are fetched first, and at most at once: who asks may have seen enough soon.
+/// The number of bodies in the first fetch, and the maximum in later ones: the caller may need only a few.
 const BODIES: (usize, usize) = (16, 256);
 
-/// Columns 0 to 3 of a row, of a document that meets `met`.
+/// Columns 0 to 3 of a row; `met` are the terms that the document meets.
 pub(super) fn read(row: &Row, met: u64) -> Result<Candidate, Failure> {
     let kind: i16 = column(row, 2)?;
     Ok(Candidate {
@@ -25,61 +25,61 @@ pub(super) fn read(row: &Row, met: u64) -> Result<Candidate, Failure> {
         kind: u8::try_from(kind).map_err(|_| malformed("kind"))?,
         created: column(row, 3)?,
         met,
-        whole: false,
+        whole_words: false,
         near: 0,
     })
 }
 
-/// The bit of the term at `place`; the first 64 have one.
-fn bit(place: usize) -> u64 {
-    let place = u32::try_from(place).ok();
-    place
-        .and_then(|place| 1_u64.checked_shl(place))
-        .unwrap_or(0)
+/// The bit of the term with number `n`; 0 after the first 64 terms.
+fn bit(n: usize) -> u64 {
+    let n = u32::try_from(n).ok();
+    n.and_then(|n| 1_u64.checked_shl(n)).unwrap_or(0)
 }
 
-/// What meets all terms; `words`: whether `search_words` is of shards, too.
+/// Documents that meet all terms; `index_has_shards` says whether `search_words` includes the shards.
 pub(super) fn all(
-    of: &Transaction<'_>,
+    tx: &Transaction<'_>,
     query: &CandidateQuery<'_>,
     terms: &[Vec<String>],
-    words: bool,
+    index_has_shards: bool,
 ) -> Result<Vec<Candidate>, Failure> {
-    let mut asked = Question::default();
-    let mut text = asked.passing(query, words && !terms.is_empty());
+    let mut statement = StatementBuilder::default();
+    let mut text = statement.filter(query, index_has_shards && !terms.is_empty());
     for term in terms {
         text += " AND ";
-        text += &asked.meets(term);
+        text += &statement.meets(term);
     }
     let text = format!(
         "SELECT d.no, d.session, d.kind, d.created FROM filrouge.search_document d WHERE {text}"
     );
-    let met = (0..terms.len().min(64)).fold(0, |met, place| met | bit(place));
-    let found = of.made(&text, asked.types(), &asked.params())?;
+    let met = (0..terms.len().min(64)).fold(0, |met, n| met | bit(n));
+    let found = tx.query_text(&text, statement.types(), &statement.params())?;
     let read = found.iter().map(|row| read(row, met));
     let mut found = read.collect::<Result<Vec<_>, Failure>>()?;
-    // Not by the statement: PostgreSQL would read the documents of all in their order, rather than sort those found.
+    // Sorted here: with ORDER BY, PostgreSQL would read the documents of all owners in order rather than sort those
+    // found.
     found.sort_unstable_by_key(|candidate| Reverse(candidate.document));
     Ok(found)
 }
 
-/// What meets a term. Each is looked for by itself, so that a document is looked into for those alone that it may meet.
+/// Documents that meet any term. Each term has its own subquery, so that a document is only compared with terms it may
+/// meet.
 pub(super) fn any(
-    of: &Transaction<'_>,
+    tx: &Transaction<'_>,
     query: &CandidateQuery<'_>,
     terms: &[Vec<String>],
-    words: bool,
+    index_has_shards: bool,
 ) -> Result<Vec<Candidate>, Failure> {
     if terms.is_empty() {
         return Ok(Vec::new());
     }
-    let mut asked = Question::default();
-    let passing = asked.passing(query, words);
-    let each = terms.iter().enumerate().map(|(place, term)| {
-        let (meets, bit) = (asked.meets(term), bit(place).cast_signed());
+    let mut statement = StatementBuilder::default();
+    let filter = statement.filter(query, index_has_shards);
+    let each = terms.iter().enumerate().map(|(n, term)| {
+        let (meets, bit) = (statement.meets(term), bit(n).cast_signed());
         format!(
             "SELECT d.no + 0 AS no, d.session, d.kind, d.created, ({bit})::bigint AS met FROM filrouge.search_document d
-             WHERE {passing} AND {meets}"
+             WHERE {filter} AND {meets}"
         )
     });
     let each: Vec<String> = each.collect();
@@ -88,13 +88,13 @@ pub(super) fn any(
          ORDER BY count(*) DESC, no DESC",
         each.join(" UNION ALL ")
     );
-    let found = of.made(&text, asked.types(), &asked.params())?;
+    let found = tx.query_text(&text, statement.types(), &statement.params())?;
     let met = |row: &Row| Ok(column::<i64>(row, 4)?.cast_unsigned());
     found.iter().map(|row| read(row, met(row)?)).collect()
 }
 
 pub(super) fn bodies(
-    of: &Transaction<'_>,
+    tx: &Transaction<'_>,
     documents: &[DocumentNo],
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
 ) -> Result<(), Failure> {
@@ -103,16 +103,16 @@ pub(super) fn bodies(
          JOIN filrouge.search_document d ON d.no = q.no ORDER BY q.place",
         &[Type::INT8_ARRAY],
     );
-    let (mut left, mut most) = (documents, BODIES.0);
-    while !left.is_empty() {
-        let (page, rest) = left.split_at(most.min(left.len()));
+    let (mut remaining, mut page_max) = (documents, BODIES.0);
+    while !remaining.is_empty() {
+        let (page, rest) = remaining.split_at(page_max.min(remaining.len()));
         let page: Vec<i64> = page.iter().map(|no| int(*no)).collect();
-        for row in of.many(&SQL, &[&page])? {
+        for row in tx.many(&SQL, &[&page])? {
             if !each(uint(&row, 0)?, bytes(&row, 1)?) {
                 return Ok(());
             }
         }
-        (left, most) = (rest, (most * 4).min(BODIES.1));
+        (remaining, page_max) = (rest, (page_max * 4).min(BODIES.1));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Vectors of documents.
+//! The vectors of documents.
 
 use std::cmp::Reverse;
 
@@ -9,15 +9,15 @@ use tokio_postgres::types::Type;
 
 use super::connections::Transaction;
 use super::find::read;
-use super::question::Question;
+use super::statement::StatementBuilder;
 use crate::rows::{bytes, int, uint};
 use crate::session::Sql;
 
-/// Vectors that are fetched at once.
+/// The number of vectors fetched at once.
 const PAGE: usize = 8192;
 
-pub(super) fn without(
-    of: &Transaction<'_>,
+pub(super) fn without_vector(
+    tx: &Transaction<'_>,
     embedder: &str,
     kinds: u32,
     limit: usize,
@@ -29,12 +29,12 @@ pub(super) fn without(
         &[Type::BYTEA, Type::INT8, Type::INT8],
     );
     let (embedder, kinds, limit) = (embedder.as_bytes(), i64::from(kinds), int(limit as u64));
-    let found = of.many(&SQL, &[&embedder, &kinds, &limit])?;
+    let found = tx.many(&SQL, &[&embedder, &kinds, &limit])?;
     found.iter().map(|row| read(row, 0)).collect()
 }
 
 pub(super) fn put(
-    of: &Transaction<'_>,
+    tx: &Transaction<'_>,
     embedder: &str,
     vectors: &[(DocumentNo, Vec<i8>)],
 ) -> Result<(), Failure> {
@@ -48,13 +48,13 @@ pub(super) fn put(
     let numbers: Vec<i64> = vectors.iter().map(|(no, _)| int(*no)).collect();
     let stored = |v: &[i8]| v.iter().map(|n| n.cast_unsigned()).collect();
     let data: Vec<Vec<u8>> = vectors.iter().map(|(_, v)| stored(v)).collect();
-    of.many(&SQL, &[&embedder.as_bytes(), &numbers, &data])
+    tx.many(&SQL, &[&embedder.as_bytes(), &numbers, &data])
         .map(drop)
 }
 
-/// All vectors within reach are looked at, page by page.
+/// Scans all vectors in scope, page by page.
 pub(super) fn nearest(
-    of: &Transaction<'_>,
+    tx: &Transaction<'_>,
     (embedder, vector): (&str, &[i8]),
     query: &CandidateQuery<'_>,
     limit: usize,
@@ -62,20 +62,20 @@ pub(super) fn nearest(
     let mut best: Vec<Candidate> = Vec::new();
     let mut before = i64::MAX;
     loop {
-        let mut asked = Question::default();
-        let passing = asked.passing(query, false);
-        let embedder = asked.bind(Type::BYTEA, embedder.as_bytes());
-        let last = asked.bind(Type::INT8, before);
+        let mut statement = StatementBuilder::default();
+        let filter = statement.filter(query, false);
+        let embedder = statement.bind(Type::BYTEA, embedder.as_bytes());
+        let last = statement.bind(Type::INT8, before);
         let text = format!(
             "SELECT d.no, d.session, d.kind, d.created, v.data FROM filrouge.search_document d
              JOIN filrouge.search_vector v ON v.embedder = {embedder} AND v.document = d.no
-             WHERE {passing} AND d.no < {last} ORDER BY d.no DESC LIMIT {PAGE}"
+             WHERE {filter} AND d.no < {last} ORDER BY d.no DESC LIMIT {PAGE}"
         );
-        let found = of.made(&text, asked.types(), &asked.params())?;
+        let found = tx.query_text(&text, statement.types(), &statement.params())?;
         for row in &found {
-            best.extend(measured(row, vector)?);
+            best.extend(score(row, vector)?);
         }
-        // The newest of those that are alike come first, as they were read.
+        // The sort is stable: equal scores keep the order in which they were read, newest first.
         best.sort_by_key(|candidate| Reverse(candidate.near));
         best.truncate(limit);
         match found.last() {
@@ -85,9 +85,10 @@ pub(super) fn nearest(
     }
 }
 
-fn measured(row: &Row, vector: &[i8]) -> Result<Option<Candidate>, Failure> {
-    let of: Vec<i8> = bytes(row, 4)?.iter().map(|n| n.cast_signed()).collect();
-    let Some(near) = product(vector, &of) else {
+/// The candidate of a row, with its similarity to `vector`; `None` if their lengths differ.
+fn score(row: &Row, vector: &[i8]) -> Result<Option<Candidate>, Failure> {
+    let stored: Vec<i8> = bytes(row, 4)?.iter().map(|n| n.cast_signed()).collect();
+    let Some(near) = product(vector, &stored) else {
         return Ok(None);
     };
     let candidate = read(row, 0)?;

@@ -1,4 +1,4 @@
-//! What one write or one row brings about stays its own affair, and what a database is set to is nobody's.
+//! A failed write or a damaged row does not affect others, and a database's settings have no effect.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use filrouge_types::{Channel, ErrorCode};
 
 use super::{database, keyring, on};
 
-/// Letters that no compression makes shorter than an index entry may be.
+/// A name that exceeds the maximum size of an index entry even when it is compressed.
 fn long_name() -> String {
     let mut state = 1_u64;
     let letters = (0..4000).map(|_| {
@@ -22,7 +22,7 @@ fn long_name() -> String {
 }
 
 #[test]
-fn names_of_agents_may_be_long() {
+fn an_agents_name_may_be_long() {
     let database = database();
     run(on(&database.url(), keyring()), async |f: &Fixture| {
         let turn = f.start(&anyone(), "s", "r").await;
@@ -41,9 +41,9 @@ fn names_of_agents_may_be_long() {
 }
 
 #[test]
-fn a_write_that_the_database_refuses_spoils_no_other() {
+fn a_write_that_the_database_refuses_fails_alone() {
     let database = database();
-    // Whatever it is that one write has brought along: here, a word.
+    // The cause is the contents of one write: here, an agent's name.
     database.sql(
         "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
              IF NEW.agent = 'refused'::bytea THEN RAISE EXCEPTION 'no' USING ERRCODE = '54000'; END IF;
@@ -77,22 +77,22 @@ fn a_write_that_the_database_refuses_spoils_no_other() {
 }
 
 #[test]
-fn sessions_are_made_also_when_the_newest_ones_row_is_gone() {
+fn a_session_is_created_even_if_the_newest_row_is_missing() {
     let database = database();
     run(on(&database.url(), keyring()), async |f: &Fixture| {
-        f.whole(&anyone(), "first", "r", "words").await;
-        f.whole(&anyone(), "newest", "r", "words").await;
+        f.complete_turn(&anyone(), "first", "r", "words").await;
+        f.complete_turn(&anyone(), "newest", "r", "words").await;
         database.sql(
             "SET session_replication_role = replica; DELETE FROM filrouge.session WHERE session_id = 'newest'",
         );
-        let made = f.whole(&anyone(), "another", "r", "words").await;
+        let made = f.complete_turn(&anyone(), "another", "r", "words").await;
         assert_eq!(made.first_seq, 1);
-        f.whole(&anyone(), "first", "r2", "words").await;
+        f.complete_turn(&anyone(), "first", "r2", "words").await;
     });
 }
 
 #[test]
-fn what_the_database_is_set_to_changes_nothing() {
+fn settings_of_the_database_have_no_effect() {
     let database = database();
     let name = database.name();
     database.sql(&format!(
@@ -103,7 +103,7 @@ fn what_the_database_is_set_to_changes_nothing() {
     ));
     let other = on(&database.url(), keyring());
     run(on(&database.url(), keyring()), async |f: &Fixture| {
-        concurrency::many_tasks_over_few_sessions(f).await;
+        concurrency::many_tasks_write_to_few_sessions(f).await;
         other.start(&anyone(), "from elsewhere", "r").await;
         let again = f.start(&anyone(), "from elsewhere", "r").await;
         assert!(again.replayed);
@@ -112,7 +112,7 @@ fn what_the_database_is_set_to_changes_nothing() {
 }
 
 #[test]
-fn a_store_that_is_copied_into_takes_no_writes() {
+fn a_store_that_is_the_target_of_a_copy_accepts_no_writes() {
     let database = database();
     run(on(&database.url(), keyring()), async |f: &Fixture| {
         database.sql("INSERT INTO filrouge.store VALUES ('copying', 'another')");

@@ -1,4 +1,4 @@
-//! The same answers, byte for byte, from memory, from SQLite and from PostgreSQL, whatever is written.
+//! Memory, SQLite and PostgreSQL give the same answers, byte for byte, whatever is written.
 
 use std::sync::Arc;
 
@@ -51,25 +51,25 @@ impl Three {
         ])
     }
 
-    /// Writes the same to all: the same outcome.
+    /// Writes the same to all backends, and expects the same outcome.
     async fn write(&self, who: &Scope, write: Write) {
         let command = cmd(who, write);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for f in &self.0 {
-            told.push(format!("{:?}", f.ledger.put(command.clone()).await));
+            reported.push(format!("{:?}", f.ledger.put(command.clone()).await));
             f.clock.advance(11);
         }
-        assert!(told[0].starts_with("Ok"), "{}", short(&told[0]));
-        same(&told, "a write");
+        assert!(reported[0].starts_with("Ok"), "{}", short(&reported[0]));
+        same(&reported, "a write");
     }
 
-    /// Asks all the same.
+    /// Runs the same query on all.
     async fn ask<T: std::fmt::Debug>(&self, what: &str, ask: impl AsyncFn(&Fixture) -> T) {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for f in &self.0 {
-            told.push(format!("{:?}", ask(f).await));
+            reported.push(format!("{:?}", ask(f).await));
         }
-        same(&told, what);
+        same(&reported, what);
     }
 
     async fn read(&self, who: &Scope, sessions: &[String]) {
@@ -104,7 +104,7 @@ impl Three {
         self.0[2].intact().await;
     }
 
-    /// A list in pages of 3.
+    /// Lists sessions in pages of 3.
     async fn list(&self, who: &Scope, filter: SessionFilter) {
         self.ask(&format!("{filter:?}"), async |f| {
             let (mut all, mut cursor) = (Vec::new(), None);
@@ -139,15 +139,15 @@ fn short(text: &str) -> &str {
     text.get(..2000).unwrap_or(text)
 }
 
-fn same(told: &[String], what: &str) {
-    for (other, name) in told[1..].iter().zip(["SQLite", "PostgreSQL"]) {
-        let (memory, other) = (short(&told[0]), short(other));
+fn same(reported: &[String], what: &str) {
+    for (other, name) in reported[1..].iter().zip(["SQLite", "PostgreSQL"]) {
+        let (memory, other) = (short(&reported[0]), short(other));
         assert_eq!(memory, other, "{what}: {name}");
     }
-    assert!(told.iter().all(|t| *t == told[0]), "{what}");
+    assert!(reported.iter().all(|t| *t == reported[0]), "{what}");
 }
 
-/// Texts that databases are known to mistreat.
+/// Texts that databases tend to change.
 const TEXTS: [&str; 14] = [
     "",
     "\0",
@@ -165,7 +165,7 @@ const TEXTS: [&str; 14] = [
     "line\r\n\ttab\u{7f}",
 ];
 
-/// The same for JSON, as it stands in requests.
+/// The same for JSON, as it appears in requests.
 const JSON: [&str; 8] = [
     r#"{"\u0000":"\u0000","a":"\ud800","b":"\udc00\ud800"}"#,
     r#"{"n":1e999999999,"m":-0,"k":123456789012345678901234567890.10,"z":1E-400}"#,
@@ -178,7 +178,7 @@ const JSON: [&str; 8] = [
 ];
 
 #[test]
-fn strange_sessions() {
+fn strange_sessions_are_the_same_everywhere() {
     block_on(async {
         let three = Three::new();
         let (who, mut ids) = (operator("t"), Vec::new());
@@ -246,7 +246,7 @@ fn strange_sessions() {
 }
 
 #[test]
-fn strange_items() {
+fn strange_items_are_the_same_everywhere() {
     block_on(async {
         let three = Three::new();
         let who = operator("t");
@@ -293,7 +293,7 @@ fn strange_items() {
     });
 }
 
-/// Text that does not get smaller by being compressed.
+/// Text that does not compress.
 fn noise(bytes: usize) -> String {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut text = String::with_capacity(bytes);
@@ -307,7 +307,7 @@ fn noise(bytes: usize) -> String {
 }
 
 #[test]
-fn large_and_deep_items() {
+fn large_and_deep_items_are_the_same_everywhere() {
     block_on(async {
         let three = Three::new();
         let who = operator("t");

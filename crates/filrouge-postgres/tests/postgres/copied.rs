@@ -1,18 +1,21 @@
-//! A store of everything copied from database to database: row by row the same, also by a run that goes on with another's.
+//! A store with everything is copied from database to database: the rows are equal, even if one run continues
+//! another's.
 
 use std::sync::Arc;
 
-use filrouge_postgres::PostgresIntake;
-use filrouge_store::copy::{Begun, Copied, Holding, Intake, Piece, Stage, Watch, copy};
+use filrouge_postgres::PostgresCopyTarget;
+use filrouge_store::copy::{
+    Copied, CopyObserver, CopyRow, CopyStage, CopyTarget, StartedCopy, TargetContents, copy,
+};
 use filrouge_store::rows::SessionPk;
 use filrouge_store::{Ledger, Position, View};
 use filrouge_testbed::Database;
 use filrouge_types::{ErrorCode, Failure};
 
-use super::many::{close, of_its_own, open, wait};
+use super::many::{close, open, separate_server_options, wait};
 use super::tamper::world;
 
-/// Tables of rows that belong to a store, whatever its name.
+/// The tables whose rows do not depend on the store's name.
 const TABLES: [&str; 12] = [
     "session",
     "head",
@@ -28,61 +31,61 @@ const TABLES: [&str; 12] = [
     "commit_log",
 ];
 
-/// Puts a few rows at a time, and breaks down after some.
+/// A target that writes a few rows at a time, and fails after some.
 struct Brittle {
-    intake: PostgresIntake,
+    copy_target: PostgresCopyTarget,
     left: usize,
 }
 
 struct Silent;
 
-impl Watch for Silent {
-    fn step(&mut self, _: Stage, _: u64, _: u64) -> Result<(), Failure> {
+impl CopyObserver for Silent {
+    fn progress(&mut self, _: CopyStage, _: u64, _: u64) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn witness(&mut self, _: &str, _: Position) -> Result<(), Failure> {
+    fn write_anchor(&mut self, _: &str, _: Position) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-impl Intake for Brittle {
-    fn holding(&mut self) -> Result<Holding, Failure> {
-        self.intake.holding()
+impl CopyTarget for Brittle {
+    fn contents(&mut self) -> Result<TargetContents, Failure> {
+        self.copy_target.contents()
     }
 
-    fn begin(&mut self, source: &str) -> Result<Begun, Failure> {
-        self.intake.begin(source)
+    fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure> {
+        self.copy_target.begin(source)
     }
 
-    fn look(
+    fn with_view(
         &mut self,
-        question: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
+        query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.intake.look(question)
+        self.copy_target.with_view(query)
     }
 
-    fn put(&mut self, rows: &[Piece]) -> Result<(), Failure> {
+    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
         for few in rows.chunks(5) {
             let broken = || Failure::new(ErrorCode::StoreUnavailable, "broke down");
             self.left = self.left.checked_sub(1).ok_or_else(broken)?;
-            self.intake.put(few)?;
+            self.copy_target.put(few)?;
         }
         Ok(())
     }
 
     fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
-        self.intake.finish(newest)
+        self.copy_target.finish(newest)
     }
 }
 
 async fn run(source: &Arc<dyn Ledger>, to: &Database, left: usize) -> Result<Copied, Failure> {
-    let mut intake = Brittle {
-        intake: PostgresIntake::new(of_its_own(&to.url())),
+    let mut copy_target = Brittle {
+        copy_target: PostgresCopyTarget::new(separate_server_options(&to.url())),
         left,
     };
     let id = source.store_id().to_owned();
-    let asked = source.ask(move |sight| copy(sight, &id, &mut intake, &mut Silent));
+    let asked = source.query(move |snapshot| copy(snapshot, &id, &mut copy_target, &mut Silent));
     asked.await
 }
 
@@ -90,9 +93,9 @@ async fn run(source: &Arc<dyn Ledger>, to: &Database, left: usize) -> Result<Cop
 fn everything_is_copied() {
     let (from, to) = (world(), Database::new());
     wait(async {
-        let source = open(of_its_own(&from.url()));
+        let source = open(separate_server_options(&from.url()));
         let mut tries = 0;
-        // Every run comes a little further than the one before it.
+        // Every run gets a little further than the one before it.
         let copied = loop {
             match run(&source, &to, 3 + tries * 7).await {
                 Ok(copied) => break copied,
@@ -108,7 +111,7 @@ fn everything_is_copied() {
             let all = format!("SELECT t::text FROM filrouge.{table} t ORDER BY 1");
             assert_eq!(from.sql(&all), to.sql(&all), "{table}");
         }
-        let beside = open(of_its_own(&to.url()));
+        let beside = open(separate_server_options(&to.url()));
         super::many::callers::intact(&*beside).await;
         close(vec![beside]).await;
     });

@@ -1,4 +1,5 @@
-//! The way to the server itself, beside a pooler: commits are told over it, and looked for over the pooler without it.
+//! The direct URL used together with a pooler's: it delivers notifications of commits; without it, commits are polled
+//! for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +12,15 @@ use filrouge_types::ErrorCode;
 use super::database;
 use super::faults::{put, until_taken};
 use super::many::callers::{PATIENCE, eventually};
-use super::many::{close, is_told, of_its_own, open, started, wait};
+use super::many::{close, is_reported, open, separate_server_options, started, wait};
 
-/// A ledger behind `pool` that is told over `direct`.
-fn told(pool: &str, direct: &str) -> Arc<dyn Ledger> {
-    open(of_its_own(pool).with_direct(direct).unwrap())
+/// A ledger behind `pool` that listens over `direct`.
+fn reported(pool: &str, direct: &str) -> Arc<dyn Ledger> {
+    open(separate_server_options(pool).with_direct(direct).unwrap())
 }
 
-/// Whoever waits at `at` hears of what `by` commits, without a question to the store.
-async fn hears(at: &dyn Ledger, by: &dyn Ledger, request: &str) {
+/// A waiter at `at` learns of commits by `by` without a query.
+async fn learns_of_commit(at: &dyn Ledger, by: &dyn Ledger, request: &str) {
     let mut commits = at.commits();
     started(by, "heard", request).await;
     let goal = by.position().commit_no;
@@ -37,43 +38,43 @@ fn commits_are_found_over_the_pooler_while_the_server_cannot_be_reached() {
     let cut = Cut::before(database.tcp());
     wait(async {
         cut.hold();
-        let far = told(&pool.url(database.name()), &cut.url(database.name()));
-        let near = open(of_its_own(&database.url()));
-        is_told(&*far, &*near).await;
+        let far = reported(&pool.url(database.name()), &cut.url(database.name()));
+        let near = open(separate_server_options(&database.url()));
+        is_reported(&*far, &*near).await;
         cut.release();
-        hears(&*far, &*near, "before").await;
-        // Now it cannot be the pooler's way.
+        learns_of_commit(&*far, &*near, "before").await;
+        // From here on, the news cannot arrive through the pooler.
         tokio::task::block_in_place(|| pool.pause());
-        hears(&*far, &*near, "paused").await;
+        learns_of_commit(&*far, &*near, "paused").await;
         tokio::task::block_in_place(|| pool.resume());
         close(vec![far, near]).await;
     });
 }
 
 #[test]
-fn a_way_that_is_lost_is_looked_around() {
+fn a_lost_direct_connection_is_replaced_by_the_pooler() {
     let database = database();
     let pool = PgBouncer::before(&database, 3);
     let cut = Cut::before(database.tcp());
     wait(async {
-        let far = told(&pool.url(database.name()), &cut.url(database.name()));
-        let near = open(of_its_own(&database.url()));
-        is_told(&*far, &*near).await;
+        let far = reported(&pool.url(database.name()), &cut.url(database.name()));
+        let near = open(separate_server_options(&database.url()));
+        is_reported(&*far, &*near).await;
         cut.hold();
-        assert!(cut.cut() > 0, "it was told over this way");
-        hears(&*far, &*near, "lost").await;
+        assert!(cut.cut() > 0, "it listened over this connection");
+        learns_of_commit(&*far, &*near, "lost").await;
         close(vec![far, near]).await;
     });
 }
 
-/// Changes to the store are looked for too.
+/// Changes made outside filrouge are found too.
 #[test]
-fn what_was_changed_is_found_without_the_direct_way() {
+fn a_change_is_found_without_the_direct_connection() {
     let database = database();
     let pool = PgBouncer::before(&database, 3);
     let nowhere = format!("postgres://postgres@127.0.0.1:1/{}", database.name());
     wait(async {
-        let ledger = told(&pool.url(database.name()), &nowhere);
+        let ledger = reported(&pool.url(database.name()), &nowhere);
         started(&*ledger, "s", "r").await;
         database.sql(
             "SET session_replication_role = replica;
@@ -87,14 +88,14 @@ fn what_was_changed_is_found_without_the_direct_way() {
     });
 }
 
-/// A pooler takes its clients' transactions and lets them wait.
+/// A pooler accepts its clients' transactions and lets them wait.
 #[test]
-fn a_server_that_is_away_behind_a_pooler_is_not_waited_for_as_for_an_answer() {
+fn a_server_that_is_down_behind_a_pooler_has_a_shorter_timeout() {
     let server = Server::start(ServerOptions::default());
     let name = server.database();
     let pool = PgBouncer::before(&server, 3);
     wait(async {
-        let mut options = of_its_own(&pool.url(&name));
+        let mut options = separate_server_options(&pool.url(&name));
         options.answer_timeout = Duration::from_secs(3600);
         options.settle_timeout = Duration::from_millis(300);
         let ledger = open(options);

@@ -1,4 +1,4 @@
-//! What servers and connections suffer: nothing that was acknowledged is lost, nothing is written twice.
+//! Faults of servers and connections: no acknowledged write is lost, and none is written twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use filrouge_testbed::{Options as ServerOptions, Server};
 use filrouge_types::{ErrorCode, Failure, TurnId};
 
 use super::many::callers::{Crowd, intact, items};
-use super::many::{close, of_its_own, open, started, two, wait};
+use super::many::{close, open, separate_server_options, started, two, wait};
 
 mod answers;
 mod full;
@@ -51,15 +51,15 @@ pub(crate) async fn put(
     }
 }
 
-/// The texts of session `s` behind its question, which are their items' keys too.
+/// The texts of session `s` after its question; each is also its item's key.
 async fn texts(ledger: &dyn Ledger) -> Vec<String> {
     let items = items(ledger, "s").await;
     let key = |item: &filrouge_types::Item| item.body.item_id.as_ref().unwrap().to_string();
     items[1..].iter().map(key).collect()
 }
 
-/// Runs it where it may wait.
-async fn apart(server: &Arc<Server>, hurt: impl FnOnce(&Server) + Send + 'static) {
+/// Runs `hurt` on a thread that may block.
+async fn run_blocking(server: &Arc<Server>, hurt: impl FnOnce(&Server) + Send + 'static) {
     let server = server.clone();
     tokio::task::spawn_blocking(move || hurt(&server))
         .await
@@ -72,16 +72,16 @@ fn a_server_that_dies_under_load_loses_nothing() {
     let server = Arc::new(server);
     wait(async {
         let ledgers = two(&server.url(&database));
-        let crowd = Crowd::at_work(&ledgers, 8, 4);
+        let crowd = Crowd::start(&ledgers, 8, 4);
         for _ in 0..3 {
-            crowd.goes_on(60).await;
-            apart(&server, Server::stop_immediate).await;
-            // Writes and reads meet a server that is not there.
+            crowd.continues_for(60).await;
+            run_blocking(&server, Server::stop_immediate).await;
+            // Writes and reads fail while the server is down.
             tokio::time::sleep(Duration::from_millis(300)).await;
-            apart(&server, Server::start_again).await;
+            run_blocking(&server, Server::restart).await;
         }
-        crowd.goes_on(60).await;
-        crowd.ends_well().await;
+        crowd.continues_for(60).await;
+        crowd.finish_and_check().await;
         close(ledgers).await;
     });
 }
@@ -91,60 +91,60 @@ const END_ALL: &str =
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'test%'";
 
 #[test]
-fn connections_that_are_ended_again_and_again_lose_nothing() {
+fn connections_that_are_ended_repeatedly_lose_nothing() {
     let (server, database) = server();
     let server = Arc::new(server);
     wait(async {
         let ledgers = two(&server.url(&database));
-        let crowd = Crowd::at_work(&ledgers, 8, 4);
+        let crowd = Crowd::start(&ledgers, 8, 4);
         let ended = Arc::new(AtomicUsize::new(0));
         for _ in 0..40 {
             let ended = ended.clone();
-            apart(&server, move |server| {
+            run_blocking(&server, move |server| {
                 let found = server.sql("postgres", END_ALL).len();
                 ended.fetch_add(found, Ordering::SeqCst);
             })
             .await;
-            crowd.goes_on(5).await;
+            crowd.continues_for(5).await;
         }
         assert!(ended.load(Ordering::SeqCst) > 80, "too few were ended");
-        crowd.ends_well().await;
+        crowd.finish_and_check().await;
         close(ledgers).await;
     });
 }
 
 #[test]
-fn a_server_that_stands_still_for_a_while_loses_nothing() {
+fn a_server_that_hangs_briefly_loses_nothing() {
     let (server, database) = server();
     let server = Arc::new(server);
     wait(async {
         let ledgers = two(&server.url(&database));
-        let crowd = Crowd::at_work(&ledgers, 8, 4);
+        let crowd = Crowd::start(&ledgers, 8, 4);
         for seconds in [1, 3] {
-            crowd.goes_on(40).await;
-            apart(&server, Server::pause).await;
+            crowd.continues_for(40).await;
+            run_blocking(&server, Server::pause).await;
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            apart(&server, Server::resume).await;
+            run_blocking(&server, Server::resume).await;
         }
-        crowd.goes_on(40).await;
-        assert_eq!(crowd.ends_well().await, 0, "nothing was refused");
+        crowd.continues_for(40).await;
+        assert_eq!(crowd.finish_and_check().await, 0, "nothing was refused");
         close(ledgers).await;
     });
 }
 
-/// Longer than the ledger has patience.
+/// The server hangs longer than the ledger waits.
 #[test]
-fn a_server_that_stands_still_for_long_is_given_up_and_taken_again() {
+fn a_server_that_hangs_for_long_is_given_up_and_used_again_later() {
     let (server, database) = server();
     let server = Arc::new(server);
     wait(async {
-        let mut options = of_its_own(&server.url(&database));
+        let mut options = separate_server_options(&server.url(&database));
         options.answer_timeout = Duration::from_millis(300);
         options.settle_timeout = Duration::from_millis(300);
         let ledger = open(options);
         let turn = started(&*ledger, "s", "r").await.turn_id;
         for round in 0..3 {
-            apart(&server, Server::pause).await;
+            run_blocking(&server, Server::pause).await;
             let words = format!("k{round}");
             let refused = put(&*ledger, turn, &words).await.unwrap_err();
             assert_eq!(refused.code, ErrorCode::StoreUnavailable, "{refused:?}");
@@ -152,7 +152,7 @@ fn a_server_that_stands_still_for_long_is_given_up_and_taken_again() {
             assert!(ledger.health().read_only.is_some());
             let unread = ledger.items(&anyone(), &"s".parse().unwrap(), 0, 9).await;
             assert_eq!(unread.unwrap_err().code, ErrorCode::StoreUnavailable);
-            apart(&server, Server::resume).await;
+            run_blocking(&server, Server::resume).await;
             let (seq, _) = until_taken(&*ledger, turn, &words).await;
             assert_eq!(seq, 2 + round);
             assert_eq!(ledger.health().read_only, None);
@@ -163,7 +163,7 @@ fn a_server_that_stands_still_for_long_is_given_up_and_taken_again() {
     });
 }
 
-/// Repeats a write as its caller would.
+/// Retries a write as its caller would.
 pub(crate) async fn until_taken(ledger: &dyn Ledger, turn: TurnId, words: &str) -> (u64, bool) {
     let begun = std::time::Instant::now();
     loop {
@@ -182,21 +182,21 @@ pub(crate) async fn until_taken(ledger: &dyn Ledger, turn: TurnId, words: &str) 
 }
 
 #[test]
-fn a_server_that_is_gone_refuses_and_is_found_again() {
+fn writes_fail_while_a_server_is_down_and_succeed_afterwards() {
     let (server, database) = server();
     let server = Arc::new(server);
     wait(async {
         let ledgers = two(&server.url(&database));
         let ledger = &*ledgers[0];
         let turn = started(ledger, "s", "r").await.turn_id;
-        apart(&server, Server::stop_immediate).await;
+        run_blocking(&server, Server::stop_immediate).await;
         for _ in 0..2 {
             let refused = put(ledger, turn, "k").await.unwrap_err();
             assert_eq!(refused.code, ErrorCode::StoreUnavailable);
             assert!(refused.hint.unwrap().contains("with the same key"));
             assert!(ledger.health().read_only.is_some());
         }
-        apart(&server, Server::start_again).await;
+        run_blocking(&server, Server::restart).await;
         assert_eq!(until_taken(ledger, turn, "k").await, (2, false));
         assert_eq!(ledger.health().read_only, None);
         assert_eq!(put(&*ledgers[1], turn, "k").await.unwrap(), (2, true));
@@ -206,8 +206,8 @@ fn a_server_that_is_gone_refuses_and_is_found_again() {
 }
 
 #[test]
-fn a_server_that_would_answer_before_it_flushes_does_not() {
-    // It would answer commits at once and flush them ten seconds later.
+fn asynchronous_commit_is_overridden() {
+    // With these settings the server would answer commits at once and flush them ten seconds later.
     let settings = [
         ("synchronous_commit", "off"),
         ("wal_writer_delay", "10000ms"),
@@ -219,14 +219,14 @@ fn a_server_that_would_answer_before_it_flushes_does_not() {
     });
     let url = server.url(&server.database());
     wait(async {
-        let ledger = open(of_its_own(&url));
+        let ledger = open(separate_server_options(&url));
         assert_eq!(ledger.backend().durability, Durability::Flushed);
         let turn = started(&*ledger, "s", "r").await.turn_id;
         for round in 0..4 {
             until_taken(&*ledger, turn, &format!("k{round}")).await;
             tokio::task::block_in_place(|| {
                 server.stop_immediate();
-                server.start_again();
+                server.restart();
             });
             assert_eq!(texts(&*ledger).await.len(), 1 + round);
         }

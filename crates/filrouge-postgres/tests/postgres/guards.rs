@@ -1,4 +1,4 @@
-//! The database itself refuses what filrouge never does, whoever asks for it with whatever rights (SQLSTATE FR001).
+//! The database itself refuses every change that filrouge never makes, for any role with any rights (SQLSTATE FR001).
 
 use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, redact_items, sid};
@@ -13,7 +13,7 @@ fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(work);
 }
 
-/// A store with a row in every table that is guarded.
+/// A store with a row in every guarded table.
 async fn filled() -> (Database, Fixture) {
     let database = database();
     let f = on(&database.url(), keyring());
@@ -40,7 +40,7 @@ async fn client(url: &str) -> Client {
     client
 }
 
-/// The SQLSTATE that a statement is refused with.
+/// The SQLSTATE of a statement's refusal.
 async fn state(client: &Client, sql: &str) -> String {
     match client.batch_execute(sql).await {
         Ok(()) => "00000".to_owned(),
@@ -54,7 +54,7 @@ async fn state(client: &Client, sql: &str) -> String {
     }
 }
 
-/// What is never done, by table.
+/// Changes that filrouge never makes, by table.
 const NEVER: [(&str, &str); 26] = [
     ("record", "UPDATE filrouge.record SET body = ''"),
     ("record", "UPDATE filrouge.record SET head = head"),
@@ -88,7 +88,7 @@ const NEVER: [(&str, &str); 26] = [
 ];
 
 #[test]
-fn nobody_changes_a_journal() {
+fn no_role_may_change_a_journal() {
     block_on(async {
         let (database, f) = filled().await;
         let role = format!("clerk_{}", database.name());
@@ -102,7 +102,7 @@ fn nobody_changes_a_journal() {
             for (table, sql) in NEVER {
                 assert_eq!(state(who, sql).await, "FR001", "{table}: {sql}");
             }
-            // Names that are put before PostgreSQL's own change nothing.
+            // Names placed before PostgreSQL's own have no effect.
             let lies = "CREATE FUNCTION pg_temp.yes(text, text) RETURNS bool LANGUAGE sql AS 'SELECT true';
                 CREATE OPERATOR pg_temp.= (LEFTARG = text, RIGHTARG = text, FUNCTION = pg_temp.yes);
                 SET search_path = pg_temp, pg_catalog";
@@ -120,7 +120,7 @@ fn nobody_changes_a_journal() {
 }
 
 #[test]
-fn redaction_and_erasure_get_through() {
+fn redaction_and_erasure_are_allowed() {
     block_on(async {
         let (_database, f) = filled().await;
         f.redacted(&anyone(), redact_items("s", &[(2, 2)]))
@@ -133,9 +133,10 @@ fn redaction_and_erasure_get_through() {
     });
 }
 
-/// Who says to be redacting may empty the named session's records, and change neither their place nor what they follow.
+/// A transaction that claims to redact may empty the named session's records, but change neither their position nor the
+/// link to the previous record.
 #[test]
-fn a_forged_redaction_goes_no_further_than_a_redaction() {
+fn a_forged_redaction_can_do_no_more_than_a_redaction() {
     block_on(async {
         let (database, f) = filled().await;
         let owner = client(&database.url()).await;
@@ -190,7 +191,7 @@ fn a_forged_redaction_goes_no_further_than_a_redaction() {
             assert_eq!(state(&owner, &named(pk, &sql)).await, "FR001", "{sql}");
         }
         f.intact().await;
-        // What the guard cannot tell from a redaction, the MAC does.
+        // The MAC reveals what the guard cannot distinguish from a redaction.
         let emptied = named(
             1,
             "UPDATE filrouge.record SET body = '' WHERE session_pk = 1",
@@ -202,7 +203,7 @@ fn a_forged_redaction_goes_no_further_than_a_redaction() {
     });
 }
 
-/// What was done to the structure, and what undoes it.
+/// Damage to the structure, and the statement that undoes it.
 const FAULTS: [(&str, &str, &str); 10] = [
     (
         "guard_delete BEFORE DELETE ON filrouge.turn",
@@ -262,7 +263,7 @@ const FAULTS: [(&str, &str, &str); 10] = [
 ];
 
 #[test]
-fn verify_tells_of_guards_and_indexes() {
+fn verify_reports_guards_and_indexes() {
     block_on(async {
         let (database, f) = filled().await;
         f.intact().await;
@@ -281,9 +282,9 @@ fn verify_tells_of_guards_and_indexes() {
     });
 }
 
-/// A table that is gone or was rebuilt otherwise is told of, and is no fault of the program.
+/// A missing or altered table is reported as damage, not as an internal error.
 #[test]
-fn a_table_that_is_gone() {
+fn a_missing_or_altered_table_is_reported() {
     for harm in [
         "DROP TABLE filrouge.event CASCADE",
         "ALTER TABLE filrouge.turn RENAME COLUMN data TO other",

@@ -1,10 +1,10 @@
-//! Leases over several servers, by the database's clock, and what they cost.
+//! Leases across several servers, by the database's clock, and their cost.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::command::{
-    Acquire, Hold, LeaseAsk, NewSession, Outcome, PutCheckpoint, TakeLease, Write,
+    Acquire, FencingToken, LeaseRequest, NewSession, Outcome, PutCheckpoint, TakeLease, Write,
 };
 use filrouge_store::contract::asks::{event, json};
 use filrouge_store::contract::fixture::{
@@ -23,7 +23,7 @@ mod plans;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// To hold a session for a minute, making it where there is none; `known` as who goes on from what the store has.
+/// Acquires a session for a minute, and creates it if needed; `known` as for a caller that resumes from the store.
 pub(crate) fn acquire(session: &str, holder: &str, known: Option<Option<u64>>) -> Write {
     let acquire = Acquire {
         ttl: MINUTE,
@@ -31,14 +31,14 @@ pub(crate) fn acquire(session: &str, holder: &str, known: Option<Option<u64>>) -
         terminal: Vec::new(),
         resumes: known,
     };
-    take(session, holder, LeaseAsk::Acquire(Box::new(acquire)))
+    take(session, holder, LeaseRequest::Acquire(Box::new(acquire)))
 }
 
 pub(crate) fn release(session: &str, holder: &str, fence: u64) -> Write {
-    take(session, holder, LeaseAsk::Release { fence })
+    take(session, holder, LeaseRequest::Release { fence })
 }
 
-fn take(session: &str, holder: &str, ask: LeaseAsk) -> Write {
+fn take(session: &str, holder: &str, ask: LeaseRequest) -> Write {
     Write::Lease(Box::new(TakeLease {
         session_id: sid(session),
         holder: holder.into(),
@@ -56,13 +56,17 @@ pub(crate) fn checkpoint(session: &str, seq: Option<u64>, label: &str, keep: u64
     }))
 }
 
-/// A server whose time is the database's.
+/// A server that uses the database's time.
 fn server(url: &str) -> Arc<dyn Ledger> {
     open(filrouge_postgres::Options::new(url, keyring(), Arc::new(OsEntropy)).unwrap())
 }
 
-/// Writes as who holds the session, or as anybody.
-async fn write(by: &dyn Ledger, hold: Option<Hold>, write: Write) -> Result<Outcome, Failure> {
+/// Writes as the holder of the session, or without a lease.
+async fn write(
+    by: &dyn Ledger,
+    hold: Option<FencingToken>,
+    write: Write,
+) -> Result<Outcome, Failure> {
     by.put(cmd(&anyone().with_hold(hold), write)).await
 }
 
@@ -81,29 +85,32 @@ async fn released(by: &dyn Ledger, session: &str, holder: &str, fence: u64) {
 
 async fn started(by: &dyn Ledger, fence: u64, session: &str, request: &str) -> TurnId {
     let begins = Write::Start(Arc::new(start(&anyone(), session, request, "q")));
-    match write(by, Some(Hold::by(fence)), begins).await.unwrap() {
+    match write(by, Some(FencingToken::by(fence)), begins)
+        .await
+        .unwrap()
+    {
         Outcome::Turn(turn, _) => turn.turn_id,
         other => panic!("expected a turn, got {other:?}"),
     }
 }
 
 /// The database's time.
-fn told(database: &Database) -> Timestamp {
+fn reported(database: &Database) -> Timestamp {
     let micros = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-    let told = database.sql(micros).remove(0).remove(0).unwrap();
-    Timestamp::from_micros(told.parse().unwrap())
+    let reported = database.sql(micros).remove(0).remove(0).unwrap();
+    Timestamp::from_micros(reported.parse().unwrap())
 }
 
 fn later(time: Timestamp, by: Duration) -> Timestamp {
     Timestamp::from_micros(time.as_micros() + i64::try_from(by.as_micros()).unwrap())
 }
 
-/// A session goes from one server to the other: the second one is told who holds it and until when, and wakes when it is
-/// given free.
+/// A lease passes from one server to the other: the second one learns the holder and the expiry, and wakes when the
+/// lease is released.
 async fn passed_on(database: &Database, a: &dyn Ledger, b: &dyn Ledger) {
-    let before = told(database);
+    let before = reported(database);
     let held = acquired(a, "s", "a").await.unwrap();
-    let after = told(database);
+    let after = reported(database);
     assert_eq!(held.fence, 1);
     let until = held.expires_at.unwrap();
     assert!(later(before, MINUTE) <= until && until <= later(after, MINUTE));
@@ -133,15 +140,17 @@ async fn passed_on(database: &Database, a: &dyn Ledger, b: &dyn Ledger) {
     woken.unwrap().unwrap();
     assert_eq!(acquired(b, "s", "b").await.unwrap().fence, 2);
 
-    // Whoever held it before does not write any more; whoever holds it goes on with what was open.
+    // The previous holder can no longer write; the new one continues the open turn.
     let more = || append("s", turn, vec![item(Channel::Plan, "p")], None);
-    let late = write(a, Some(Hold::by(1)), more()).await.unwrap_err();
+    let late = write(a, Some(FencingToken::by(1)), more())
+        .await
+        .unwrap_err();
     assert_eq!(late.code, ErrorCode::StaleFence);
-    write(b, Some(Hold::by(2)), more()).await.unwrap();
+    write(b, Some(FencingToken::by(2)), more()).await.unwrap();
 }
 
 #[test]
-fn a_lease_goes_from_server_to_server() {
+fn a_lease_passes_from_server_to_server() {
     let database = database();
     wait(async {
         let ledgers = vec![server(&database.url()), server(&database.url())];
@@ -151,7 +160,7 @@ fn a_lease_goes_from_server_to_server() {
 }
 
 #[test]
-fn a_lease_goes_from_server_to_server_behind_a_pooler() {
+fn a_lease_passes_from_server_to_server_behind_a_pooler() {
     let database = database();
     let pool = PgBouncer::before(&database, 3);
     wait(async {
@@ -162,9 +171,9 @@ fn a_lease_goes_from_server_to_server_behind_a_pooler() {
     });
 }
 
-/// Of many servers and callers that want a session at once one gets it, and each fence is given out once.
+/// Of many callers on several servers that want a session at once, one gets it, and no fence is issued twice.
 #[test]
-fn one_of_many_gets_it() {
+fn one_of_many_callers_gets_the_lease() {
     let database = database();
     wait(async {
         let ledgers = vec![server(&database.url()), server(&database.url())];
@@ -177,7 +186,7 @@ fn one_of_many_gets_it() {
             for one in all.collect::<Vec<_>>() {
                 match one.await.unwrap() {
                     (n, Ok(lease)) => {
-                        assert_eq!(holder.replace(n), None, "it was given out twice");
+                        assert_eq!(holder.replace(n), None, "the lease was granted twice");
                         fence = lease.fence;
                     }
                     (_, Err(refused)) => assert_eq!(refused.code, ErrorCode::LeaseTimeout),
@@ -191,7 +200,7 @@ fn one_of_many_gets_it() {
     });
 }
 
-/// The database's clock, set ahead of the one of this process: another function of that name takes its place.
+/// Sets the database's clock ahead of this process's, by replacing the clock function.
 fn set_ahead(database: &Database, interval: &str) {
     let first = "DO $$ BEGIN
             IF to_regproc('pg_catalog.real_clock') IS NULL THEN
@@ -205,24 +214,24 @@ fn set_ahead(database: &Database, interval: &str) {
     ));
 }
 
-/// Leases end by the database's clock: that the processes' own is an hour behind makes no difference.
+/// Leases end by the database's clock, although the processes' own clocks are an hour behind.
 #[test]
-fn the_databases_clock_counts() {
+fn leases_end_by_the_databases_clock() {
     let database = database();
     set_ahead(&database, "1 hour");
     wait(async {
         let ledgers = vec![server(&database.url()), server(&database.url())];
         let (a, b) = (&*ledgers[0], &*ledgers[1]);
         passed_on(&database, a, b).await;
-        // A minute is over there, and here not.
+        // The minute has passed on the database, but not in this process.
         set_ahead(&database, "1 hour 2 minutes");
         let begins = Write::Start(Arc::new(start(&anyone(), "s", "late", "q")));
-        let late = write(b, Some(Hold::by(2)), begins.clone()).await;
+        let late = write(b, Some(FencingToken::by(2)), begins.clone()).await;
         assert_eq!(late.unwrap_err().code, ErrorCode::LeaseExpired);
         assert_eq!(acquired(a, "s", "a").await.unwrap().fence, 3);
-        let stale = write(b, Some(Hold::by(2)), begins).await;
+        let stale = write(b, Some(FencingToken::by(2)), begins).await;
         assert_eq!(stale.unwrap_err().code, ErrorCode::StaleFence);
-        // Set back, it is held for longer, and nobody loses it.
+        // When the clock is set back, the lease lasts longer, and is not lost.
         set_ahead(&database, "1 hour");
         let refused = acquired(b, "s", "b").await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::LeaseTimeout);
@@ -230,9 +239,9 @@ fn the_databases_clock_counts() {
     });
 }
 
-/// What a caller knows is no reason for an event; what it does not know is, once for each fence.
+/// A caller that already knows the newest seq causes no event; another one does, once per fence.
 #[test]
-fn resumes_are_told_once() {
+fn resumes_are_reported_once() {
     let database = database();
     wait(async {
         let by = server(&database.url());
@@ -243,15 +252,19 @@ fn resumes_are_told_once() {
                 other => panic!("expected a lease, got {other:?}"),
             }
         };
-        assert_eq!(resumed("a", None).await, (1, false), "it was made");
+        assert_eq!(resumed("a", None).await, (1, false), "the session is new");
         started(&*by, 1, "s", "r").await;
         released(&*by, "s", "a", 1).await;
-        assert_eq!(resumed("b", Some(1)).await, (2, false), "it knows all");
+        assert_eq!(
+            resumed("b", Some(1)).await,
+            (2, false),
+            "it knows the newest seq"
+        );
         released(&*by, "s", "b", 2).await;
         for _ in 0..3 {
             assert_eq!(resumed("c", None).await, (3, true));
         }
-        // More events than are looked at beforehand, and one that an application has made.
+        // More events than are prefetched, and one that an application has recorded.
         for n in 0..100 {
             let key = if n == 0 {
                 "filrouge:resume_from_pg:4".to_owned()
@@ -269,13 +282,13 @@ fn resumes_are_told_once() {
         released(&*by, "s", "d", 4).await;
         assert_eq!(resumed("e", None).await, (5, true));
         let events = by.events(&anyone(), &sid("s"), 0, 500).await.unwrap();
-        let told = events.0.iter().filter(|e| &*e.kind == "resume_from_pg");
-        assert_eq!(told.count(), 2);
+        let reported = events.0.iter().filter(|e| &*e.kind == "resume_from_pg");
+        assert_eq!(reported.count(), 2);
         close(vec![by]).await;
     });
 }
 
-/// The writes of a whole turn.
+/// The writes of a complete turn.
 fn whole(session: &str, request: &str) -> Vec<Write> {
     let turn = keyring().turn_id(&anyone().tenant, &sid(session), &rid(request));
     vec![

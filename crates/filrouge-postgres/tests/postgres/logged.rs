@@ -1,4 +1,4 @@
-//! What is logged of a loss: once that it has come, once how it has ended.
+//! A loss is logged twice: once when it begins, once when it ends.
 
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::faults::{put, until_taken};
-use super::many::{close, of_its_own, open, started, wait};
+use super::many::{close, open, separate_server_options, started, wait};
 
 /// The warnings of this process.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -49,14 +49,14 @@ fn count(what: &str) -> usize {
     warnings.iter().filter(|text| text.contains(what)).count()
 }
 
-/// The log is the whole process's: this test wants one of its own, as nextest gives it.
+/// The process has one log, so this test needs a separate process, as nextest provides.
 #[test]
 fn a_lost_write_is_logged_once() {
     let server = Server::start(ServerOptions::default());
     let name = server.database();
     let cut = Cut::before(server.tcp());
     wait(async {
-        let mut options = of_its_own(&cut.url(&name));
+        let mut options = separate_server_options(&cut.url(&name));
         options.settle_timeout = Duration::from_secs(1);
         let ledger = open(options);
         let turn = started(&*ledger, "s", "r").await.turn_id;
@@ -64,15 +64,15 @@ fn a_lost_write_is_logged_once() {
         cut.hold();
         let own = ledger.clone();
         let write = tokio::spawn(async move { put(&*own, turn, "k").await });
-        // It has sent what it will, and waits.
+        // By now it has sent its request, and waits.
         tokio::time::sleep(Duration::from_millis(300)).await;
         tokio::task::block_in_place(|| server.stop_immediate());
         cut.release();
         let refused = write.await.unwrap().unwrap_err();
         assert_eq!(refused.code, ErrorCode::StoreUnavailable);
-        assert_eq!(count("was lost under a write"), 1);
-        assert_eq!(count("is given up"), 1);
-        tokio::task::block_in_place(|| server.start_again());
+        assert_eq!(count("was lost during a write"), 1);
+        assert_eq!(count("giving up a write"), 1);
+        tokio::task::block_in_place(|| server.restart());
         until_taken(&*ledger, turn, "k").await;
         close(vec![ledger]).await;
     });

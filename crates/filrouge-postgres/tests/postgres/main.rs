@@ -1,4 +1,4 @@
-//! The PostgreSQL ledger: the contract, and what only a server can suffer.
+//! The PostgreSQL ledger: the contract, and faults that only a server has.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -28,14 +28,10 @@ mod tls;
 mod urls;
 mod vacuum;
 
-/// Where the clocks of tests stand.
+/// The start time of the tests' clocks.
 const NOON: i64 = 1_700_000_000_000_000;
 
-const MIGRATIONS: [&str; 3] = [
-    include_str!("../../src/migrations/0001_journal.sql"),
-    include_str!("../../src/migrations/0002_leases.sql"),
-    include_str!("../../src/migrations/0003_search.sql"),
-];
+const SCHEMA: &str = include_str!("../../src/migrations/0001_ledger.sql");
 
 fn keyring() -> Arc<Keyring> {
     Arc::new(Keyring::single([5; 32]))
@@ -49,13 +45,13 @@ fn options(url: &str, keyring: Arc<Keyring>) -> Options {
 
 /// A database with an empty store.
 fn database() -> Database {
-    let name = format!("store of schema {SCHEMA_VERSION} {}", MIGRATIONS.concat());
+    let name = format!("store of schema {SCHEMA_VERSION} {SCHEMA}");
     Database::from_template(&name, |url| {
         drop(PostgresLedger::open(options(url, keyring())).unwrap());
     })
 }
 
-/// A ledger on the database at `url` with a clock of its own.
+/// A ledger on the database at `url` with its own clock.
 fn on(url: &str, keyring: Arc<Keyring>) -> Fixture {
     let clock = Arc::new(FixedClock::at(NOON));
     let mut options = options(url, keyring.clone());

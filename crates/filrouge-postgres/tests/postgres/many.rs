@@ -1,4 +1,4 @@
-//! Several servers on one database: two ledgers, as two processes would have them.
+//! Several servers on one database: each ledger acts as a separate process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub(crate) mod callers;
 
 use callers::{Crowd, Ledgers, PATIENCE, intact, items};
 
-/// As a server of its own would have them, with the keys that all share.
-pub(crate) fn of_its_own(url: &str) -> Options {
+/// The options of a separate server, with the shared keys.
+pub(crate) fn separate_server_options(url: &str) -> Options {
     let mut options = Options::new(url, keyring(), Arc::new(OsEntropy)).unwrap();
     options.clock = Some(Arc::new(FixedClock::at(NOON)));
     options
@@ -34,7 +34,7 @@ pub(crate) fn open(options: Options) -> Arc<dyn Ledger> {
 
 /// Two servers on the database at `url`.
 pub(crate) fn two(url: &str) -> Ledgers {
-    (0..2).map(|_| open(of_its_own(url))).collect()
+    (0..2).map(|_| open(separate_server_options(url))).collect()
 }
 
 pub(crate) fn wait<T>(test: impl Future<Output = T>) -> T {
@@ -60,7 +60,7 @@ pub(crate) async fn started(ledger: &dyn Ledger, session: &str, request: &str) -
     }
 }
 
-/// Every change once and in order, read through one ledger and the other in turn, until `writers` have ended.
+/// Reads every change once and in order, alternating between the ledgers, until `writers` have ended.
 async fn read_beside(ledgers: Ledgers, mut over: watch::Receiver<bool>) {
     let mut cursor = ChangeCursor::default();
     let mut next: BTreeMap<SessionId, u64> = BTreeMap::new();
@@ -98,23 +98,23 @@ async fn read_beside(ledgers: Ledgers, mut over: watch::Receiver<bool>) {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_once_and_in_order() {
+fn acknowledged_writes_are_stored_once_and_in_order() {
     let database = database();
     wait(async {
         let ledgers = two(&database.url());
-        let (tell, over) = watch::channel(false);
+        let (sender, over) = watch::channel(false);
         let reader = tokio::spawn(read_beside(ledgers.clone(), over));
-        let crowd = Crowd::at_work(&ledgers, 6, 34);
-        crowd.goes_on(1_500).await;
-        assert_eq!(crowd.ends_well().await, 0, "nothing was refused");
-        tell.send(true).unwrap();
+        let crowd = Crowd::start(&ledgers, 6, 34);
+        crowd.continues_for(1_500).await;
+        assert_eq!(crowd.finish_and_check().await, 0, "nothing was refused");
+        sender.send(true).unwrap();
         reader.await.unwrap();
         close(ledgers).await;
     });
 }
 
 #[test]
-fn one_start_over_two_servers_is_one_turn() {
+fn one_start_through_two_servers_is_one_turn() {
     let database = database();
     wait(async {
         let ledgers = two(&database.url());
@@ -135,26 +135,29 @@ fn one_start_over_two_servers_is_one_turn() {
     });
 }
 
-/// Whoever waits at one server hears of what another commits.
-pub(crate) async fn is_told(at: &dyn Ledger, by: &dyn Ledger) {
+/// A waiter at one server learns of another's commits.
+pub(crate) async fn is_reported(at: &dyn Ledger, by: &dyn Ledger) {
     let mut commits = at.commits();
     for n in 0..10 {
-        let turn = started(by, "told", &format!("r{n}")).await;
+        let turn = started(by, "announced", &format!("r{n}")).await;
         let goal = by.position().commit_no;
-        let told = commits.wait_for(|commit_no| *commit_no >= goal);
-        tokio::time::timeout(PATIENCE, told).await.unwrap().unwrap();
-        let seen = at.turn(&anyone(), &sid("told"), turn.turn_id).await;
+        let reported = commits.wait_for(|commit_no| *commit_no >= goal);
+        tokio::time::timeout(PATIENCE, reported)
+            .await
+            .unwrap()
+            .unwrap();
+        let seen = at.turn(&anyone(), &sid("announced"), turn.turn_id).await;
         assert_eq!(seen.unwrap().turn_id, turn.turn_id);
     }
     assert_eq!(at.position(), by.position());
 }
 
 #[test]
-fn commits_are_told_to_other_servers() {
+fn commits_are_announced_to_other_servers() {
     let database = database();
     wait(async {
         let ledgers = two(&database.url());
-        is_told(&*ledgers[1], &*ledgers[0]).await;
+        is_reported(&*ledgers[1], &*ledgers[0]).await;
         close(ledgers).await;
     });
 }
@@ -165,19 +168,19 @@ fn commits_are_found_behind_a_pooler() {
     let pool = PgBouncer::before(&database, 4);
     wait(async {
         let ledgers = two(&pool.url(database.name()));
-        is_told(&*ledgers[1], &*ledgers[0]).await;
+        is_reported(&*ledgers[1], &*ledgers[0]).await;
         close(ledgers).await;
     });
 }
 
-/// What a sweep does: looks for turns that nobody has touched, and marks them.
+/// A sweep: finds silent turns, and marks them.
 async fn sweep(ledger: Arc<dyn Ledger>) -> usize {
     let later = NOON + 1;
-    let found = ledger.ask(move |sight| {
+    let found = ledger.query(move |snapshot| {
         let before = filrouge_types::Timestamp::from_micros(later);
-        let silent = sight.view.silent_turns(before, 1_000)?;
+        let silent = snapshot.view.silent_turns(before, 1_000)?;
         let of = |(pk, turn): (_, filrouge_store::rows::TurnRow)| {
-            let session = sight.view.session_by_pk(pk)?.unwrap().row.session_id;
+            let session = snapshot.view.session_by_pk(pk)?.unwrap().row.session_id;
             Ok((session, turn.turn_id))
         };
         silent.into_iter().map(of).collect::<Result<Vec<_>, _>>()
@@ -212,7 +215,7 @@ fn two_sweeps_at_once_end_a_silent_turn_once() {
 }
 
 #[test]
-fn the_first_identity_stays_over_two_servers() {
+fn the_first_identity_is_kept_across_two_servers() {
     let database = database();
     wait(async {
         let ledgers = two(&database.url());
@@ -249,7 +252,7 @@ fn the_first_identity_stays_over_two_servers() {
     });
 }
 
-/// Tails a draft at one server until its recording is over; `seen` is its newest chunk.
+/// Tails a draft at one server until its recording has ended; `seen` is its newest chunk.
 async fn tailed(ledger: Arc<dyn Ledger>, session: SessionId, seen: watch::Sender<u64>) -> String {
     let mut commits = ledger.commits();
     let (mut known, mut shown) = (BTreeMap::new(), String::new());
@@ -265,14 +268,14 @@ async fn tailed(ledger: Arc<dyn Ledger>, session: SessionId, seen: watch::Sender
         for one in news {
             begun = true;
             known.insert(one.stream, one.chunk);
-            if one.whole {
+            if one.complete {
                 shown.clear();
             }
             shown.extend(one.deltas.iter().map(|delta| delta.text.as_str()));
             seen.send_replace(one.chunk);
         }
-        let told = tokio::time::timeout(PATIENCE, commits.changed()).await;
-        told.unwrap().unwrap();
+        let reported = tokio::time::timeout(PATIENCE, commits.changed()).await;
+        reported.unwrap().unwrap();
     }
 }
 
@@ -281,8 +284,8 @@ async fn a_draft_is_tailed(ledgers: &Ledgers) {
     let turn = started(&**a, "s", "r").await.turn_id;
     let write = |write| async { a.write(cmd(&anyone(), write)).await.unwrap() };
     write(put("s", turn, stream(1), 0, Vec::new())).await;
-    let (tell, mut seen) = watch::channel(0);
-    let tail = tokio::spawn(tailed(b.clone(), sid("s"), tell));
+    let (sender, mut seen) = watch::channel(0);
+    let tail = tokio::spawn(tailed(b.clone(), sid("s"), sender));
     let mut said = String::new();
     for n in 1..=60 {
         let word = format!("word{n} ");
@@ -299,7 +302,7 @@ async fn a_draft_is_tailed(ledgers: &Ledgers) {
     write(recorded("s", turn, stream(1), &said)).await;
     assert_eq!(tail.await.unwrap(), said);
     assert_eq!(items(&**b, "s").await.len(), 2);
-    // Who records at the one server keeps others out at the other.
+    // A recording at one server excludes others at another server.
     let second = started(&**b, "s", "second").await.turn_id;
     write(put("s", second, stream(2), 0, Vec::new())).await;
     let other = put("s", second, stream(3), 0, Vec::new());

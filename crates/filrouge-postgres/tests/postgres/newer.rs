@@ -1,4 +1,4 @@
-//! A store that a newer filrouge has taken over while this one runs.
+//! A store that a newer filrouge migrates while this one runs.
 
 use filrouge_postgres::SCHEMA_VERSION;
 use filrouge_store::Ledger;
@@ -8,7 +8,7 @@ use filrouge_types::{ErrorCode, TurnId};
 use super::database;
 use super::faults::{put, until_taken};
 use super::many::callers::{eventually, items};
-use super::many::{close, of_its_own, open, started, wait};
+use super::many::{close, open, separate_server_options, started, wait};
 
 fn set_schema(database: &Database, schema: &str) {
     database.sql(&format!(
@@ -22,14 +22,14 @@ async fn refuses(ledger: &dyn Ledger, turn: TurnId) {
     assert!(refused.detail.contains("99"), "{refused:?}");
     assert!(refused.hint.unwrap().contains("newer"));
     assert!(ledger.health().read_only.unwrap().contains("99"));
-    assert_eq!(items(ledger, "s").await.len(), 1, "it is still read");
+    assert_eq!(items(ledger, "s").await.len(), 1, "it can still be read");
 }
 
 #[test]
-fn a_schema_that_became_newer_is_not_written_to() {
+fn a_store_with_a_newer_schema_is_not_written() {
     let database = database();
     wait(async {
-        let ledger = open(of_its_own(&database.url()));
+        let ledger = open(separate_server_options(&database.url()));
         let turn = started(&*ledger, "s", "r").await.turn_id;
         set_schema(&database, "99");
         eventually("it is seen", || ledger.health().read_only.is_some()).await;
@@ -42,10 +42,10 @@ fn a_schema_that_became_newer_is_not_written_to() {
 }
 
 #[test]
-fn a_schema_that_became_newer_is_seen_over_a_new_connection() {
+fn a_newer_schema_is_detected_over_a_new_connection() {
     let database = database();
     wait(async {
-        let ledger = open(of_its_own(&database.url()));
+        let ledger = open(separate_server_options(&database.url()));
         let turn = started(&*ledger, "s", "r").await.turn_id;
         set_schema(&database, "99");
         database.terminate_backends();

@@ -1,4 +1,4 @@
-//! Behind PgBouncer in transaction mode: every transaction may be another connection of the server's.
+//! Behind PgBouncer in transaction mode: every transaction may run on another server connection.
 
 use filrouge_postgres::Options;
 use filrouge_store::contract::Fixture;
@@ -6,17 +6,17 @@ use filrouge_testbed::{Options as ServerOptions, PgBouncer, Server};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use super::many::callers::{Crowd, intact};
-use super::many::{close, is_told, of_its_own, open, started, two, wait};
+use super::many::{close, is_reported, open, separate_server_options, started, two, wait};
 use super::{database, keyring, on};
 
-/// A part of the contract once more: every statement at least once, and whatever asks for several.
+/// A part of the contract: every statement at least once, and every operation that needs several.
 mod contract {
     use std::sync::OnceLock;
 
     use super::{Fixture, PgBouncer, database, keyring, on};
 
     fn fixture() -> Fixture {
-        // Of the server that all databases are on; it ends with this process.
+        // In front of the server of all databases; it ends with this process.
         static POOL: OnceLock<PgBouncer> = OnceLock::new();
         let database = database();
         let pool = POOL.get_or_init(|| PgBouncer::before(&database, 4));
@@ -28,34 +28,36 @@ mod contract {
     }
 
     filrouge_store::contract_tests! { @each fixture;
-        bytes { every_byte_comes_back }
+        bytes { every_byte_is_returned_unchanged }
         chain { the_commit_log_counts_every_commit }
-        changes { each_kind_of_change, a_reader_beside_writers_misses_nothing, commits_are_told }
-        checkpoints { once_for_each_seq, states_of_any_size, one_of_many_checkpoints_is_new }
-        checkpoints_kept { the_newest_are_kept, redaction_takes_what_covers }
-        concurrency { many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect }
-        conflicts { a_refused_write_leaves_nothing }
-        drafts { growing, becoming_items, gone_with_the_session }
-        drafts_kept { kept_whoever_ends_the_turn }
-        erasure { nothing_stays_but_the_name, a_session_of_many_records }
-        events { once_for_each_key, events_page_in_order }
-        full_pages { large_sessions }
-        idempotency { append_again, retry_after_every_failure }
-        leases { the_fence_only_grows, made_by_acquiring, going_on_is_told_once }
-        leases_release { given_free_with_the_last_write }
-        leases_together { one_of_many_takes_it }
+        changes { each_kind_of_change_is_in_the_feed, a_concurrent_reader_misses_nothing, commits_are_reported }
+        checkpoints {
+            a_checkpoint_is_written_once_per_seq, states_of_any_size_are_stored, one_of_many_equal_checkpoints_is_new,
+        }
+        checkpoints_kept { the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints }
+        concurrency { many_tasks_write_to_few_sessions, repeated_concurrent_writes_have_one_effect }
+        conflicts { a_refused_write_changes_nothing }
+        drafts { drafts_grow_by_deltas, drafts_become_items, erasure_deletes_drafts }
+        drafts_kept { drafts_are_kept_however_the_turn_ends }
+        erasure { only_the_name_remains, a_session_of_many_records_is_erased }
+        events { an_event_is_recorded_once_per_key, events_are_paged_in_order }
+        full_pages { pages_of_large_sessions_are_bounded }
+        idempotency { a_repeated_append_is_replayed, retries_after_every_failure_are_safe }
+        leases { fences_only_grow, acquiring_creates_the_session, a_resume_is_reported_once }
+        leases_release { the_last_write_releases_the_lease }
+        leases_together { one_of_many_acquires_the_lease }
         leases_writes { a_live_lease_keeps_others_from_writing }
-        life { every_status_meets_every_write, reopening }
+        life { every_write_has_a_defined_effect_in_every_status, a_repeated_start_reopens_an_interrupted_turn }
         links { one_of_many_logins_wins }
-        notes { compared_and_set, notes_beside_sessions }
+        notes { notes_are_compared_and_set, notes_are_independent_of_sessions }
         order { big_batches_keep_their_order }
-        owners { lists_show_ones_own }
-        paging { sessions_page_while_others_write, status_filter, session_filters }
-        patches { each_field_by_itself }
-        redact { a_redacted_turn, items_of_an_open_turn }
-        redact_many { interleaved_and_long_turns }
-        replace { replacing }
-        sessions { closing, a_secret_keeps_an_anonymous_session }
+        owners { lists_show_only_own_sessions }
+        paging { sessions_are_paged_while_others_write, turns_are_filtered_by_status, sessions_are_filtered }
+        patches { each_field_is_patched_separately }
+        redact { a_turn_is_redacted, items_of_an_open_turn_are_redacted }
+        redact_many { interleaved_and_long_turns_are_redacted }
+        replace { a_turn_is_replaced_by_a_new_version }
+        sessions { a_closed_session_stays_closed, a_secret_keeps_an_anonymous_session }
     }
 }
 
@@ -65,9 +67,9 @@ fn two_servers_share_two_connections() {
     let pool = PgBouncer::before(&database, 2);
     wait(async {
         let ledgers = two(&pool.url(database.name()));
-        let crowd = Crowd::at_work(&ledgers, 6, 5);
-        crowd.goes_on(600).await;
-        assert_eq!(crowd.ends_well().await, 0, "nothing was refused");
+        let crowd = Crowd::start(&ledgers, 6, 5);
+        crowd.continues_for(600).await;
+        assert_eq!(crowd.finish_and_check().await, 0, "nothing was refused");
         close(ledgers).await;
     });
 }
@@ -82,21 +84,21 @@ fn a_pooler_that_dies_under_load_loses_nothing() {
     let mut pool = PgBouncer::before(&server, 4);
     wait(async {
         let ledgers = vec![
-            open(of_its_own(&pool.url(&database))),
-            open(of_its_own(&pool.socket_url(&database))),
+            open(separate_server_options(&pool.url(&database))),
+            open(separate_server_options(&pool.socket_url(&database))),
         ];
-        let crowd = Crowd::at_work(&ledgers, 8, 4);
+        let crowd = Crowd::start(&ledgers, 8, 4);
         for _ in 0..8 {
-            crowd.goes_on(40).await;
+            crowd.continues_for(40).await;
             tokio::task::block_in_place(|| pool.kill_and_restart());
         }
-        crowd.goes_on(40).await;
-        crowd.ends_well().await;
+        crowd.continues_for(40).await;
+        crowd.finish_and_check().await;
         close(ledgers).await;
     });
 }
 
-/// The server behind the pooler dies: the pooler itself tells its clients so.
+/// The server behind the pooler dies, which only the pooler can report to its clients.
 #[test]
 fn a_server_that_dies_behind_a_pooler_loses_nothing() {
     let server = Server::start(ServerOptions {
@@ -107,61 +109,64 @@ fn a_server_that_dies_behind_a_pooler_loses_nothing() {
     let pool = PgBouncer::with_settings(&server, 4, &[("server_login_retry", "1")]);
     wait(async {
         let ledgers = two(&pool.url(&database));
-        let crowd = Crowd::at_work(&ledgers, 8, 4);
+        let crowd = Crowd::start(&ledgers, 8, 4);
         for _ in 0..2 {
-            crowd.goes_on(40).await;
+            crowd.continues_for(40).await;
             tokio::task::block_in_place(|| {
                 server.stop_immediate();
-                server.start_again();
+                server.restart();
             });
         }
-        crowd.goes_on(40).await;
-        crowd.ends_well().await;
+        crowd.continues_for(40).await;
+        crowd.finish_and_check().await;
         close(ledgers).await;
     });
 }
 
 fn with_direct(pool: &str, direct: &str) -> Options {
-    of_its_own(pool).with_direct(direct).unwrap()
+    separate_server_options(pool).with_direct(direct).unwrap()
 }
 
 #[test]
-fn the_server_itself_tells_of_commits() {
+fn the_server_itself_announces_commits() {
     let database = database();
     let pool = PgBouncer::before(&database, 3);
     wait(async {
         let url = pool.url(database.name());
         let far = open(with_direct(&url, &database.url()));
-        let near = open(of_its_own(&url));
-        is_told(&*far, &*near).await;
+        let near = open(separate_server_options(&url));
+        is_reported(&*far, &*near).await;
         close(vec![far, near]).await;
     });
 }
 
-/// Wake-ups are a convenience: without them everything else goes on.
+/// Notifications are optional: without them everything else works.
 #[test]
-fn a_direct_way_that_leads_nowhere_stops_nothing() {
+fn an_unreachable_direct_url_does_no_harm() {
     let database = database();
     let pool = PgBouncer::before(&database, 3);
     wait(async {
         let url = pool.url(database.name());
         let nowhere = format!("postgres://postgres@127.0.0.1:1/{}", database.name());
-        let ledgers = vec![open(with_direct(&url, &nowhere)), open(of_its_own(&url))];
-        let crowd = Crowd::at_work(&ledgers, 4, 4);
-        crowd.goes_on(200).await;
-        assert_eq!(crowd.ends_well().await, 0, "nothing was refused");
+        let ledgers = vec![
+            open(with_direct(&url, &nowhere)),
+            open(separate_server_options(&url)),
+        ];
+        let crowd = Crowd::start(&ledgers, 4, 4);
+        crowd.continues_for(200).await;
+        assert_eq!(crowd.finish_and_check().await, 0, "nothing was refused");
         close(ledgers).await;
     });
 }
 
 #[test]
-fn nothing_is_left_on_the_pooled_connections() {
+fn pooled_connections_keep_no_state() {
     let database = database();
-    // One connection: what anybody leaves on it is seen.
+    // With a single connection, any leftover becomes visible.
     let pool = PgBouncer::before(&database, 1);
     wait(async {
         let url = pool.url(database.name());
-        let ledger = open(of_its_own(&url));
+        let ledger = open(separate_server_options(&url));
         started(&*ledger, "s", "r").await;
         intact(&*ledger).await;
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();

@@ -1,4 +1,4 @@
-//! A store is made once, whoever comes first, and what is no store of ours is left alone.
+//! A store is created once even under concurrency, and foreign databases are left alone.
 
 use std::sync::{Arc, Barrier};
 
@@ -11,13 +11,12 @@ use filrouge_types::{ErrorCode, Failure, FixedClock};
 use super::{NOON, database, keyring, on};
 
 mod keys;
-mod older;
 
 fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(work);
 }
 
-/// As servers open a store: each with random numbers of its own.
+/// Opens a store as a server does, with its own random numbers.
 fn open(url: &str, keyring: Arc<Keyring>) -> Result<PostgresLedger, Failure> {
     let mut options = Options::new(url, keyring, Arc::new(OsEntropy)).unwrap();
     options.clock = Some(Arc::new(FixedClock::at(NOON)));
@@ -28,7 +27,7 @@ fn refusal(url: &str) -> Failure {
     open(url, keyring()).map(drop).unwrap_err()
 }
 
-/// All that stands in the schemas of others than PostgreSQL.
+/// Everything in schemas that are not PostgreSQL's own.
 fn everything(database: &Database) -> Vec<Row> {
     database.sql(
         "SELECT n.nspname, c.relname, c.relkind::text, c.reltuples::text FROM pg_class c JOIN pg_namespace n
@@ -37,7 +36,7 @@ fn everything(database: &Database) -> Vec<Row> {
     )
 }
 
-/// Opens `count` ledgers at once, each with its keyring.
+/// Opens one ledger per keyring, all at once.
 fn at_once(url: &str, keyrings: Vec<Arc<Keyring>>) -> Vec<Result<PostgresLedger, Failure>> {
     let barrier = Barrier::new(keyrings.len());
     std::thread::scope(|scope| {
@@ -59,7 +58,7 @@ fn at_once(url: &str, keyrings: Vec<Arc<Keyring>>) -> Vec<Result<PostgresLedger,
 }
 
 #[test]
-fn eight_servers_make_one_store() {
+fn eight_servers_create_one_store() {
     for _ in 0..3 {
         let database = Database::new();
         let opened = at_once(&database.url(), vec![keyring(); 8]);
@@ -77,7 +76,7 @@ fn eight_servers_make_one_store() {
                     keyring: keyring(),
                     keep: Box::new(()),
                 };
-                f.whole(&anyone(), "s", &format!("r{n}"), "a").await;
+                f.complete_turn(&anyone(), "s", &format!("r{n}"), "a").await;
                 assert_eq!(f.items(&anyone(), "s", 50).await.len(), 2 * (n + 1));
                 f.intact().await;
                 f.ledger.close().await;
@@ -125,9 +124,9 @@ fn another_programs_schema_is_left_alone() {
     }
 }
 
-/// A store is made by who may make it, and used by who may use it.
+/// A role needs the right to create a store, and other rights to use one.
 #[test]
-fn roles_and_their_rights() {
+fn creating_and_using_a_store_need_separate_rights() {
     let database = Database::new();
     let name = database.name();
     let role = format!("clerk_{name}");
@@ -145,27 +144,27 @@ fn roles_and_their_rights() {
             "{when}: {refused:?}"
         );
     };
-    refused("no right to make a schema");
+    refused("no right to create a schema");
     assert!(
         database
             .sql("SELECT 1 FROM pg_namespace WHERE nspname = 'filrouge'")
             .is_empty()
     );
     database.sql("CREATE SCHEMA filrouge");
-    refused("an empty schema of somebody else's");
+    refused("an empty schema of another role");
     database.sql(&format!("ALTER SCHEMA filrouge OWNER TO {role}"));
-    // One's own empty schema is enough.
+    // An empty schema that the role owns is enough.
     drop(open(&url, keyring()).unwrap());
     database.sql(&format!("REASSIGN OWNED BY {role} TO postgres"));
-    refused("a store that one may not use");
+    refused("a store that the role may not use");
     database.sql(&format!("GRANT USAGE ON SCHEMA filrouge TO {role}"));
-    refused("tables that one may not read");
+    refused("tables that the role may not read");
     database.sql(&format!(
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
     ));
     block_on(async {
         let f = on(&url, keyring());
-        f.whole(&anyone(), "s", "r", "a").await;
+        f.complete_turn(&anyone(), "s", "r", "a").await;
         f.erase(&anyone(), "s").await.unwrap();
         f.intact().await;
         f.ledger.close().await;
@@ -174,14 +173,14 @@ fn roles_and_their_rights() {
 }
 
 #[test]
-fn servers_that_are_not_there() {
+fn unreachable_servers_are_reported() {
     let database = Database::new();
     let (url, name) = (database.tcp_url(), database.name());
     let port = format!(":{}/", database.tcp().port());
     let with = "postgres:geheim@";
     let urls = [
         url.replace(name, "not_there"),
-        // Nobody listens on port 1 of loopback.
+        // Nothing listens on port 1 of the loopback interface.
         url.replace(&port, ":1/").replace("postgres@", with),
         url.replace("postgres@", "nobody_of_this_name:geheim@"),
     ];
@@ -198,7 +197,7 @@ fn servers_that_are_not_there() {
 }
 
 #[test]
-fn passwords_are_asked_for_and_told_to_nobody() {
+fn passwords_are_requested_and_never_shown() {
     let server = Server::start(filrouge_testbed::Options::default());
     server.sql(
         "postgres",
@@ -209,7 +208,7 @@ fn passwords_are_asked_for_and_told_to_nobody() {
         .unwrap();
     let rules = std::fs::read_to_string(&file).unwrap();
     let rules = format!("host all clerk 127.0.0.1/32 scram-sha-256\n{rules}");
-    // The servers' user owns it, and may read what anybody may.
+    // The file belongs to the servers' user, and is readable for all.
     std::fs::write(&file, rules).unwrap();
     server.sql("postgres", "SELECT pg_reload_conf(); SELECT pg_sleep(0.2)");
     let url = server.tcp_url("store");
@@ -247,7 +246,7 @@ fn encodings_other_than_utf8_are_refused() {
     }
 }
 
-/// The same data, started again as a standby: it answers, and takes no writes.
+/// A server started as a standby from the same data: it answers, but accepts no writes.
 #[test]
 fn a_standby_is_refused() {
     let server = Server::start(filrouge_testbed::Options::default());
@@ -259,7 +258,7 @@ fn a_standby_is_refused() {
     let signal = format!("COPY (SELECT 1 WHERE false) TO '{data}/standby.signal'");
     server.sql("postgres", &signal);
     server.stop_immediate();
-    server.start_again();
+    server.restart();
     let refused = refusal(&server.url(&name));
     assert_eq!(refused.code, ErrorCode::StoreUnavailable, "{refused}");
     assert!(

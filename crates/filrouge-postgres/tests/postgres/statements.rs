@@ -1,4 +1,4 @@
-//! Flat cost (P8): a turn late in a session asks as much of the server as an early one, and is found by indexes.
+//! Flat cost (P8): a turn late in a session costs the server as much as an early one, and is found through indexes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use filrouge_store::Ledger;
 use filrouge_store::command::SessionFilter;
 use filrouge_store::contract::fixture::{Fixture, anyone, finalize, item, operator, sid, user};
 use filrouge_store::read::{TurnOrder, TurnQuery};
-use filrouge_store::record::Check;
+use filrouge_store::record::MacCheck;
 use filrouge_testbed::Database;
 use filrouge_types::{Channel, Turn};
 
@@ -18,15 +18,15 @@ fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(work);
 }
 
-/// Statements that were asked meanwhile. Those of a question that has been answered may still be under way: its
-/// transaction is ended behind the answer.
+/// The number of statements sent during `work`. It waits for the counter to settle, because a query's transaction ends
+/// after its answer.
 async fn asked(f: &Fixture, work: impl AsyncFnOnce()) -> u64 {
     let before = settled_count(&*f.ledger).await;
     work().await;
     settled_count(&*f.ledger).await - before
 }
 
-/// The count once it stays the same.
+/// The count, once it no longer changes.
 pub(crate) async fn settled_count(ledger: &dyn Ledger) -> u64 {
     loop {
         let count = ledger.load().statements;
@@ -37,7 +37,7 @@ pub(crate) async fn settled_count(ledger: &dyn Ledger) -> u64 {
     }
 }
 
-/// What one turn and the readings after it ask.
+/// The statements of one turn and of the reads after it.
 #[derive(Debug, PartialEq, Eq)]
 struct Cost {
     start: u64,
@@ -99,26 +99,26 @@ async fn turn(f: &Fixture, n: usize) -> Cost {
 }
 
 #[test]
-fn late_turns_ask_as_much_as_early_ones() {
+fn late_turns_cost_as_much_as_early_ones() {
     block_on(async {
         let f = fixture();
         for n in 0..3 {
-            f.whole(&anyone(), "s", &format!("w{n}"), "a").await;
+            f.complete_turn(&anyone(), "s", &format!("w{n}"), "a").await;
         }
-        // The first of each question makes its connection, and is not counted.
+        // The first query of each kind opens its connection, and is not counted.
         turn(&f, 3).await;
         let early = turn(&f, 4).await;
         for n in 5..300 {
-            f.whole(&anyone(), "s", &format!("w{n}"), "a").await;
+            f.complete_turn(&anyone(), "s", &format!("w{n}"), "a").await;
         }
         let late = turn(&f, 300).await;
         assert_eq!(early, late);
-        // A write: BEGIN with its questions in one go, then what was put with COMMIT in another.
+        // A write: one round trip sends BEGIN and the queries; a second one sends the rows and COMMIT.
         assert!(
             early.start <= 10 && early.append <= 10 && early.finalize <= 13,
             "{early:?}"
         );
-        // A reading: BEGIN with the newest commit, ROLLBACK, and its questions in between.
+        // A read: BEGIN with the newest commit, its queries, ROLLBACK.
         assert!(early.session <= 4 && early.newest_turns <= 8, "{early:?}");
         assert!(early.turn <= 9 && early.items <= 6, "{early:?}");
         f.ledger.close().await;
@@ -150,7 +150,7 @@ fn appends_update_in_place() {
                 let [all, hot] = [0, 1].map(|n: usize| row[n].as_ref().unwrap().parse().unwrap());
                 (all, hot)
             };
-            // A server process tells of its work when it ends, at the latest.
+            // A server process reports its counters when it ends, at the latest.
             for _ in 0..600 {
                 if counted().0 >= 200 {
                     break;
@@ -166,7 +166,7 @@ fn appends_update_in_place() {
     });
 }
 
-/// Many sessions of several owners, most of them nobody's.
+/// Many sessions of several owners, most of them anonymous.
 const MANY: &str = "SET session_replication_role = replica;
     INSERT INTO filrouge.session (pk, tenant_id, session_id, identity_id, parent_session_id, status, metadata, created_at)
     SELECT n, 't', 's' || n, CASE n % 10 WHEN 0 THEN 'owner' || n % 50 END,
@@ -175,7 +175,7 @@ const MANY: &str = "SET session_replication_role = replica;
     INSERT INTO filrouge.session_agent SELECT n, 'planner' FROM generate_series(1000, 21000, 200) AS n;
     ANALYZE filrouge.session; ANALYZE filrouge.session_agent; ANALYZE filrouge.head";
 
-/// Rows of the tables' indexes that were read, whether the expected index was, and how often a whole table was.
+/// The number of index rows read, whether the expected index was used, and the number of table scans.
 fn counted(database: &Database, index: &str) -> (u64, bool, u64) {
     let sql = format!(
         "SELECT sum(idx_tup_read), bool_or(indexrelname = '{index}' AND idx_scan > 0) FROM pg_stat_user_indexes
@@ -187,9 +187,9 @@ fn counted(database: &Database, index: &str) -> (u64, bool, u64) {
     (number(0), rows[0][1].as_deref() == Some("t"), number(1))
 }
 
-/// The server's own counters tell how a list was found.
+/// The server's own counters show how a list was found.
 #[test]
-fn lists_are_found_by_their_indexes() {
+fn lists_use_their_indexes() {
     let database = database();
     database.sql(MANY);
     let none = SessionFilter::default;
@@ -205,21 +205,21 @@ fn lists_are_found_by_their_indexes() {
         ("session_pkey", operator("t"), none()),
         ("session_owner", user("owner20"), none()),
         ("session_parent", operator("t"), parent),
-        // Newest first until there are enough, or by the agent: both are bounded.
+        // Either newest first until the page is full, or by the agent: both are bounded.
         ("session_pkey", operator("t"), agent),
     ] {
         database.sql("SELECT pg_stat_reset()");
-        // The rows vouch for nothing: they are looked for all the same.
+        // The rows have no MACs, but the search still runs.
         let mut options = super::options(&database.url(), keyring());
-        options.check = Check::Unverified;
+        options.check = MacCheck::Unverified;
         let ledger: Arc<dyn Ledger> = Arc::new(PostgresLedger::open(options).unwrap());
         block_on(async {
             let found = ledger.sessions(&who, filter, None, 20).await;
-            assert!(found.is_err(), "without heads there is nothing to show");
+            assert!(found.is_err(), "sessions without heads are refused");
             ledger.close().await;
         });
         drop(ledger);
-        // A server process tells of its work when it ends, at the latest.
+        // A server process reports its counters when it ends, at the latest.
         for _ in 0..600 {
             if counted(&database, index).1 {
                 break;
@@ -231,7 +231,7 @@ fn lists_are_found_by_their_indexes() {
             used && whole == 0,
             "{index}: {read} rows, {whole} whole tables"
         );
-        // One session in 200 is the agent's.
+        // One session in 200 has the agent.
         assert!(read <= 5000, "{index}: {read} rows read for 20");
     }
 }

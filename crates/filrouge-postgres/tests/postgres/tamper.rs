@@ -1,11 +1,13 @@
-//! Whatever is changed outside filrouge is refused by the next read or write it concerns, and `verify` finds it: in a
-//! ledger that is opened afterwards and in one that is running (P7).
+//! A change made outside filrouge is refused by the next read or write that touches it, and found by `verify`: in a
+//! ledger that is opened afterwards and in a running one (P7).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use filrouge_store::command::{NewEvent, NewSession, Outcome, Scope, SessionPatch, Viewer, Write};
-use filrouge_store::contract::asks::{close_session, event, json, knowing, link, metadata, patch};
+use filrouge_store::contract::asks::{
+    anyone_with_secret, close_session, event, json, link, metadata, patch,
+};
 use filrouge_store::contract::differential::memory;
 use filrouge_store::contract::drafts::{delta, put, stream};
 use filrouge_store::contract::fixture::{
@@ -19,7 +21,7 @@ use filrouge_types::{Channel, ItemBody, ProjectId, SessionId, TenantId};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use super::held::{acquire, checkpoint, release};
-use super::{MIGRATIONS, keyring, on};
+use super::{SCHEMA, keyring, on};
 
 mod cases;
 mod columns;
@@ -28,7 +30,7 @@ mod play;
 mod readings;
 mod running;
 
-/// The sessions of the world's tenant `t`; one more, `theirs`, is tenant `u`'s.
+/// The sessions of the world's tenant `t`; there is also `theirs`, of tenant `u`.
 const SESSIONS: [&str; 9] = [
     "parent", "victim", "redacted", "gone", "linked", "kept", "drafting", "adopted", "other",
 ];
@@ -42,7 +44,7 @@ fn block_on(work: impl Future<Output = ()>) {
         .block_on(work);
 }
 
-/// A connection that gets past the guards, as a superuser can.
+/// A connection that bypasses the guards, as a superuser can.
 async fn raw(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -53,9 +55,9 @@ async fn raw(url: &str) -> Client {
 
 /// The rows of a statement as text; the inner `None` is NULL.
 async fn rows(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
-    let told = client.simple_query(sql).await;
-    let told = told.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
-    let rows = told.iter().filter_map(|message| match message {
+    let reported = client.simple_query(sql).await;
+    let reported = reported.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+    let rows = reported.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     });
@@ -63,17 +65,16 @@ async fn rows(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
         .collect()
 }
 
-/// A store with something of everything, and its older state in the tables `old.…`, as an attacker may have kept it.
+/// A store with rows of every kind, and its older state in the tables `old.…`, as an attacker may have saved it.
 pub(crate) fn world() -> Database {
-    let migrations = MIGRATIONS.concat();
     let made = [
-        migrations.as_str(),
+        SCHEMA,
         include_str!("../../src/migrate/keys.rs"),
         include_str!("tamper.rs"),
     ];
     let name = made.concat();
     Database::from_template(&name, |url| {
-        // Whoever asks may be driving a runtime already.
+        // The caller may already be driving a runtime.
         std::thread::scope(|scope| {
             let made = scope.spawn(|| block_on(make(url)));
             made.join().unwrap();
@@ -94,26 +95,26 @@ async fn make(url: &str) {
          END $$",
     );
     copies.await.unwrap();
-    go_on(&f).await;
+    proceed(&f).await;
     f.intact().await;
     f.ledger.close().await;
 }
 
-fn said(agent: &str) -> ItemBody {
+fn thought_of(agent: &str) -> ItemBody {
     ItemBody {
         agent: Some(agent.into()),
         ..item(Channel::Thought, agent)
     }
 }
 
-/// The first half of the world.
+/// Writes the first half of the world.
 async fn begin(f: &Fixture) {
     let (who, ann) = (anyone(), user("ann"));
     for s in ["parent", "victim", "redacted", "gone", "other"] {
-        f.whole(&who, s, "r0", "first answer").await;
-        f.whole(&who, s, "r1", "answer").await;
+        f.complete_turn(&who, s, "r0", "first answer").await;
+        f.complete_turn(&who, s, "r1", "answer").await;
         let turn = f.start(&who, s, "open").await;
-        let items = vec![keyed("k1", "one"), said("planner")];
+        let items = vec![keyed("k1", "one"), thought_of("planner")];
         f.append(&who, &turn, items).await.unwrap();
         for n in 1..=2 {
             f.record(&who, event(s, &format!("e{n}"), "kind"))
@@ -136,15 +137,17 @@ async fn begin(f: &Fixture) {
     };
     f.write(&who, Write::CreateSession(made)).await.unwrap();
     f.session_of(&ann, link("linked", "ann")).await.unwrap();
-    f.create(&knowing(f, "secret"), "kept").await.unwrap();
+    f.create(&anyone_with_secret(f, "secret"), "kept")
+        .await
+        .unwrap();
     let them = Scope::new(TenantId::new("u").unwrap(), Viewer::EndUser(None));
-    f.whole(&them, "theirs", "r", "a").await;
+    f.complete_turn(&them, "theirs", "r", "a").await;
     for name in ["a", "b"] {
         assert!(f.ledger.put_note(name, 0, b"old".to_vec()).await.unwrap());
     }
 }
 
-/// A session that was held, and is free again.
+/// A session that was held and released.
 async fn held(f: &Fixture, s: &str) {
     let who = anyone();
     let lease = f.write(&who, acquire(s, "worker", None)).await.unwrap();
@@ -156,8 +159,8 @@ async fn held(f: &Fixture, s: &str) {
         .unwrap();
 }
 
-/// The second half.
-async fn go_on(f: &Fixture) {
+/// Writes the second half.
+async fn proceed(f: &Fixture) {
     let who = anyone();
     for s in ["victim", "redacted", "other"] {
         let open = f.start(&who, s, "open").await;
@@ -174,7 +177,7 @@ async fn go_on(f: &Fixture) {
             };
             f.write(&who, end).await.unwrap();
         }
-        let old = f.whole(&who, s, "replaced", "words").await;
+        let old = f.complete_turn(&who, s, "replaced", "words").await;
         let new = replacement(&who, s, "new", old.turn_id, "better words");
         f.write(&who, new).await.unwrap();
         let long = NewEvent {
@@ -187,7 +190,7 @@ async fn go_on(f: &Fixture) {
             .unwrap();
         held(f, s).await;
     }
-    let whole = f.whole(&who, "redacted", "more", "words").await;
+    let whole = f.complete_turn(&who, "redacted", "more", "words").await;
     f.redact_turn(&who, &whole).await.unwrap();
     f.redacted(&who, redact_items("redacted", &[(2, 2), (6, 7)]))
         .await
@@ -201,7 +204,7 @@ async fn go_on(f: &Fixture) {
     f.session_of(&who, patch("kept", title.clone()))
         .await
         .unwrap_err();
-    f.session_of(&knowing(f, "secret"), patch("kept", title))
+    f.session_of(&anyone_with_secret(f, "secret"), patch("kept", title))
         .await
         .unwrap();
     let ann = user("ann");
@@ -227,15 +230,17 @@ async fn go_on(f: &Fixture) {
     }
 }
 
-/// A session from a store with other keys, in which turns are found by their requests' keys.
+/// A session copied from a store with other keys, whose turns are found by their requests' keys.
 async fn adopt(f: &Fixture) {
     let who = anyone();
     let donor = memory(std::sync::Arc::new(Keyring::single([6; 32])));
-    donor.whole(&who, "adopted", "r", "from elsewhere").await;
+    donor
+        .complete_turn(&who, "adopted", "r", "from elsewhere")
+        .await;
     let turn = donor.start(&who, "adopted", "open").await;
-    let items = vec![keyed("k", "x"), said("coder")];
+    let items = vec![keyed("k", "x"), thought_of("coder")];
     donor.append(&who, &turn, items).await.unwrap();
-    let mut brought = donor.brought(&who, "adopted").await;
+    let mut brought = donor.adoption_of(&who, "adopted").await;
     brought.session.team_id = Some("team".into());
     f.write(&who, Write::Adopt(Arc::new(brought)))
         .await
@@ -245,13 +250,13 @@ async fn adopt(f: &Fixture) {
 /// The session's number.
 async fn pk(ledger: &dyn Ledger, tenant: &str, id: &str) -> SessionPk {
     let (tenant, id) = (TenantId::new(tenant).unwrap(), SessionId::new(id).unwrap());
-    let found = ledger.ask(move |sight| sight.view.session(&tenant, &id, None));
+    let found = ledger.query(move |snapshot| snapshot.view.session(&tenant, &id, None));
     found.await.unwrap().unwrap().pk
 }
 
 type SessionPkName = BTreeMap<SessionPk, &'static str>;
 
-/// Each session's number and its name.
+/// The number and name of each session.
 async fn names(ledger: &dyn Ledger) -> SessionPkName {
     let mut names = BTreeMap::new();
     for s in SESSIONS {

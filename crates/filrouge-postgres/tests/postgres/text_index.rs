@@ -1,4 +1,4 @@
-//! The search index in the ledger's database: the contract of indexes, and what only this one can do.
+//! The search index in the ledger's database: the contract of indexes, and features that only this index has.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ mod forgetting;
 mod plans;
 mod rights;
 
-/// What the connections of indexes live on.
+/// The runtime of the indexes' connections.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 fn on(url: &str) -> PostgresIndex {

@@ -1,4 +1,4 @@
-//! TLS to a real server: who is believed, who is refused, and that everything goes through it.
+//! TLS to a real server: which certificates are accepted and refused, and that all traffic is encrypted.
 
 use filrouge_postgres::{Options, PostgresLedger};
 use filrouge_store::OsEntropy;
@@ -9,7 +9,7 @@ use filrouge_testbed::{PgBouncer, Server};
 use filrouge_types::{ErrorCode, Failure};
 
 use super::many::callers::PATIENCE;
-use super::many::{close, of_its_own, open, started, two, wait};
+use super::many::{close, open, separate_server_options, started, two, wait};
 use super::{keyring, on};
 
 pub(crate) mod authority;
@@ -19,7 +19,7 @@ use authority::{Authority, self_signed};
 const PASSWORD: &str = "p@ss/w?rd:%ß";
 const ENCODED: &str = "p%40ss%2Fw%3Frd%3A%25%C3%9F";
 
-/// A server with a certificate for `localhost`; whom it lets in over TCP is the rest of `pg_hba.conf`.
+/// A server with a certificate for `localhost`; `rules` are the TCP lines of its `pg_hba.conf`.
 struct Guarded {
     server: Server,
     authority: Authority,
@@ -65,7 +65,7 @@ impl Guarded {
         format!("postgresql://filrouge:{ENCODED}@{host}:{port}/{database}?{parameters}")
     }
 
-    /// How many connections there are besides this one, and how many of them are encrypted.
+    /// The number of other connections, and how many of them are encrypted.
     fn connections(&self) -> (u32, u32) {
         let rows = self.server.sql(
             "postgres",
@@ -76,9 +76,9 @@ impl Guarded {
         (number(0), number(1))
     }
 
-    /// Whether somebody has asked the server for `what`.
+    /// Whether a statement that contains `what` was sent to the server.
     fn was_asked(&self, what: &str) -> bool {
-        // The log holds this statement too: not in one piece.
+        // Split, because the log also contains this statement.
         let (half, rest) = what.split_at(3);
         let sql = format!(
             "SELECT position('{half}' || '{rest}' IN
@@ -91,7 +91,7 @@ impl Guarded {
 const ONLY_TLS: &str = "hostssl all all";
 
 fn opened(url: &str) -> Result<PostgresLedger, Failure> {
-    PostgresLedger::open(of_its_own(url))
+    PostgresLedger::open(separate_server_options(url))
 }
 
 fn refused(url: &str) -> (String, String) {
@@ -114,7 +114,7 @@ fn everything_goes_over_tls() {
     assert!(all >= 2, "{all}");
     assert_eq!(all, encrypted);
     wait(async {
-        let mut told = ledgers[1].commits();
+        let mut reported = ledgers[1].commits();
         let turn = started(&*ledgers[0], "s", "r").await.turn_id;
         let write = append("s", turn, vec![keyed("k", "w")], None);
         let outcome = ledgers[0].put(cmd(&anyone(), write)).await.unwrap();
@@ -122,19 +122,22 @@ fn everything_goes_over_tls() {
         let write = finalize("s", turn, Some("answer"));
         ledgers[0].put(cmd(&anyone(), write)).await.unwrap();
         let newest = ledgers[0].position().commit_no;
-        let told = told.wait_for(|number| *number >= newest);
-        tokio::time::timeout(PATIENCE, told).await.unwrap().unwrap();
+        let reported = reported.wait_for(|number| *number >= newest);
+        tokio::time::timeout(PATIENCE, reported)
+            .await
+            .unwrap()
+            .unwrap();
         let session = ledgers[1].session(&anyone(), &sid("s")).await.unwrap();
         assert_eq!(session.last_seq, 3);
         close(ledgers).await;
     });
-    // Not taken for a pooler's.
+    // The connection is not mistaken for a pooler's.
     assert!(guarded.was_asked("LISTEN filrouge"));
     assert!(!guarded.was_asked("SET LOCAL idle_in_transaction_session_timeout"));
 }
 
 #[test]
-fn the_contract_over_tls() {
+fn the_contract_holds_over_tls() {
     let guarded = Guarded::new(ONLY_TLS);
     let fixture = |parameters: &str| {
         guarded
@@ -144,17 +147,20 @@ fn the_contract_over_tls() {
     };
     run(
         fixture("sslmode=require"),
-        life::every_status_meets_every_write,
+        life::every_write_has_a_defined_effect_in_every_status,
     );
-    run(fixture("sslmode=prefer"), full_pages::large_sessions);
-    run(fixture(""), concurrency::many_tasks_over_few_sessions);
+    run(
+        fixture("sslmode=prefer"),
+        full_pages::pages_of_large_sessions_are_bounded,
+    );
+    run(fixture(""), concurrency::many_tasks_write_to_few_sessions);
 }
 
 #[test]
-fn a_pooler_is_found_out_over_tls() {
+fn a_pooler_is_detected_over_tls() {
     let guarded = Guarded::new(ONLY_TLS);
     let signed = guarded.authority.sign("localhost");
-    // It takes the files where the server has them: both run as the same user.
+    // It reads the files where the server keeps them: both run as the same user.
     guarded.server.put("pool.crt", &signed.certificate);
     guarded.server.put("pool.key", &signed.key);
     let data = &guarded
@@ -178,7 +184,7 @@ fn a_pooler_is_found_out_over_tls() {
         let url = pool
             .url(&guarded.database)
             .replace("127.0.0.1", "localhost");
-        let ledger = open(of_its_own(&format!("{url}?{parameters}")));
+        let ledger = open(separate_server_options(&format!("{url}?{parameters}")));
         wait(async {
             started(
                 &*ledger,
@@ -196,14 +202,14 @@ fn a_pooler_is_found_out_over_tls() {
 }
 
 #[test]
-fn who_is_believed() {
+fn certificates_are_accepted_and_refused_as_in_libpq() {
     let guarded = Guarded::new(ONLY_TLS);
     let ca = guarded.authority.file();
     let stranger = Authority::new().file();
-    let taken = [
+    let accepted = [
         ("localhost", format!("sslmode=verify-full&sslrootcert={ca}")),
         ("localhost", format!("sslmode=verify-ca&sslrootcert={ca}")),
-        // Another name than the certificate's.
+        // A name other than the certificate's.
         ("127.0.0.1", format!("sslmode=verify-ca&sslrootcert={ca}")),
         ("127.0.0.1", format!("sslmode=require&sslrootcert={ca}")),
         ("127.0.0.1", format!("sslmode=prefer&sslrootcert={ca}")),
@@ -211,7 +217,7 @@ fn who_is_believed() {
         ("127.0.0.1", "sslmode=prefer".to_owned()),
         ("127.0.0.1", String::new()),
     ];
-    for (host, parameters) in taken {
+    for (host, parameters) in accepted {
         let opened = opened(&guarded.url(host, &parameters));
         assert!(opened.is_ok(), "{parameters}: {:?}", opened.err());
     }
@@ -223,7 +229,7 @@ fn who_is_believed() {
     assert!(detail.contains("not valid for name"), "{detail}");
     assert!(hint.contains("by a name"), "{hint}");
 
-    // `Authority::file` of one that is gone: the file went with it.
+    // `Authority::file` of a dropped authority: the file was deleted with it.
     let missing = Options::new(
         &guarded.url("localhost", &format!("sslrootcert={stranger}")),
         keyring(),
@@ -240,7 +246,7 @@ fn who_is_believed() {
         format!("sslmode=verify-ca&sslrootcert={foreign}"),
         format!("sslmode=require&sslrootcert={foreign}"),
         format!("sslmode=prefer&sslrootcert={foreign}"),
-        // The system knows nothing of our CA.
+        // The system's certificates do not include our CA.
         "sslmode=verify-full".to_owned(),
         "sslrootcert=system".to_owned(),
     ] {
@@ -257,7 +263,7 @@ fn who_is_believed() {
 }
 
 #[test]
-fn a_certificate_that_is_its_own_root() {
+fn a_self_signed_certificate_can_be_the_root_unless_it_is_a_ca() {
     let guarded = Guarded::new(ONLY_TLS);
     let root = |is_ca| {
         let signed = self_signed("localhost", is_ca);
@@ -278,7 +284,7 @@ fn a_certificate_that_is_its_own_root() {
 }
 
 #[test]
-fn without_tls_prefer_does_without() {
+fn prefer_connects_without_tls_if_there_is_none() {
     let guarded = Guarded::new("host all all");
     guarded.server.sql("postgres", "ALTER SYSTEM SET ssl = off");
     guarded.server.reload();
@@ -292,13 +298,13 @@ fn without_tls_prefer_does_without() {
     assert!(detail.contains("does not support TLS"), "{detail}");
     let (detail, _) = refused(&guarded.url("localhost", "channel_binding=require"));
     assert!(detail.contains("channel binding"), "{detail}");
-    // TLS is not for sockets, whatever the mode.
+    // Sockets use no TLS, whatever the mode.
     let socket = guarded.server.url(&guarded.database);
     drop(opened(&format!("{socket}?sslmode=require")).unwrap());
 }
 
 #[test]
-fn a_certificate_of_ones_own() {
+fn a_client_certificate_authenticates() {
     let guarded = Guarded::new("hostssl all all 127.0.0.1/32 cert\nhost all all");
     let ca = guarded.authority.file();
     let signed = guarded.authority.sign("filrouge");
@@ -316,7 +322,7 @@ fn a_certificate_of_ones_own() {
     drop(opened(&url(&format!("&sslcert={certificate}&sslkey={key}"))).unwrap());
     let (detail, _) = refused(&url(""));
     assert!(detail.contains("valid client certificate"), "{detail}");
-    // Somebody else's certificate, of a CA that the server does not know.
+    // Another client certificate, of a CA that the server does not trust.
     let other = Authority::new();
     let signed = other.sign("filrouge");
     let (certificate, key) = (

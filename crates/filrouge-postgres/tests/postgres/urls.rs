@@ -1,4 +1,4 @@
-//! URLs: what they may say, and that nobody sees the password.
+//! URLs: the accepted forms, and that no output shows the password.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use filrouge_types::{ErrorCode, Failure};
 use proptest::prelude::*;
 
 use super::keyring;
-use super::many::{close, of_its_own, open, started, wait};
+use super::many::{close, open, separate_server_options, started, wait};
 
-fn taken(url: &str) -> Result<Options, Failure> {
+fn parsed(url: &str) -> Result<Options, Failure> {
     Options::new(url, keyring(), Arc::new(OsEntropy))
 }
 
 fn refused(url: &str) -> String {
-    let failure = taken(url).unwrap_err();
+    let failure = parsed(url).unwrap_err();
     assert_eq!(failure.code, ErrorCode::Invalid, "{failure:?}");
     failure.detail
 }
 
 #[test]
-fn every_parameter() {
+fn every_parameter_is_accepted() {
     let url = "postgresql://u:p@h1:1,h2,[::1]:3/d?application_name=x&channel_binding=disable&connect_timeout=7\
                &keepalives=1&keepalives_idle=5&keepalives_interval=6&keepalives_retries=3\
                &options=-c%20work_mem%3D8MB&sslmode=require&target_session_attrs=read-write&tcp_user_timeout=9000";
-    let shown = format!("{:?}", taken(url).unwrap());
+    let shown = format!("{:?}", parsed(url).unwrap());
     assert!(
         shown.contains("[\"h1:1\", \"h2:5432\", \"[::1]:3\"]"),
         "{shown}"
     );
     assert_eq!(redacted(url), url.replace("u:p@", "u:***@"));
 
-    let shown = |url: &str| format!("{:?}", taken(url).unwrap());
+    let shown = |url: &str| format!("{:?}", parsed(url).unwrap());
     let url = "postgres://?host=/run/a,h&port=1,2&user=u&password=p&dbname=d";
     assert!(shown(url).contains("[\"/run/a/.s.PGSQL.1\", \"h:2\"]"));
     assert_eq!(redacted(url), url.replace("=p&", "=***&"));
@@ -43,7 +43,7 @@ fn every_parameter() {
 }
 
 #[test]
-fn what_is_wrong_is_named_without_the_url() {
+fn an_error_names_the_fault_without_the_url() {
     let wrong = [
         ("sqlite:x", "neither"),
         ("host=h user=u", "neither"),
@@ -109,7 +109,7 @@ fn what_is_wrong_is_named_without_the_url() {
     }
 }
 
-/// What other parts of a URL are made of: nothing that stands in the passwords below.
+/// The other parts of a URL, which share no characters with the passwords below.
 const PLAIN: &str = "[a-m]{1,8}";
 
 proptest! {
@@ -129,7 +129,7 @@ proptest! {
         };
         let shown = redacted(&url);
         prop_assert!(!shown.contains(|c: char| c.is_ascii_uppercase()), "{url}: {shown}");
-        match taken(&url) {
+        match parsed(&url) {
             Ok(options) => {
                 let shown = format!("{options:?}");
                 let ours = ["Options", "Some", "None", "Keyed", ".s.PGSQL"];
@@ -155,11 +155,11 @@ proptest! {
             redacted(&url),
             format!("postgres://{user}:***@{host}/{database}?sslmode=disable")
         );
-        prop_assert!(taken(&url).is_ok());
+        prop_assert!(parsed(&url).is_ok());
     }
 }
 
-/// A server with a role for each way of giving a password.
+/// A server with a role for each form of password.
 fn with_passwords() -> (Server, String) {
     let server = Server::start(filrouge_testbed::Options::default());
     server.sql(
@@ -180,25 +180,25 @@ fn with_passwords() -> (Server, String) {
 }
 
 #[test]
-fn passwords() {
+fn passwords_in_every_form_reach_the_server() {
     let (server, database) = with_passwords();
     let address = server.tcp();
     let url = |credentials: &str| format!("postgres://{credentials}@{address}/{database}");
     for credentials in ["scram:a%2Fb%40c%3Fd%3A%C3%A9", "md5:a%2Fb%40c%3Fd:%c3%a9"] {
-        drop(PostgresLedger::open(of_its_own(&url(credentials))).unwrap());
+        drop(PostgresLedger::open(separate_server_options(&url(credentials))).unwrap());
     }
     let password = "a/b@c?d:é";
     for user in ["scram", "md5"] {
-        let options = of_its_own(&url(user)).with_password(password);
+        let options = separate_server_options(&url(user)).with_password(password);
         assert!(!format!("{options:?}").contains(password));
         drop(PostgresLedger::open(options).unwrap());
     }
-    // The URL's own comes first.
-    let wrong = of_its_own(&url("scram:wrong")).with_password(password);
+    // The URL's own password has precedence.
+    let wrong = separate_server_options(&url("scram:wrong")).with_password(password);
     let failure = PostgresLedger::open(wrong).err().unwrap();
     assert_eq!(failure.code, ErrorCode::StoreUnavailable);
     assert!(failure.detail.contains("28P01"), "{failure:?}");
-    let failure = PostgresLedger::open(of_its_own(&url("scram")))
+    let failure = PostgresLedger::open(separate_server_options(&url("scram")))
         .err()
         .unwrap();
     assert_eq!(failure.code, ErrorCode::StoreUnavailable);
@@ -206,25 +206,30 @@ fn passwords() {
 }
 
 #[test]
-fn the_host_that_takes_writes_is_taken() {
+fn the_host_that_accepts_writes_is_used() {
     let database = Database::new();
     let primary = database.tcp();
     let standby = Server::start(filrouge_testbed::Options::default());
     standby.put("standby.signal", "");
     standby.stop_immediate();
-    standby.start_again();
-    // Takes connections and says nothing.
+    standby.restart();
+    // Accepts connections and does not answer.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let hangs = silent.local_addr().unwrap();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = nobody.local_addr().unwrap();
-    drop(nobody);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = closed.local_addr().unwrap();
+    drop(closed);
     let url = |hosts: &[std::net::SocketAddr]| {
         let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
         let (hosts, name) = (hosts.join(","), database.name());
         format!("postgres://postgres@{hosts}/{name}?connect_timeout=1")
     };
-    let ledger = open(of_its_own(&url(&[gone, standby.tcp(), hangs, primary])));
+    let ledger = open(separate_server_options(&url(&[
+        gone,
+        standby.tcp(),
+        hangs,
+        primary,
+    ])));
     wait(async {
         started(&*ledger, "s", "r").await;
         close(vec![ledger]).await;
@@ -232,14 +237,18 @@ fn the_host_that_takes_writes_is_taken() {
 
     let name = "postgres";
     let only = format!("postgres://postgres@{}/{name}", standby.tcp());
-    let failure = PostgresLedger::open(of_its_own(&only)).err().unwrap();
+    let failure = PostgresLedger::open(separate_server_options(&only))
+        .err()
+        .unwrap();
     assert_eq!(failure.code, ErrorCode::StoreUnavailable);
     assert!(failure.detail.contains("standby"), "{failure:?}");
     let none = format!(
         "postgres://postgres@{gone},{hangs},{}/{name}?connect_timeout=1",
         standby.tcp()
     );
-    let failure = PostgresLedger::open(of_its_own(&none)).err().unwrap();
+    let failure = PostgresLedger::open(separate_server_options(&none))
+        .err()
+        .unwrap();
     assert_eq!(failure.code, ErrorCode::StoreUnavailable);
     for part in [
         format!("{gone}: "),
@@ -251,24 +260,24 @@ fn the_host_that_takes_writes_is_taken() {
 }
 
 #[test]
-fn what_the_server_is_told() {
+fn the_application_name_reaches_the_server() {
     let database = Database::new();
     let url = format!(
         "{}?application_name=a%20name&options=-c%20application_name%3Dother%20-c%20work_mem%3D7MB",
         database.url()
     );
-    let ledger = open(of_its_own(&url));
+    let ledger = open(separate_server_options(&url));
     let name = database.name();
-    let told = database.sql(&format!(
+    let reported = database.sql(&format!(
         "SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = '{name}' AND application_name <> 'psql'"
     ));
-    assert_eq!(told, [[Some("a name".to_owned())]]);
+    assert_eq!(reported, [[Some("a name".to_owned())]]);
     wait(close(vec![ledger]));
     let silent = database.url();
-    let ledger = open(of_its_own(&silent));
-    let told = database.sql(&format!(
+    let ledger = open(separate_server_options(&silent));
+    let reported = database.sql(&format!(
         "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'filrouge'"
     ));
-    assert_eq!(told, [[Some("t".to_owned())]]);
+    assert_eq!(reported, [[Some("t".to_owned())]]);
     wait(close(vec![ledger]));
 }

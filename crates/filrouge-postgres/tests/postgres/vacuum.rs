@@ -1,4 +1,4 @@
-//! Old versions of what was erased go from the tables, whoever erased it.
+//! Old row versions of erased contents are removed from the tables, whichever server erased them.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use filrouge_types::FixedClock;
 use tokio_postgres::{Client, NoTls};
 
 use super::many::callers::eventually;
-use super::many::{of_its_own, open, wait};
+use super::many::{open, separate_server_options, wait};
 use super::{NOON, database, keyring, on};
 
-/// The commit that the store has noted as erasing.
+/// The number of the erasing commit in the note, if there is a note.
 fn noted(database: &Database) -> Option<String> {
     let rows = database.sql("SELECT value FROM filrouge.store WHERE name = 'erasing'");
     rows.first()?[0].clone()
@@ -22,7 +22,7 @@ fn note(database: &Database) {
     database.sql("INSERT INTO filrouge.store VALUES ('erasing', '1')");
 }
 
-/// How often the table of items was vacuumed by hand.
+/// The number of explicit vacuums of the table of items.
 fn vacuums(database: &Database) -> u64 {
     let sql = "SELECT pg_stat_clear_snapshot();
         SELECT vacuum_count FROM pg_stat_all_tables WHERE relid = 'filrouge.record'::regclass";
@@ -31,11 +31,11 @@ fn vacuums(database: &Database) -> u64 {
 }
 
 async fn erase(f: &Fixture) {
-    f.whole(&anyone(), "s", "r", "a").await;
+    f.complete_turn(&anyone(), "s", "r", "a").await;
     f.erase(&anyone(), "s").await.unwrap();
 }
 
-/// As a command that erases and ends.
+/// A process that erases and then ends, as a command does.
 #[test]
 fn closing_waits_for_the_vacuum() {
     let database = database();
@@ -61,31 +61,31 @@ fn closing_waits_for_the_vacuum_behind_a_pooler() {
     });
 }
 
-/// A second erasure within the time between two vacuums.
+/// A second erasure happens before the next vacuum is due.
 #[test]
-fn closing_waits_for_the_vacuum_behind_the_newest_erasure() {
+fn closing_waits_for_the_vacuum_of_the_newest_erasure() {
     let database = database();
     wait(async {
         let f = on(&database.url(), keyring());
         erase(&f).await;
-        eventually("the note goes", || noted(&database).is_none()).await;
-        f.whole(&anyone(), "t", "r", "a").await;
+        eventually("the note is deleted", || noted(&database).is_none()).await;
+        f.complete_turn(&anyone(), "t", "r", "a").await;
         f.erase(&anyone(), "t").await.unwrap();
-        assert!(noted(&database).is_some(), "it waits for its time");
+        assert!(noted(&database).is_some(), "the vacuum is not due yet");
         f.ledger.close().await;
         assert_eq!(noted(&database), None);
         assert!(vacuums(&database) > 1);
     });
 }
 
-/// What a process that ended at once has left.
+/// The note was left by a process that was killed.
 #[test]
-fn another_server_does_what_was_left() {
+fn another_server_finishes_the_vacuum() {
     let database = database();
     note(&database);
     wait(async {
-        let ledger = open(of_its_own(&database.url()));
-        eventually("the note goes", || noted(&database).is_none()).await;
+        let ledger = open(separate_server_options(&database.url()));
+        eventually("the note is deleted", || noted(&database).is_none()).await;
         assert!(vacuums(&database) > 0);
         ledger.close().await;
     });
@@ -99,22 +99,25 @@ async fn raw(database: &Database) -> Client {
     client
 }
 
-/// Vacuum leaves what an older snapshot still sees.
+/// A vacuum keeps the row versions that an older snapshot still sees.
 #[test]
-fn an_older_snapshot_is_waited_for() {
+fn the_vacuum_waits_for_an_older_snapshot() {
     let database = database();
     wait(async {
         let f = on(&database.url(), keyring());
         let reader = raw(&database).await;
-        f.whole(&anyone(), "s", "r", "a").await;
+        f.complete_turn(&anyone(), "s", "r", "a").await;
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM filrouge.record";
         reader.batch_execute(begin).await.unwrap();
         f.erase(&anyone(), "s").await.unwrap();
         f.ledger.close().await;
-        assert!(noted(&database).is_some(), "it is left to the next server");
+        assert!(
+            noted(&database).is_some(),
+            "the note is left for the next server"
+        );
         reader.batch_execute("ROLLBACK").await.unwrap();
-        let ledger = open(of_its_own(&database.url()));
-        eventually("the note goes", || noted(&database).is_none()).await;
+        let ledger = open(separate_server_options(&database.url()));
+        eventually("the note is deleted", || noted(&database).is_none()).await;
         let dead =
             "SELECT n_dead_tup FROM pg_stat_all_tables WHERE relid = 'filrouge.record'::regclass";
         assert_eq!(database.sql(dead)[0][0].as_deref(), Some("0"));
@@ -122,23 +125,23 @@ fn an_older_snapshot_is_waited_for() {
     });
 }
 
-/// A lock that vacuum waits for.
+/// Another transaction holds a lock that the vacuum waits for.
 #[test]
-fn a_locked_table_is_not_taken_for_done() {
+fn a_locked_table_does_not_count_as_vacuumed() {
     let database = database();
     wait(async {
-        let mut options = of_its_own(&database.url());
+        let mut options = separate_server_options(&database.url());
         options.lock_timeout = std::time::Duration::from_millis(200);
         let holder = raw(&database).await;
         let lock = "BEGIN; LOCK TABLE filrouge.draft_chunk IN SHARE UPDATE EXCLUSIVE MODE";
         holder.batch_execute(lock).await.unwrap();
         note(&database);
         let ledger = open(options);
-        eventually("it begins", || vacuums(&database) > 0).await;
+        eventually("the vacuum begins", || vacuums(&database) > 0).await;
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         assert!(noted(&database).is_some());
         holder.batch_execute("ROLLBACK").await.unwrap();
-        eventually("the note goes", || noted(&database).is_none()).await;
+        eventually("the note is deleted", || noted(&database).is_none()).await;
         ledger.close().await;
     });
 }
@@ -155,7 +158,7 @@ fn a_role_that_may_not_vacuum_leaves_it_to_one_that_may() {
     let url = database.url().replace("postgres@", &format!("{role}@"));
     wait(async {
         let clock = Arc::new(FixedClock::at(NOON));
-        let mut options = of_its_own(&url);
+        let mut options = separate_server_options(&url);
         options.clock = Some(clock.clone());
         let f = Fixture {
             ledger: Arc::new(PostgresLedger::open(options).unwrap()),
@@ -167,8 +170,8 @@ fn a_role_that_may_not_vacuum_leaves_it_to_one_that_may() {
         f.ledger.close().await;
         assert!(noted(&database).is_some());
         assert_eq!(vacuums(&database), 0);
-        let owner = open(of_its_own(&database.url()));
-        eventually("the note goes", || noted(&database).is_none()).await;
+        let owner = open(separate_server_options(&database.url()));
+        eventually("the note is deleted", || noted(&database).is_none()).await;
         assert!(vacuums(&database) > 0);
         owner.close().await;
     });

@@ -1,5 +1,5 @@
-//! What the official SDKs make of a provider's answers: an upstream on loopback gives them scripted ones, chunk by
-//! chunk, and breaks off where it is told to.
+//! Shows how the official SDKs read a provider's answers. An upstream on loopback sends scripted answers, chunk by
+//! chunk, and closes the connection where the script requires it.
 
 use std::path::Path;
 
@@ -14,24 +14,24 @@ const FILES: &[(&str, &str)] = &[
     ("told.py", include_str!("../../sdk/told.py")),
 ];
 
-/// An answer of a provider, as the upstream gives it.
+/// An answer of a provider, as the upstream sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Whose SDK asks.
+    /// The provider whose SDK sends the request.
     pub provider: Provider,
-    /// Whether it asks for a stream.
+    /// Whether the SDK requests a stream.
     pub stream: bool,
     /// The HTTP status.
     pub status: u16,
     /// The `Content-Type`.
     pub content_type: String,
-    /// The body, each chunk one of the chunked transfer coding; empty ones are left out.
+    /// The body. Each element is one chunk of the chunked transfer coding; empty ones are left out.
     pub chunks: Vec<Vec<u8>>,
-    /// Whether the connection is closed behind the chunks without the end that the coding asks for.
+    /// Whether the connection is closed after the chunks, without the end that the coding requires.
     pub dropped: bool,
 }
 
-/// What an SDK has made of an answer, in one of the ways that it has to read it.
+/// The result of reading an answer with an SDK, in one of its ways.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// Index of the answer in the slice given to [`read`].
@@ -39,17 +39,18 @@ pub struct Reading {
     /// The way: `events` (one by one as they come), `helper` (the SDK's own accumulation of them), or `whole` (an
     /// answer that is no stream).
     pub way: String,
-    /// What it has told up to its end or its error: `text`, `refusal`, `thoughts`, `calls`, `others`, `finish`,
+    /// The data it returned until the end or an error: `text`, `refusal`, `thoughts`, `calls`, `others`, `finish`,
     /// `usage`, `counts` (input, output, reasoning, cache read and cache write without overlap), `model` and `error`,
-    /// as `Told` in `sdk/told.py` has them.
-    pub told: Value,
+    /// as `Told` in `sdk/told.py` defines them.
+    pub reported: Value,
 }
 
 /// Lets the SDKs read `answers`, in order, in one run of the script; `directory` as for [`super::check`].
 ///
 /// # Errors
 ///
-/// Any [`SdkError`]; an error that an SDK raises because of an answer is none, but stands in its [`Reading`].
+/// Any [`SdkError`]. An error that an SDK raises because of an answer is not an error of this function, but part of its
+/// [`Reading`].
 pub fn read(directory: &Path, answers: &[Answer]) -> Result<Vec<Reading>, SdkError> {
     let stdout = ask(directory, "streams", FILES, answers.iter().map(line))?;
     readings(&stdout, answers.len())
@@ -86,7 +87,7 @@ fn readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkError> {
         readings.push(Reading {
             answer,
             way: way.ok_or_else(unexpected)?.to_owned(),
-            told: value
+            reported: value
                 .get_mut("told")
                 .map(Value::take)
                 .ok_or_else(unexpected)?,
@@ -107,10 +108,10 @@ mod tests {
     const ONE: &str = "{\"line\": 1, \"way\": \"events\", \"told\": {\"text\": \"a\"}}\n";
 
     #[test]
-    fn every_answer_must_have_been_read() {
+    fn missing_and_surplus_readings_are_errors() {
         let whole = readings(format!("{ONE}{{\"read\": 1}}\n").as_bytes(), 1).unwrap();
         assert_eq!(
-            (whole.len(), whole[0].told["text"].as_str()),
+            (whole.len(), whole[0].reported["text"].as_str()),
             (1, Some("a"))
         );
         for (short, answers) in [
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_its_bytes() {
+    fn chunks_keep_their_bytes() {
         let answer = Answer {
             provider: Provider::Gemini,
             stream: true,

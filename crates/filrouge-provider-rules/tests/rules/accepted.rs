@@ -8,7 +8,7 @@ use crate::openai_chat::call;
 const PNG: &str = "iVBORw0KGgo=";
 const PDF: &str = "JVBERi0xLjcK";
 
-/// Histories that the rules take and the SDKs' request types too.
+/// Histories that both the rules and the SDKs' request types accept.
 pub(crate) fn histories() -> Vec<(Provider, Value)> {
     let mut all = short_histories();
     all.push((Provider::OpenaiChat, long_chat(60)));
@@ -16,7 +16,7 @@ pub(crate) fn histories() -> Vec<(Provider, Value)> {
     all
 }
 
-/// Histories that together hold every shape the rules take, but for easy assistant messages with parts.
+/// Histories that together have every shape the rules accept, except easy assistant messages with parts.
 pub(crate) fn short_histories() -> Vec<(Provider, Value)> {
     vec![
         (Provider::OpenaiChat, chat_work()),
@@ -39,7 +39,7 @@ fn realistic_histories_keep_every_rule() {
 }
 
 #[test]
-fn every_beginning_that_ends_between_turns_keeps_every_rule() {
+fn every_prefix_that_ends_between_turns_keeps_every_rule() {
     let history = long_chat(3);
     for length in [0, 2, 5, 6, 9] {
         let beginning = json!(history.as_array().unwrap()[..length]);
@@ -52,7 +52,7 @@ fn every_beginning_that_ends_between_turns_keeps_every_rule() {
 }
 
 #[test]
-fn easy_assistant_messages_may_hold_output_text() {
+fn easy_assistant_messages_may_contain_output_text() {
     let history = json!([
         {"role": "user", "content": "Which licence?"},
         {"role": "assistant", "content": [{"type": "output_text", "text": "Apache-2.0."}]},
@@ -61,7 +61,7 @@ fn easy_assistant_messages_may_hold_output_text() {
 }
 
 #[test]
-fn whitespace_at_the_end_of_an_earlier_assistant_message_is_kept() {
+fn whitespace_at_the_end_of_an_earlier_assistant_message_is_accepted() {
     let history = json!([
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": "b\n"},
@@ -70,7 +70,7 @@ fn whitespace_at_the_end_of_an_earlier_assistant_message_is_kept() {
     assert!(check_history(Provider::Anthropic, &history).is_empty());
 }
 
-/// Two calls at once, a failed one, ids used again once answered, a refusal.
+/// A history with two calls at once, a failed call, ids that are reused after their answer, and a refusal.
 fn chat_work() -> Value {
     json!([
         {"role": "system", "content": "You help with this repository."},
@@ -101,7 +101,7 @@ fn chat_parts() -> Value {
     ]}])
 }
 
-/// Many turns with one call each.
+/// A history of many turns with one call each.
 fn long_chat(turns: usize) -> Value {
     let mut messages = Vec::new();
     for turn in 0..turns {

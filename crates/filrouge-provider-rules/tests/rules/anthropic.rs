@@ -26,7 +26,7 @@ fn thinking() -> Value {
     json!({"type": "thinking", "thinking": "hm", "signature": "EqQB"})
 }
 
-/// A whole exchange around one call.
+/// A complete exchange around one call.
 fn exchange(call: Value, result: Value) -> Value {
     json!([
         user(json!("x")),

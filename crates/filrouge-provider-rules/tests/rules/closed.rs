@@ -1,5 +1,5 @@
-//! No place in a history is open: everywhere one member too many, and everywhere a value of a wrong type, is refused by
-//! the rules and by the SDKs' request types.
+//! Tests that every object of a history is closed: the rules and the SDKs' request types refuse an extra member and a
+//! value of a wrong type everywhere.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::{accepted, sdk::directory};
 
-/// Members whose value is the tools' own: any JSON object.
+/// Members whose value can be any JSON object, because the tools define it.
 const FREE: &[&str] = &["input", "args", "response"];
 
-/// JSON pointers of all values in `value`, but for those inside a free object.
+/// JSON pointers of all values in `value`, except those inside a free object.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
@@ -34,7 +34,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Each accepted history with one change at one place, and that place.
+/// Variants of the accepted histories: `change` is applied at one place of each, which is returned as a JSON pointer.
 fn changed(change: impl Fn(&str, &mut Value) -> bool) -> Vec<(Provider, Value, String)> {
     let mut variants = Vec::new();
     for (provider, history) in accepted::short_histories() {
@@ -68,7 +68,7 @@ fn mistyped() -> Vec<(Provider, Value, String)> {
 }
 
 #[test]
-fn the_rules_take_no_member_too_many_anywhere() {
+fn the_rules_refuse_an_extra_member_everywhere() {
     let variants = surplus();
     assert!(variants.len() > 100, "{}", variants.len());
     for (provider, history, place) in variants {
@@ -81,7 +81,7 @@ fn the_rules_take_no_member_too_many_anywhere() {
 }
 
 #[test]
-fn the_rules_take_no_wrong_type_anywhere() {
+fn the_rules_refuse_a_wrong_type_everywhere() {
     let variants = mistyped();
     assert!(variants.len() > 300, "{}", variants.len());
     for (provider, history, place) in variants {
@@ -92,7 +92,7 @@ fn the_rules_take_no_wrong_type_anywhere() {
 }
 
 #[test]
-fn the_sdk_types_are_as_closed_as_the_rules() {
+fn the_sdk_types_refuse_the_same_variants() {
     let variants: Vec<_> = surplus().into_iter().chain(mistyped()).collect();
     let histories: Vec<_> = variants
         .iter()
@@ -103,9 +103,9 @@ fn the_sdk_types_are_as_closed_as_the_rules() {
         .iter()
         .map(|violation| violation.history)
         .collect();
-    let taken: Vec<_> = (0..variants.len())
+    let accepted: Vec<_> = (0..variants.len())
         .filter(|index| !refused.contains(index))
         .map(|index| (variants[index].0, &variants[index].2))
         .collect();
-    assert!(taken.is_empty(), "{taken:?}");
+    assert!(accepted.is_empty(), "{accepted:?}");
 }

@@ -1,4 +1,4 @@
-//! What the rules accept and refuse, and the same of the official SDK types.
+//! Tests of the histories that the rules and the official SDK types accept and refuse.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod accepted;
@@ -19,10 +19,10 @@ use serde_json::Value;
 struct Rejected {
     /// The rule's name.
     rule: &'static str,
-    /// Where the breach is reported.
+    /// The path at which the breach is reported.
     at: &'static str,
     history: Value,
-    /// Other rules that cannot but break with it.
+    /// Other rules that such a history necessarily breaks too.
     also: &'static [&'static str],
 }
 
@@ -97,7 +97,7 @@ fn every_rule_has_a_rejected_history() {
 }
 
 #[test]
-fn no_rule_name_stands_twice() {
+fn rule_names_are_unique() {
     for provider in Provider::ALL {
         let names = rules(provider);
         let distinct: BTreeSet<_> = names.iter().collect();
@@ -106,7 +106,7 @@ fn no_rule_name_stands_twice() {
 }
 
 #[test]
-fn provider_names_read_back() {
+fn provider_names_can_be_parsed() {
     for provider in Provider::ALL {
         assert_eq!(provider.as_str().parse(), Ok(provider));
     }

@@ -1,4 +1,4 @@
-//! Base64 and links, through an Anthropic image.
+//! Tests of base64 and links, with an Anthropic image as the example.
 
 use filrouge_provider_rules::{Provider, check_history};
 use serde_json::{Value, json};

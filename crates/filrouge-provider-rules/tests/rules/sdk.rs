@@ -1,4 +1,4 @@
-//! The official SDK types, for real: this downloads the SDKs once.
+//! Tests with the real SDK types: the first run downloads the SDKs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ pub(crate) fn directory() -> PathBuf {
 }
 
 #[test]
-fn the_sdk_types_take_what_the_rules_take() {
+fn the_sdk_types_accept_what_the_rules_accept() {
     let histories = accepted::histories();
     assert_eq!(check(&directory(), &histories).unwrap(), []);
 }
 
 #[test]
-fn the_sdk_types_refuse_members_too_many_wrong_types_and_missing_members() {
+fn the_sdk_types_refuse_extra_members_wrong_types_and_missing_members() {
     let cases = refused();
     let histories: Vec<_> = cases
         .iter()
@@ -39,7 +39,7 @@ fn the_sdk_types_refuse_members_too_many_wrong_types_and_missing_members() {
     }
 }
 
-/// (provider, history, where its one breach is)
+/// Histories with one breach, as (provider, history, path of the breach).
 fn refused() -> Vec<(Provider, Value, &'static str)> {
     let tool = |function: Value| json!([{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}]);
     let result = |block: Value| json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block]}]}]);

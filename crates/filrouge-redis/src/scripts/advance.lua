@@ -1,7 +1,8 @@
--- Takes one write of the ledger into a copy.
--- ARGV: time to live in ms, most turns, most bytes, seq and link before, seq and link after, the ordinal that is put or '',
--- its member, the ordinals that go. Seqs and ordinals have 20 digits: their order is that of the texts.
--- Answers 0 when nothing changed, 1 when it was taken, 2 when the copy is no use from now on, 3 when it was not readable.
+-- Applies one write of the ledger to a copy.
+-- ARGV: time to live in ms, maximum turns, maximum bytes, seq and link before, seq and link after, the ordinal to
+-- write or '', its member, the ordinals to remove. Seqs and ordinals have 20 digits: text order equals number order.
+-- Returns 0 when nothing changed, 1 when the write was applied, 2 when the copy is now invalid, 3 when it was
+-- unreadable.
 local ttl, before, after, ordinal = ARGV[1], ARGV[4], ARGV[6], ARGV[8]
 if known and after <= known then
     return 0

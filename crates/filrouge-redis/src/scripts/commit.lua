@@ -1,7 +1,7 @@
--- Changes an ephemeral session that is in the edition expected, or makes one.
--- ARGV: time to live in ms, the edition expected or '', the edition afterwards, whose word is this commit's own, how many
--- names go, these names, then names and values that are put.
--- Answers 1, also when this very commit was made before, or 0 when the session is in another edition.
+-- Changes an ephemeral session that has the expected edition, or creates one.
+-- ARGV: time to live in ms, the expected edition or '', the new edition, whose nonce is unique to this commit, the
+-- number of names to remove, these names, then names and values to write.
+-- Returns 1, also when this commit was already applied, or 0 when the session has another edition.
 local key = KEYS[1]
 local expected = ARGV[2] ~= '' and ARGV[2]
 local found = redis.pcall('HGET', key, 'e')
@@ -20,13 +20,13 @@ end
 local removes = tonumber(ARGV[4])
 local first_put = 5 + removes
 
--- What goes first: after a command that needs no memory, Redis lets a script go on when it is out of it.
+-- Removals first: after a command that needs no memory, Redis lets a script continue when it is out of memory.
 for i = 5, first_put - 1, 1000 do
     redis.call('HDEL', key, unpack(ARGV, i, math.min(i + 999, first_put - 1)))
 end
 local edition = redis.pcall('HSET', key, 'e', ARGV[3])
 if type(edition) == 'table' and edition.err then
-    -- Out of memory: what makes the session no larger, such as a redaction, is taken nevertheless.
+    -- Out of memory: a change that does not enlarge the session, such as a redaction, is applied nevertheless.
     local before, after = 0, 0
     for i = first_put, #ARGV, 2 do
         before = before + redis.call('HSTRLEN', key, ARGV[i])

@@ -1,4 +1,4 @@
--- What begins every script about a copy of recent turns: what is there.
+-- The beginning of every script about a copy of recent turns: parses the last member.
 local key = KEYS[1]
 local MARK = ' - 0 0 0'
 local meta, known, link, low, count, bytes
@@ -18,7 +18,7 @@ do
     end
 end
 
--- Leaves no turns, and that `seq` was known. What goes first needs no memory: it is done when Redis is out of it.
+-- Replaces the copy with a mark that only records `seq`. DEL needs no memory, so this succeeds when Redis is out of it.
 local function mark(seq, ttl)
     redis.call('DEL', key)
     redis.call('ZADD', key, 0, 'z1 ' .. seq .. MARK)

@@ -1,11 +1,11 @@
--- Takes a copy made anew, unless a newer history is known.
+-- Stores a rebuilt copy, unless a newer history is known.
 -- ARGV: time to live in ms, its seq, its members.
--- Answers 0 when nothing changed, 1 when it was taken, 3 when it took the place of one that was not readable.
+-- Returns 0 when nothing changed, 1 when it was stored, 3 when it replaced an unreadable one.
 if known and known > ARGV[2] then
     return 0
 end
 if damaged == 0 then
-    -- Asks for memory while the old copy is there. This member lies between turns and what is known of them.
+    -- Requests memory while the old copy exists. This member sorts between the turns and the last member.
     redis.call('ZADD', key, 0, 'u')
 end
 redis.call('DEL', key)

@@ -1,6 +1,6 @@
--- Forgets an ephemeral session that is in the edition expected.
+-- Deletes an ephemeral session that has the expected edition.
 -- ARGV: that edition.
--- Answers 1 when it is gone, 0 when it is in another edition.
+-- Returns 1 when it is deleted or absent, 0 when it has another edition.
 local key = KEYS[1]
 local found = redis.pcall('HGET', key, 'e')
 if type(found) == 'table' then

@@ -1,6 +1,6 @@
--- Forgets a copy; nothing older than a seq is taken in its place.
+-- Deletes a copy; afterwards no copy of a history older than a seq is accepted.
 -- ARGV: time to live in ms, that seq.
--- Answers 1, or 3 when the copy was not readable.
+-- Returns 1, or 3 when the copy was unreadable.
 local seq = ARGV[2]
 if known and known > seq then
     seq = known

@@ -7,13 +7,14 @@ use filrouge_store::hot::HotBounds;
 use filrouge_store::hot::suite::HotFixture;
 use filrouge_testbed::RedisCluster;
 
-/// Each store has names of its own in one cluster. What is static is not dropped: its watchdog ends it with the process.
+/// Each store has its own prefix in one cluster. Statics are not dropped: the cluster's watchdog ends it with the
+/// process.
 async fn make(bounds: HotBounds) -> HotFixture {
     static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(RedisCluster::start);
-    static MADE: AtomicU64 = AtomicU64::new(0);
+    static STORE_COUNT: AtomicU64 = AtomicU64::new(0);
     let hot = RedisHot::open(&Options {
         bounds,
-        prefix: format!("p{}", MADE.fetch_add(1, Ordering::Relaxed)),
+        prefix: format!("p{}", STORE_COUNT.fetch_add(1, Ordering::Relaxed)),
         timeout: Duration::from_secs(20),
         ..Options::new(CLUSTER.url())
     });

@@ -1,13 +1,13 @@
-//! Values that were not put there by a hot store, and scripts that Redis has forgotten.
+//! Values that no hot store wrote, and scripts that Redis has dropped.
 
 use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::key;
-use filrouge_store::hot::suite::story::Story;
+use filrouge_store::hot::suite::story::TestHistory;
 use filrouge_testbed::Redis;
 
-use crate::{get, patient, put, unavailable};
+use crate::{get, hot_with_long_timeout, put, unavailable};
 
-/// Ways to spoil a key, `KEY` standing for its name.
+/// Commands that damage a key; `KEY` is replaced with its name.
 const SPOILED: [&[&str]; 6] = [
     &["SET", "KEY", "text"],
     &["HSET", "KEY", "x", "y"],
@@ -27,11 +27,11 @@ fn spoil(redis: &Redis, name: &str, command: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_copy_that_cannot_be_read_is_dropped_and_made_anew() {
+async fn an_unreadable_copy_is_dropped_and_rebuilt() {
     let redis = Redis::start();
-    let hot = patient(&redis.socket_url());
+    let hot = hot_with_long_timeout(&redis.socket_url());
     let name = format!("filrouge:{{{}}}:r", key("s"));
-    let mut story = Story::new();
+    let mut story = TestHistory::new();
     let first = story.put(1, "a");
     for (n, command) in SPOILED.iter().enumerate() {
         let before = hot.counts().damaged;
@@ -42,7 +42,7 @@ async fn a_copy_that_cannot_be_read_is_dropped_and_made_anew() {
             assert_eq!(hot.counts().damaged, before + 1, "{command:?}");
         }
         assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
-        // Each of the writes finds it so, too.
+        // Each write must handle the damaged copy, too.
         spoil(&redis, &name, command);
         hot.fill(&key("s"), story.fill(5)).await.unwrap();
         assert_eq!(
@@ -57,13 +57,15 @@ async fn a_copy_that_cannot_be_read_is_dropped_and_made_anew() {
         hot.forget_recent(&key("s"), 1).await.unwrap();
         assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
     }
-    // A turn among good ones; what is known of newer histories stays.
+    // A damaged turn among intact ones: the copy is dropped, and its newest seq is kept.
     redis.cli(&["DEL", &name]);
     hot.advance(vec![(key("s"), first)]).await.unwrap();
     redis.cli(&["ZADD", &name, "0", "tx"]);
     unavailable(hot.recent(&key("s"), 5).await);
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
-    hot.fill(&key("s"), Story::new().fill(5)).await.unwrap();
+    hot.fill(&key("s"), TestHistory::new().fill(5))
+        .await
+        .unwrap();
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
     hot.fill(&key("s"), story.fill(5)).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), story.recent(5));
@@ -71,9 +73,9 @@ async fn a_copy_that_cannot_be_read_is_dropped_and_made_anew() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_read_is_neither_read_nor_written() {
+async fn an_unreadable_session_is_neither_read_nor_written() {
     let redis = Redis::start();
-    let hot = patient(&redis.socket_url());
+    let hot = hot_with_long_timeout(&redis.socket_url());
     let name = format!("filrouge:{{{}}}:e", key("s"));
     for command in [SPOILED[0], SPOILED[1], SPOILED[2]] {
         let before = hot.counts().damaged;
@@ -83,7 +85,7 @@ async fn a_session_that_cannot_be_read_is_neither_read_nor_written() {
         unavailable(put(&hot, "s", None, "v").await);
         assert!(hot.counts().damaged >= before + 2);
         assert_eq!(redis.cli(&["DUMP", &name]), found);
-        // It is forgotten all the same.
+        // It can still be deleted.
         assert!(hot.forget(&key("s"), None).await.unwrap());
         assert!(put(&hot, "s", None, "v").await.unwrap().is_some());
     }
@@ -102,27 +104,27 @@ async fn a_session_that_cannot_be_read_is_neither_read_nor_written() {
     }
     redis.cli(&["HSET", &name, "e", "7:3:00000000000000ff"]);
     let edition = hot.edition(&key("s")).await.unwrap().unwrap();
-    let numbers = (edition.incarnation, edition.version, edition.word);
+    let numbers = (edition.incarnation, edition.version, edition.nonce);
     assert_eq!(numbers, (7, 3, 255));
     assert!(hot.forget(&key("s"), Some(edition)).await.unwrap());
 }
 
 #[tokio::test]
-async fn scripts_that_redis_has_forgotten_run() {
+async fn scripts_that_redis_has_dropped_still_run() {
     let redis = Redis::start();
-    let hot = patient(&redis.socket_url());
+    let hot = hot_with_long_timeout(&redis.socket_url());
     let names = ["a", "b", "c"];
-    let mut stories = names.map(|_| Story::new());
+    let mut stories = names.map(|_| TestHistory::new());
     let mut last = None;
     for n in 1..=3 {
         redis.cli(&["SCRIPT", "FLUSH"]);
-        let mut steps = Vec::new();
+        let mut updates = Vec::new();
         for m in 0..4 {
             for (name, story) in names.iter().zip(&mut stories) {
-                steps.push((key(name), story.put(10 * n + m, "r")));
+                updates.push((key(name), story.put(10 * n + m, "r")));
             }
         }
-        hot.advance(steps).await.unwrap();
+        hot.advance(updates).await.unwrap();
         redis.cli(&["SCRIPT", "FLUSH"]);
         last = put(&hot, "s", last, "v").await.unwrap();
         assert!(last.is_some());

@@ -1,38 +1,38 @@
-//! Redis does not answer.
+//! Faults: Redis does not answer.
 
 use std::time::{Duration, Instant};
 
 use filrouge_redis::{Options, RedisHot};
 use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::key;
-use filrouge_store::hot::suite::story::Story;
+use filrouge_store::hot::suite::story::TestHistory;
 use filrouge_testbed::{Cut, Loss, Redis, RedisCluster};
 
-use crate::{get, hot, patient, put, unavailable, until};
+use crate::{get, hot, hot_with_long_timeout, put, unavailable, until};
 
 #[tokio::test]
-async fn a_missing_redis_is_no_reason_not_to_start() {
+async fn a_missing_redis_does_not_prevent_the_start() {
     let redis = Redis::start();
     redis.kill();
     let hot = hot(&redis.url());
     assert_eq!(hot.failure(), None);
-    let mut story = Story::new();
-    let step = story.put(1, "r");
+    let mut story = TestHistory::new();
+    let update = story.put(1, "r");
     unavailable(hot.edition(&key("s")).await);
     assert!(hot.failure().is_some());
-    // From now on nobody asks: all fail at once.
+    // From now on no request is sent: all of them fail at once.
     let before = hot.counts();
     unavailable(hot.load(&key("s")).await);
     unavailable(put(&hot, "s", None, "v").await);
     unavailable(hot.forget(&key("s"), None).await);
     unavailable(hot.recent(&key("s"), 1).await);
-    unavailable(hot.advance(vec![(key("s"), step)]).await);
+    unavailable(hot.advance(vec![(key("s"), update)]).await);
     unavailable(hot.fill(&key("s"), story.fill(1)).await);
     unavailable(hot.forget_recent(&key("s"), 1).await);
     assert_eq!(hot.health().await.unavailable, hot.failure());
     let after = hot.counts();
     assert_eq!((after.skipped - before.skipped, after.unanswered), (8, 1));
-    redis.start_again();
+    redis.restart();
     until("it is used again", async || {
         hot.edition(&key("s")).await.is_ok()
     })
@@ -44,7 +44,7 @@ async fn a_missing_redis_is_no_reason_not_to_start() {
     assert!(health.used_bytes.is_some_and(|bytes| bytes > 0));
 }
 
-/// Callers that come while Redis is stopped for 5 s: each is answered, all but one in each pause without a request.
+/// While Redis is paused for 5 s, each call fails, and only one per second sends a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_redis_costs_one_timeout_a_second() {
     let redis = Redis::start();
@@ -71,7 +71,7 @@ async fn a_paused_redis_costs_one_timeout_a_second() {
 }
 
 #[tokio::test]
-async fn of_many_callers_one_asks_after_the_pause() {
+async fn of_many_callers_one_probes_after_the_pause() {
     let redis = Redis::start();
     let hot = std::sync::Arc::new(hot(&redis.url()));
     get(&hot, "s").await.unwrap();
@@ -93,9 +93,10 @@ async fn of_many_callers_one_asks_after_the_pause() {
     assert_eq!(after.skipped - before.skipped, 49);
 }
 
-/// The connection is lost with a change on its way. It is sent again on a new one, which finds it made, or comes first.
+/// The connection is lost while a change is in flight. The retry on a new connection finds the change applied, or
+/// applies it.
 #[tokio::test]
-async fn a_lost_connection_leaves_one_change_that_is_whole() {
+async fn a_lost_connection_leaves_one_complete_change() {
     let redis = Redis::start();
     let cut = Cut::before(redis.tcp());
     let hot = hot(&format!("redis://{}", cut.addr()));
@@ -110,34 +111,34 @@ async fn a_lost_connection_leaves_one_change_that_is_whole() {
     assert_eq!((hot.failure(), hot.counts().unanswered), (None, 0));
 }
 
-/// The change is made and its answer is lost. Sent again, it is known and answered: whoever has made it need not make it
-/// once more.
+/// The change is applied and its answer is lost. The retry is recognized and answered: the caller need not repeat the
+/// change.
 #[tokio::test]
-async fn a_change_whose_answer_was_lost_is_made_once() {
+async fn a_change_whose_answer_was_lost_is_applied_once() {
     let redis = Redis::start();
     let cut = Cut::before(redis.tcp());
-    let hot = patient(&format!("redis://{}", cut.addr()));
+    let hot = hot_with_long_timeout(&format!("redis://{}", cut.addr()));
     let mut last = None;
-    // The first one of a session, and one after it.
+    // The first commit of a session, and a later one.
     for (n, value) in ["lost-1", "lost-2"].into_iter().enumerate() {
-        // A connection that was used before, and a script that is known.
+        // A first write, so that the connection has been used before and the script is cached.
         put(&hot, &format!("other{n}"), None, "v").await.unwrap();
         cut.cut_after(value.as_bytes(), Loss::FirstAnswer);
         last = put(&hot, "s", last, value).await.unwrap();
-        assert_eq!(last.expect("made").version, n as u64 + 1);
+        assert_eq!(last.expect("committed").version, n as u64 + 1);
         assert_eq!(
             get(&hot, "s").await.unwrap(),
             Some((last.unwrap(), value.to_owned()))
         );
         assert_eq!((cut.cuts(), hot.counts().unanswered), (n + 1, 0));
     }
-    // The same change by somebody else is another one.
+    // The same change by another caller is a different commit.
     assert_eq!(put(&hot, "s", None, "lost-2").await.unwrap(), None);
     assert!(hot.forget(&key("s"), last).await.unwrap());
 }
 
 #[tokio::test]
-async fn loading_and_replicas_are_told_by_code() {
+async fn loading_and_replicas_are_reported_by_code() {
     let redis = Redis::start();
     let master = Redis::start();
     redis.cli(&["REPLICAOF", "127.0.0.1", &master.tcp().port().to_string()]);
@@ -146,7 +147,7 @@ async fn loading_and_replicas_are_told_by_code() {
     assert!(failure.detail.ends_with("READONLY"), "{failure}");
     assert_eq!(hot.failure(), Some(failure.detail));
     redis.cli(&["REPLICAOF", "NO", "ONE"]);
-    until("it takes writes", async || {
+    until("it accepts writes", async || {
         put(&hot, "s", None, "v").await.is_ok()
     })
     .await;
@@ -157,14 +158,14 @@ async fn a_killed_master_is_replaced() {
     replaced(|cluster, master| cluster.kill(master)).await;
 }
 
-/// Connections to it stay, and new ones are taken.
+/// A paused master keeps its connections open, and accepts new ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_is_silent_is_replaced() {
     replaced(|cluster, master| cluster.pause(master)).await;
 }
 
-/// A master of a cluster is hurt: its replica takes over, and every session goes on.
-async fn replaced(hurt: impl Fn(&RedisCluster, usize)) {
+/// Disables a master of a cluster: its replica takes over, and every session continues.
+async fn replaced(disable: impl Fn(&RedisCluster, usize)) {
     let cluster = RedisCluster::with_replicas();
     let hot = RedisHot::open(&Options::new(cluster.url())).expect("options");
     let mut last = Vec::new();
@@ -178,25 +179,25 @@ async fn replaced(hurt: impl Fn(&RedisCluster, usize)) {
     }
     let health = hot.health().await;
     assert_eq!((health.unavailable, health.nodes), (None, 3));
-    // Replication is not waited for by anybody: what a replica has is what it takes over.
+    // Writes do not wait for replication: a promoted replica has only the data that it has received.
     let key_of = |n: usize| format!("filrouge:{{{}}}:e", key(&format!("s{n}")));
     let victim = cluster.owner(cluster.slot(&key_of(0)));
-    let own = (0..12)
+    let key_count = (0..12)
         .filter(|&n| cluster.owner(cluster.slot(&key_of(n))) == victim)
         .count();
     until("the replica has it all", async || {
-        cluster.cli(victim + 3, &["DBSIZE"]) == own.to_string()
+        cluster.cli(victim + 3, &["DBSIZE"]) == key_count.to_string()
     })
     .await;
-    hurt(&cluster, victim);
+    disable(&cluster, victim);
     unavailable(get(&hot, "s0").await);
     cluster.promoted(victim + 3);
     for (n, before) in last.iter().enumerate() {
         let name = format!("s{n}");
         let mut next = None;
-        until("it goes on", async || {
+        until("it continues", async || {
             next = put(&hot, &name, *before, "w").await.ok().flatten();
-            // A change whose answer was lost is found to be made.
+            // A change whose answer was lost may have been applied.
             next.is_some() || hot.edition(&key(&name)).await.is_ok_and(|e| e != *before)
         })
         .await;

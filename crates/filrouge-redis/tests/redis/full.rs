@@ -2,14 +2,14 @@
 
 use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::{change, key};
-use filrouge_store::hot::suite::story::Story;
+use filrouge_store::hot::suite::story::TestHistory;
 use filrouge_testbed::Redis;
 
-use crate::{get, patient, put, unavailable};
+use crate::{get, hot_with_long_timeout, put, unavailable};
 
 const LARGE: usize = 100_000;
 
-/// Has Redis take nothing more.
+/// Makes Redis refuse all further data.
 fn fill(redis: &Redis) {
     redis.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -18,15 +18,15 @@ fn fill(redis: &Redis) {
 }
 
 #[tokio::test]
-async fn what_removes_succeeds_and_what_needs_room_fails_whole() {
+async fn removals_succeed_and_writes_that_need_memory_fail_completely() {
     let redis = Redis::start();
-    let hot = patient(&redis.socket_url());
+    let hot = hot_with_long_timeout(&redis.socket_url());
     let large = "x".repeat(LARGE);
     let first = put(&hot, "s", None, &large).await.unwrap();
-    let mut story = Story::new();
-    let steps: Vec<_> = (1..=3).map(|n| (key("s"), story.put(n, &large))).collect();
-    hot.advance(steps).await.unwrap();
-    let whole = story.clone();
+    let mut story = TestHistory::new();
+    let updates: Vec<_> = (1..=3).map(|n| (key("s"), story.put(n, &large))).collect();
+    hot.advance(updates).await.unwrap();
+    let full_history = story.clone();
     fill(&redis);
 
     unavailable(put(&hot, "new", None, "v").await);
@@ -36,13 +36,16 @@ async fn what_removes_succeeds_and_what_needs_room_fails_whole() {
     let next = story.clone().put(4, &large);
     unavailable(hot.advance(vec![(key("s"), next)]).await);
     unavailable(hot.fill(&key("s"), story.fill(3)).await);
-    // Nothing of it happened, and it is no reason not to ask.
+    // None of the writes was applied, and requests are not blocked.
     assert_eq!(get(&hot, "new").await.unwrap(), None);
     assert_eq!(
         get(&hot, "s").await.unwrap(),
         Some((first.unwrap(), large.clone()))
     );
-    assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), whole.recent(9));
+    assert_eq!(
+        hot.recent(&key("s"), 9).await.unwrap(),
+        full_history.recent(9)
+    );
     assert_eq!(hot.failure(), None);
     let health = hot.health().await;
     assert_eq!(health.unavailable, None);
@@ -57,14 +60,14 @@ async fn what_removes_succeeds_and_what_needs_room_fails_whole() {
         (4, 0, 0)
     );
 
-    // A redaction: something shorter in its place, a field that goes, a turn that goes.
+    // A redaction succeeds: a shorter value, a removed field, a removed turn.
     let second = put(&hot, "s", first, "redacted").await.unwrap();
     assert_eq!(
         get(&hot, "s").await.unwrap(),
         Some((second.unwrap(), "redacted".to_owned()))
     );
-    let step = story.remove(&[2]);
-    hot.advance(vec![(key("s"), step)]).await.unwrap();
+    let update = story.remove(&[2]);
+    hot.advance(vec![(key("s"), update)]).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), story.recent(9));
     let removal = change(&[b"f"], &[(b"mark", b"gone")]);
     let third = hot.commit(&key("s"), second, 7, removal).await.unwrap();
@@ -72,7 +75,7 @@ async fn what_removes_succeeds_and_what_needs_room_fails_whole() {
         hot.load(&key("s")).await.unwrap().map(|l| l.fields.len()),
         Some(1)
     );
-    // Forgetting needs no room, where there is something and where there is nothing.
+    // Forgetting needs no memory, with or without existing data.
     hot.forget_recent(&key("s"), story.as_of.seq).await.unwrap();
     hot.forget_recent(&key("other"), 5).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), None);
@@ -81,13 +84,13 @@ async fn what_removes_succeeds_and_what_needs_room_fails_whole() {
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     unavailable(put(&hot, "new", None, "v").await);
     redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    // The newest refusal stands until a write succeeds.
+    // The newest refusal is kept until a write succeeds.
     let health = hot.health().await;
     assert_eq!(health.refuses_writes.as_deref(), Some("Redis answers OOM"));
     assert!(health.unbounded);
     assert!(put(&hot, "new", None, "v").await.unwrap().is_some());
     assert_eq!(hot.health().await.refuses_writes, None);
-    // What was forgotten under pressure is remembered.
-    hot.fill(&key("s"), whole.fill(3)).await.unwrap();
+    // A copy that was forgotten while memory was full is not accepted again.
+    hot.fill(&key("s"), full_history.fill(3)).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), None);
 }

@@ -1,20 +1,20 @@
-//! Redis loses what it had: whoever reads can tell.
+//! Redis loses data: readers detect it.
 
 use filrouge_store::hot::suite::fixture::key;
-use filrouge_store::hot::suite::story::Story;
+use filrouge_store::hot::suite::story::TestHistory;
 use filrouge_store::hot::{Edition, HotStore};
 use filrouge_testbed::Redis;
 
-use crate::{get, patient, put};
+use crate::{get, hot_with_long_timeout, put};
 
 #[tokio::test]
-async fn killed_and_started_again_it_is_empty_and_used_at_once() {
+async fn after_a_restart_redis_is_empty_and_used_at_once() {
     let redis = Redis::start();
-    let hot = patient(&redis.url());
+    let hot = hot_with_long_timeout(&redis.url());
     let first = put(&hot, "s", None, "v").await.unwrap();
     redis.kill();
-    redis.start_again();
-    // The connection was lost meanwhile: nobody has to notice.
+    redis.restart();
+    // The connection was lost meanwhile, but no call fails.
     assert_eq!(get(&hot, "s").await.unwrap(), None);
     assert_eq!(put(&hot, "s", first, "w").await.unwrap(), None);
     assert!(put(&hot, "s", None, "w").await.unwrap().is_some());
@@ -22,35 +22,35 @@ async fn killed_and_started_again_it_is_empty_and_used_at_once() {
 }
 
 #[tokio::test]
-async fn flushed_it_is_empty() {
+async fn a_flushed_redis_is_empty() {
     let redis = Redis::start();
-    let hot = patient(&redis.socket_url());
+    let hot = hot_with_long_timeout(&redis.socket_url());
     let first = put(&hot, "s", None, "v").await.unwrap();
-    let mut story = Story::new();
-    let step = story.put(1, "r");
-    hot.advance(vec![(key("s"), step)]).await.unwrap();
+    let mut story = TestHistory::new();
+    let update = story.put(1, "r");
+    hot.advance(vec![(key("s"), update)]).await.unwrap();
     redis.cli(&["FLUSHALL"]);
     assert_eq!(hot.edition(&key("s")).await.unwrap(), None);
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
-    // A write that goes on from what was lost makes nothing of it.
+    // A write that continues the lost state does not recreate it.
     assert_eq!(put(&hot, "s", first, "w").await.unwrap(), None);
-    let step = story.put(2, "r");
-    hot.advance(vec![(key("s"), step)]).await.unwrap();
+    let update = story.put(2, "r");
+    hot.advance(vec![(key("s"), update)]).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn an_older_dump_has_an_older_edition_and_an_older_link() {
     let redis = Redis::start();
-    let hot = patient(&redis.url());
+    let hot = hot_with_long_timeout(&redis.url());
     let first = put(&hot, "s", None, "old").await.unwrap();
-    let mut story = Story::new();
-    let step = story.put(1, "secret");
-    hot.advance(vec![(key("s"), step)]).await.unwrap();
-    let (dump, then) = (redis.save(), story.clone());
+    let mut story = TestHistory::new();
+    let update = story.put(1, "secret");
+    hot.advance(vec![(key("s"), update)]).await.unwrap();
+    let (dump, dumped_story) = (redis.save(), story.clone());
     let second = put(&hot, "s", first, "new").await.unwrap();
-    let step = story.remove(&[1]);
-    hot.advance(vec![(key("s"), step)]).await.unwrap();
+    let update = story.remove(&[1]);
+    hot.advance(vec![(key("s"), update)]).await.unwrap();
     redis.start_from(&dump);
 
     let found = get(&hot, "s").await.unwrap().unwrap();
@@ -58,19 +58,25 @@ async fn an_older_dump_has_an_older_edition_and_an_older_link() {
     let (found, second) = (found.0, second.unwrap());
     assert!(found.incarnation == second.incarnation && found.version < second.version);
     assert_eq!(put(&hot, "s", Some(second), "newer").await.unwrap(), None);
-    assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), then.recent(5));
-    assert_ne!(then.as_of, story.as_of);
-    // The next write finds it out.
-    let step = story.put(2, "r");
-    hot.advance(vec![(key("s"), step)]).await.unwrap();
+    assert_eq!(
+        hot.recent(&key("s"), 5).await.unwrap(),
+        dumped_story.recent(5)
+    );
+    assert_ne!(dumped_story.as_of, story.as_of);
+    // The next write detects it.
+    let update = story.put(2, "r");
+    hot.advance(vec![(key("s"), update)]).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
 }
 
-/// From an older dump on, somebody counts to the version that was lost: that is another edition.
+/// After restoring an older dump, another store reaches the lost version's number: that is a different edition.
 #[tokio::test]
-async fn a_fork_has_editions_of_its_own() {
+async fn a_fork_has_its_own_editions() {
     let redis = Redis::start();
-    let (hot, other) = (patient(&redis.url()), patient(&redis.url()));
+    let (hot, other) = (
+        hot_with_long_timeout(&redis.url()),
+        hot_with_long_timeout(&redis.url()),
+    );
     let first = put(&hot, "s", None, "old").await.unwrap();
     let dump = redis.save();
     let lost = put(&hot, "s", first, "lost").await.unwrap();

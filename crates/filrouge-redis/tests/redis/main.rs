@@ -1,4 +1,4 @@
-//! The hot store on real Redis servers and clusters, hurt in every way that is known to happen.
+//! The hot store on real Redis servers and clusters, with every fault that is known to happen.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod contract;
@@ -8,8 +8,8 @@ mod faults;
 mod full;
 mod losses;
 mod slots;
+mod stored_keys;
 mod urls;
-mod what_lies_there;
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ fn hot(url: &str) -> RedisHot {
     RedisHot::open(&Options::new(url)).expect("options")
 }
 
-/// A store that waits longer for its answers: for tests that are not about waiting.
-fn patient(url: &str) -> RedisHot {
+/// A store with a long timeout: for tests that are not about timeouts.
+fn hot_with_long_timeout(url: &str) -> RedisHot {
     let options = Options {
         timeout: Duration::from_secs(20),
         ..Options::new(url)
@@ -37,7 +37,7 @@ fn unavailable<T: std::fmt::Debug>(result: Result<T, Failure>) -> Failure {
     failure
 }
 
-/// Waits until something holds, 60 s at most.
+/// Waits until a condition is true, for at most 60 s.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !holds().await {
@@ -46,7 +46,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// A commit that puts the field `f`.
+/// A commit that writes the field `f`.
 async fn put(
     hot: &RedisHot,
     session: &str,
@@ -57,7 +57,7 @@ async fn put(
     hot.commit(&key(session), expected, 7, change).await
 }
 
-/// The field `f`.
+/// Reads the field `f`.
 async fn get(hot: &RedisHot, session: &str) -> Result<Option<(Edition, String)>, Failure> {
     let loaded = hot.load(&key(session)).await?;
     Ok(loaded.map(|loaded| {

@@ -1,67 +1,68 @@
-//! Slots of a cluster move while sessions are written to.
+//! Slots of a cluster move while sessions are written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::{change, key};
-use filrouge_store::hot::suite::story::Story;
+use filrouge_store::hot::suite::story::TestHistory;
 use filrouge_testbed::RedisCluster;
 
-use crate::{get, patient, put};
+use crate::{get, hot_with_long_timeout, put};
 
-/// Both keys of a session, between `IMPORTING` and `NODE`: before a key is moved, between the two, after.
+/// Uses both keys of a session between `IMPORTING` and `NODE`: before the first key is moved, between the two moves,
+/// and after the second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_the_middle_of_a_move_everything_is_found_and_made() {
+async fn reads_and_writes_succeed_during_a_slot_move() {
     let cluster = RedisCluster::start();
-    let hot = patient(&cluster.url());
+    let hot = hot_with_long_timeout(&cluster.url());
     let names = ["e", "r"].map(|which| format!("filrouge:{{{}}}:{which}", key("s")));
     let slot = cluster.slot(&names[0]);
     assert_eq!(slot, cluster.slot(&names[1]));
     let from = cluster.owner(slot);
     let to = (from + 1) % 3;
     let mut last = put(&hot, "s", None, "0").await.unwrap();
-    let mut story = Story::new();
+    let mut story = TestHistory::new();
     let mut turns = 0;
-    let mut step = async |last: &mut Option<_>| {
+    let mut use_both_keys = async |last: &mut Option<_>| {
         *last = put(&hot, "s", *last, "v").await.unwrap();
         assert_eq!(get(&hot, "s").await.unwrap().map(|found| found.0), *last);
         turns += 2;
-        let steps = [story.put(turns, "r"), story.put(turns + 1, "r")];
-        let steps = steps.into_iter().map(|step| (key("s"), step));
-        hot.advance(steps.collect()).await.unwrap();
+        let updates = [story.put(turns, "r"), story.put(turns + 1, "r")];
+        let updates = updates.into_iter().map(|update| (key("s"), update));
+        hot.advance(updates.collect()).await.unwrap();
         assert_eq!(hot.recent(&key("s"), 3).await.unwrap(), story.recent(3));
     };
-    step(&mut last).await;
+    use_both_keys(&mut last).await;
     cluster.begin_move(slot, to);
-    step(&mut last).await;
+    use_both_keys(&mut last).await;
     for name in &names {
         cluster.move_key(name, from, to);
-        step(&mut last).await;
+        use_both_keys(&mut last).await;
     }
     cluster.end_move(slot, to);
-    step(&mut last).await;
+    use_both_keys(&mut last).await;
     assert_eq!(last.unwrap().version, 6);
     assert_eq!(hot.failure(), None);
 }
 
-/// A writer that does not stop, while the slot goes round: every version is made once and is whole.
+/// One task writes continuously while the slot is moved repeatedly: every version is written once and in full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_a_slot_goes_round_no_commit_is_lost_or_half_done() {
+async fn no_commit_is_lost_or_partial_while_a_slot_moves() {
     let cluster = RedisCluster::start();
-    let hot = Arc::new(patient(&cluster.url()));
+    let hot = Arc::new(hot_with_long_timeout(&cluster.url()));
     let ended = Arc::new(AtomicBool::new(false));
-    let made = Arc::new(AtomicU64::new(0));
+    let commits = Arc::new(AtomicU64::new(0));
     let writer = tokio::spawn({
-        let (hot, ended, made) = (Arc::clone(&hot), Arc::clone(&ended), Arc::clone(&made));
+        let (hot, ended, commits) = (Arc::clone(&hot), Arc::clone(&ended), Arc::clone(&commits));
         async move {
             let mut last = None;
             while !ended.load(Ordering::Relaxed) {
-                let text = made.load(Ordering::Relaxed).to_string();
+                let text = commits.load(Ordering::Relaxed).to_string();
                 let both = change(&[], &[(b"a", text.as_bytes()), (b"b", text.as_bytes())]);
                 last = hot.commit(&key("s"), last, 7, both).await.unwrap();
-                assert!(last.is_some(), "somebody else wrote, or it was lost");
-                made.fetch_add(1, Ordering::Relaxed);
+                assert!(last.is_some(), "a commit was lost");
+                commits.fetch_add(1, Ordering::Relaxed);
             }
             last
         }
@@ -69,9 +70,9 @@ async fn while_a_slot_goes_round_no_commit_is_lost_or_half_done() {
     let name = format!("filrouge:{{{}}}:e", key("s"));
     let slot = cluster.slot(&name);
     for _ in 0..6 {
-        let reached = made.load(Ordering::Relaxed) + 5;
-        crate::until("it goes on", async || {
-            made.load(Ordering::Relaxed) > reached
+        let reached = commits.load(Ordering::Relaxed) + 5;
+        crate::until("it continues", async || {
+            commits.load(Ordering::Relaxed) > reached
         })
         .await;
         let from = cluster.owner(slot);
@@ -85,6 +86,6 @@ async fn while_a_slot_goes_round_no_commit_is_lost_or_half_done() {
     }
     ended.store(true, Ordering::Relaxed);
     let last = writer.await.unwrap().expect("an edition");
-    assert_eq!(last.version, made.load(Ordering::Relaxed));
+    assert_eq!(last.version, commits.load(Ordering::Relaxed));
     assert_eq!(hot.edition(&key("s")).await.unwrap(), Some(last));
 }

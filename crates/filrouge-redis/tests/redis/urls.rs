@@ -5,10 +5,10 @@ use filrouge_store::hot::HotStore;
 use filrouge_testbed::Redis;
 use filrouge_types::ErrorCode;
 
-use crate::{get, hot, patient, put, unavailable};
+use crate::{get, hot, hot_with_long_timeout, put, unavailable};
 
 #[test]
-fn what_is_no_url_is_invalid_and_shows_no_password() {
+fn an_invalid_url_is_refused_without_showing_its_password() {
     for url in [
         "",
         "localhost:6379",
@@ -92,23 +92,23 @@ fn urls_are_shown_without_their_password() {
 }
 
 #[tokio::test]
-async fn users_and_passwords() {
+async fn urls_with_users_and_passwords_connect() {
     let redis = Redis::with_settings(&[("user", "alice on >se%cret/@ ~* +@all")]);
     let tcp = redis.tcp();
-    let encoded = patient(&format!("redis://alice:se%25cret%2F%40@{tcp}/2"));
+    let encoded = hot_with_long_timeout(&format!("redis://alice:se%25cret%2F%40@{tcp}/2"));
     assert!(put(&encoded, "s", None, "v").await.unwrap().is_some());
-    // In the database that the URL names.
+    // The session is in the database that the URL names, not in database 0.
     assert_eq!(redis.cli(&["DBSIZE"]), "0");
-    let over = Options {
+    let overridden = Options {
         password: Some("se%cret/@".to_owned()),
         ..Options::new(format!("redis://alice:wrong@{tcp}/2"))
     };
-    let over = RedisHot::open(&over).expect("options");
-    assert!(get(&over, "s").await.unwrap().is_some());
+    let overridden = RedisHot::open(&overridden).expect("options");
+    assert!(get(&overridden, "s").await.unwrap().is_some());
     let socket = redis
         .socket_url()
         .replace("unix://", "unix://alice:se%25cret%2F%40@");
-    let socket = patient(&format!("{socket}?db=2"));
+    let socket = hot_with_long_timeout(&format!("{socket}?db=2"));
     assert!(get(&socket, "s").await.unwrap().is_some());
     let wrong = hot(&format!("redis://alice:wrong@{tcp}"));
     let failure = unavailable(get(&wrong, "s").await);
@@ -117,7 +117,7 @@ async fn users_and_passwords() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_taken_for_one_server_is_named() {
+async fn a_cluster_without_cluster_true_is_reported() {
     let redis = Redis::with_settings(&[("cluster-enabled", "yes")]);
     let all: Vec<String> = (0..16_384)
         .filter(|slot| slot % 2 == 0)
@@ -132,7 +132,7 @@ async fn a_cluster_that_is_taken_for_one_server_is_named() {
 }
 
 #[tokio::test]
-async fn tls_with_an_authority_of_ones_own() {
+async fn tls_accepts_a_private_authority() {
     let authority_key = rcgen::KeyPair::generate().unwrap();
     let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -158,14 +158,20 @@ async fn tls_with_an_authority_of_ones_own() {
         command.extend([*name, path.to_str().unwrap()]);
     }
     redis.cli(&command);
-    // The port that was plain speaks TLS from now on.
+    // The plain port becomes the TLS port.
     let port = redis.tcp().port().to_string();
     redis.cli(&["CONFIG", "SET", "port", "0"]);
     redis.cli(&["CONFIG", "SET", "tls-port", &port]);
 
-    let tls = patient(&format!("rediss://{}?cacert={}", redis.tcp(), ca.display()));
+    let tls = hot_with_long_timeout(&format!("rediss://{}?cacert={}", redis.tcp(), ca.display()));
     assert!(put(&tls, "s", None, "v").await.unwrap().is_some());
     assert!(get(&tls, "s").await.unwrap().is_some());
-    // The system's authorities have not signed it.
-    unavailable(get(&patient(&format!("rediss://{}", redis.tcp())), "s").await);
+    // No system authority has signed the certificate.
+    unavailable(
+        get(
+            &hot_with_long_timeout(&format!("rediss://{}", redis.tcp())),
+            "s",
+        )
+        .await,
+    );
 }

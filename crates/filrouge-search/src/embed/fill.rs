@@ -1,38 +1,44 @@
-//! Vectors for what an index holds and has none of yet.
+//! Embeds the documents of an index that have no vector yet.
 
 use filrouge_engine::credentials;
 use filrouge_sources::Role;
 use filrouge_store::text_index::{
-    CandidateQuery, DocumentNo, IndexUpdate, Reach, TITLE, TextIndex, Wanted,
+    CandidateFilter, CandidateQuery, DocumentNo, IndexScope, IndexUpdate, TITLE, TextIndex,
 };
 use filrouge_types::Failure;
 
 use super::{Embedder, quantized};
 use crate::fields::Field;
-use crate::spoken::{Spoken, kind};
+use crate::search_document::{SearchDocument, kind};
 
-/// How many characters of a message are embedded: more than models take, and enough to say what it is about.
+/// The maximum number of embedded characters of a message: more than models accept, and enough to determine its
+/// subject.
 const CHARS: usize = 2_000;
 
-/// Embeds at most `most` titles, and messages of people and agents, that have no vector of this embedder yet, the newest
-/// first; how many there were. What tools print, and what an agent thinks, has none; credentials are left out.
+/// Embeds at most `limit` titles and messages of people and agents that have no vector of this embedder yet, the newest
+/// first. Returns the number of embedded documents. Tool output and reasoning are not embedded; credentials are left
+/// out.
 ///
 /// # Errors
-/// The index's and the embedder's; what has none yet is tried again the next time.
-pub fn fill(index: &dyn TextIndex, embedder: &dyn Embedder, most: usize) -> Result<usize, Failure> {
+/// Those of the index and the embedder; the next call retries documents that still have no vector.
+pub fn fill(
+    index: &dyn TextIndex,
+    embedder: &dyn Embedder,
+    limit: usize,
+) -> Result<usize, Failure> {
     let kinds = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant)) | 1 << TITLE;
     let found = index.candidates(&CandidateQuery {
-        reach: &Reach::Realm(Box::default()),
+        reach: &IndexScope::Realm(Box::default()),
         sessions: None,
         kinds,
         since: None,
         until: None,
-        wanted: Wanted::WithoutVector(embedder.id(), most),
+        wanted: CandidateFilter::WithoutVector(embedder.id(), limit),
     })?;
     let documents: Vec<DocumentNo> = found.iter().map(|c| c.document).collect();
     let mut texts: Vec<(DocumentNo, String)> = Vec::with_capacity(documents.len());
     index.bodies(&documents, &mut |document, body| {
-        texts.push((document, said(body)));
+        texts.push((document, text_to_embed(body)));
         true
     })?;
     let some: Vec<&str> = texts
@@ -47,7 +53,7 @@ pub fn fill(index: &dyn TextIndex, embedder: &dyn Embedder, most: usize) -> Resu
     }
     .into_iter();
     let vectors = texts.iter().map(|(document, text)| {
-        // A message that says nothing is marked as looked at.
+        // An empty vector marks a message without text as processed.
         let vector = if text.is_empty() {
             None
         } else {
@@ -64,12 +70,12 @@ pub fn fill(index: &dyn TextIndex, embedder: &dyn Embedder, most: usize) -> Resu
     Ok(documents.len())
 }
 
-/// The beginning of what a message says.
-fn said(body: &[u8]) -> String {
-    let Ok(spoken) = Spoken::decode(body) else {
+/// The beginning of a document's text, without credentials.
+fn text_to_embed(body: &[u8]) -> String {
+    let Ok(doc) = SearchDocument::decode(body) else {
         return String::new();
     };
-    let pieces = spoken
+    let pieces = doc
         .pieces
         .iter()
         .filter(|piece| matches!(piece.field, Field::Text | Field::Title));
@@ -81,7 +87,8 @@ fn said(body: &[u8]) -> String {
     text.chars().take(CHARS).collect()
 }
 
-/// A text without what has the form of a credential: an embedder may be a service, and nothing is to be found by it.
+/// Removes text that has the form of a credential: an embedder may be a remote service, and no search may find a text
+/// by a credential in it.
 pub(crate) fn without_credentials(text: &str) -> String {
     let (mut plain, mut from) = (String::with_capacity(text.len()), 0);
     for hidden in credentials(text) {

@@ -3,15 +3,15 @@
 use super::{EmbedError, Embedder, to_unit_length};
 
 const DIMENSIONS: usize = 256;
-/// Characters of a piece of a word.
+/// Characters in a piece of a word.
 const PIECE: usize = 3;
-/// What a whole word weighs beside each of its pieces.
+/// The weight of a full word; each of its pieces has the weight 1.
 const WORD: f32 = 2.0;
 
 /// Words and pieces of words, hashed into 256 dimensions.
 ///
-/// It finds shared words and shared pieces of words (`retry` and `retries`), and knows nothing of what they mean: tests
-/// and benchmarks need vectors that are the same on every machine.
+/// It matches shared words and shared pieces of words (`retry` and `retries`), not meaning. Tests and benchmarks need
+/// vectors that are the same on every machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hashing;
 
@@ -52,7 +52,8 @@ fn one(text: &str) -> Result<Vec<f32>, EmbedError> {
     Ok(vector)
 }
 
-/// The hash's lowest bits are the dimension, its highest the sign, so that what falls together cancels out on average.
+/// The lowest bits of the hash select the dimension, the highest bit the sign, so that collisions cancel out on
+/// average.
 fn add(vector: &mut [f32], piece: &str, weight: f32) {
     let hash = mixed(piece);
     let sign = if hash >> 63 == 0 { weight } else { -weight };
@@ -97,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_of_unit_length_and_stay_what_they_are() {
+    fn vectors_are_of_unit_length_and_stable() {
         let vectors = Hashing.embed(&["a snake_case word", "…", ""]).unwrap();
         let length: f32 = vectors[0].iter().map(|x| x * x).sum();
         assert!((length - 1.0).abs() < 1e-5);
         assert_eq!(vectors[0].len(), Hashing.dimensions());
-        // Of these nothing is left to go by.
+        // These texts have no words to embed.
         assert!(vectors[1..].iter().flatten().all(|x| *x == 0.0));
         // Stored vectors are compared with new ones: another hash would need another id.
         assert_eq!((mixed(""), mixed("word")), (MIXED_EMPTY, MIXED_WORD));

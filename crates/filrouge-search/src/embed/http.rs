@@ -1,4 +1,4 @@
-//! An embedding service of the operator's choice: `POST {url}/embeddings`, as OpenAI's API and many others have it.
+//! An embedding service of the operator's choice: `POST {url}/embeddings`, as in OpenAI's API and many others.
 
 mod answer;
 
@@ -13,30 +13,30 @@ use tokio::runtime::Handle;
 
 use super::{EmbedError, Embedder};
 
-/// Texts of one request.
+/// The maximum number of texts per request.
 const BATCH: usize = 64;
-/// Characters of a text; of a longer one the beginning is sent. Services take some 8,000 pieces of words.
-const TEXT_MOST: usize = 8_000;
-/// Bytes of an answer, with room for 64 vectors of 8,192 numbers.
-const ANSWER_MOST: usize = 16 * 1024 * 1024;
-/// How often a batch is sent at most, when the service has too much to do or fails.
+/// The maximum number of characters per text; a longer one is truncated. Services accept some 8,000 tokens.
+const MAX_TEXT_CHARS: usize = 8_000;
+/// The maximum number of bytes of an answer: enough for 64 vectors of 8,192 numbers.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// The maximum number of attempts per batch, when the service is overloaded or fails.
 const TRIES: u32 = 4;
-/// The first pause between two tries; each further one is twice as long, or what the service asks for.
+/// The first pause between two attempts. Each further pause is twice as long, or as long as the service requests.
 const PAUSE: Duration = Duration::from_millis(250);
-const PAUSE_MOST: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// Which service, which model.
+/// The settings of an embedding service.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// What `/embeddings` is behind, such as `https://api.openai.com/v1`.
+    /// The base URL, to which `/embeddings` is added, such as `https://api.openai.com/v1`.
     pub url: String,
     /// The model, as the service calls it.
     pub model: String,
-    /// How long its vectors are; others are refused.
+    /// The number of elements of its vectors; vectors of another length are refused.
     pub dimensions: usize,
-    /// Sent as a bearer token.
+    /// The key that is sent as a bearer token.
     pub key: Option<Key>,
-    /// How long each request may take.
+    /// The timeout of each request.
     pub timeout: Duration,
 }
 
@@ -45,10 +45,10 @@ pub struct HttpSettings {
 pub struct Key(HeaderValue);
 
 impl Key {
-    /// Takes a key; white space around it, as at the end of a file, is none of it.
+    /// Creates a key; white space around it, such as the end of a file's line, is trimmed.
     ///
     /// # Errors
-    /// [`EmbedError::Malformed`] when it is empty or has what no header can have.
+    /// [`EmbedError::Malformed`] when it is empty or has characters that a header cannot hold.
     pub fn new(key: &str) -> Result<Self, EmbedError> {
         let key = key.trim();
         let value = HeaderValue::from_str(&format!("Bearer {key}")).ok();
@@ -67,7 +67,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A service that is asked over HTTP. Texts leave this machine for wherever the settings say.
+/// An embedder that calls a service over HTTP. Texts leave this machine: they are sent to the address in the settings.
 #[derive(Debug)]
 pub struct Http {
     id: String,
@@ -80,16 +80,16 @@ pub struct Http {
 }
 
 #[derive(Serialize)]
-struct Asked<'a> {
+struct EmbeddingRequest<'a> {
     model: &'a str,
     input: &'a [&'a str],
 }
 
 impl Http {
-    /// Asks nothing yet. `runtime` is one of several threads, and outlives it.
+    /// Creates the client; sends nothing yet. `runtime` must have several threads and outlive it.
     ///
     /// # Errors
-    /// [`EmbedError::Malformed`] for settings that cannot be.
+    /// [`EmbedError::Malformed`] for invalid settings.
     pub fn new(settings: HttpSettings, runtime: Handle) -> Result<Self, EmbedError> {
         let HttpSettings {
             url,
@@ -100,10 +100,10 @@ impl Http {
         } = settings;
         let url = endpoint(&url)?;
         if dimensions == 0 || model.is_empty() {
-            let what = "it needs a model, and how many dimensions this has";
+            let what = "a model and its number of dimensions are required";
             return Err(EmbedError::Malformed(what.to_owned()));
         }
-        // One that is installed already serves as well.
+        // An already installed provider is used instead.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -123,37 +123,37 @@ impl Http {
         })
     }
 
-    /// The vectors of texts that are not blank, in their order.
+    /// Embeds one batch of nonblank texts; returns the vectors in the order of the texts.
     fn batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let body = serde_json::to_vec(&Asked {
+        let body = serde_json::to_vec(&EmbeddingRequest {
             model: &self.model,
             input: texts,
         })
         .map_err(|e| EmbedError::Malformed(e.to_string()))?;
         let (mut tries, mut pause) = (1, PAUSE);
         loop {
-            match self.run(self.ask(body.clone())) {
+            match self.run(self.send(body.clone())) {
                 Ok(bytes) => return answer::vectors(&bytes, texts.len(), self.dimensions),
-                Err(Told {
+                Err(HttpFailure {
                     error,
-                    again: Some(wanted),
+                    retry: Some(wanted),
                 }) if tries < TRIES => {
-                    let wait = wanted.unwrap_or(pause).min(PAUSE_MOST);
-                    tracing::debug!(tries, ?wait, %error, "the embedding service is asked again");
+                    let wait = wanted.unwrap_or(pause).min(MAX_PAUSE);
+                    tracing::debug!(tries, ?wait, %error, "retrying the embedding service");
                     thread::sleep(wait);
                     (tries, pause) = (tries + 1, pause * 2);
                 }
-                Err(Told { error, .. }) => return Err(error),
+                Err(HttpFailure { error, .. }) => return Err(error),
             }
         }
     }
 
-    /// Waits for what the runtime does, also where a thread of the runtime itself asks.
+    /// Blocks until the runtime has run a future; also works on one of the runtime's own threads.
     fn run<T>(&self, what: impl Future<Output = T>) -> T {
         tokio::task::block_in_place(|| self.runtime.block_on(what))
     }
 
-    async fn ask(&self, body: Vec<u8>) -> Result<Vec<u8>, Told> {
+    async fn send(&self, body: Vec<u8>) -> Result<Vec<u8>, HttpFailure> {
         let mut request = self.client.post(self.url.clone()).body(body);
         request = request.header(CONTENT_TYPE, "application/json");
         if let Some(Key(key)) = &self.key {
@@ -161,33 +161,33 @@ impl Http {
         }
         let response = request.send().await.map_err(failed)?;
         match response.status() {
-            StatusCode::OK => whole(response).await,
-            status => Err(told(status, &response)),
+            StatusCode::OK => read_body(response).await,
+            status => Err(http_failure(status, &response)),
         }
     }
 }
 
-/// Why a request has no answer, and whether it is worth another one, after how long.
-struct Told {
+/// A failed request: its error, and whether to retry it, with the pause that the service requests, if any.
+struct HttpFailure {
     error: EmbedError,
-    again: Option<Option<Duration>>,
+    retry: Option<Option<Duration>>,
 }
 
-impl From<EmbedError> for Told {
+impl From<EmbedError> for HttpFailure {
     fn from(error: EmbedError) -> Self {
-        Self { error, again: None }
+        Self { error, retry: None }
     }
 }
 
-/// Nothing of an answer's text is told: services repeat keys and texts in it.
-fn told(status: StatusCode, response: &Response) -> Told {
+/// The failure for an error status. It never quotes the answer's body, because services repeat keys and texts in it.
+fn http_failure(status: StatusCode, response: &Response) -> HttpFailure {
     let what = format!("status {}", status.as_u16());
     if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
         let after = response.headers().get(RETRY_AFTER);
         let seconds = after.and_then(|after| after.to_str().ok()?.trim().parse().ok());
-        return Told {
+        return HttpFailure {
             error: EmbedError::Unavailable(what),
-            again: Some(seconds.map(Duration::from_secs)),
+            retry: Some(seconds.map(Duration::from_secs)),
         };
     }
     match status {
@@ -198,11 +198,11 @@ fn told(status: StatusCode, response: &Response) -> Told {
     .into()
 }
 
-fn failed(error: reqwest::Error) -> Told {
+fn failed(error: reqwest::Error) -> HttpFailure {
     unavailable(&error.without_url()).into()
 }
 
-/// Without the address: a key may be in it.
+/// The failure for a missing answer. The caller has removed the address from the error, because it may contain a key.
 fn unavailable(error: &reqwest::Error) -> EmbedError {
     let mut what = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -213,11 +213,11 @@ fn unavailable(error: &reqwest::Error) -> EmbedError {
     EmbedError::Unavailable(what)
 }
 
-async fn whole(mut response: Response) -> Result<Vec<u8>, Told> {
+async fn read_body(mut response: Response) -> Result<Vec<u8>, HttpFailure> {
     let mut bytes = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(failed)? {
-        if bytes.len() + piece.len() > ANSWER_MOST {
-            let what = format!("an answer of more than {ANSWER_MOST} bytes");
+        if bytes.len() + piece.len() > MAX_ANSWER_BYTES {
+            let what = format!("an answer of more than {MAX_ANSWER_BYTES} bytes");
             return Err(EmbedError::TooLarge(what).into());
         }
         bytes.extend_from_slice(&piece);
@@ -225,7 +225,7 @@ async fn whole(mut response: Response) -> Result<Vec<u8>, Told> {
     Ok(bytes)
 }
 
-/// Where embeddings are asked for. The address is part of the embedder's id, which is shown: nothing secret may be in it.
+/// The address of requests. It is part of the embedder's id, which is displayed, so it must contain no secret.
 fn endpoint(url: &str) -> Result<Url, EmbedError> {
     let wrong = |what: &str| Err(EmbedError::Malformed(format!("the address {what}")));
     let Ok(mut url) = Url::parse(url.trim_end_matches('/')) else {
@@ -238,7 +238,7 @@ fn endpoint(url: &str) -> Result<Url, EmbedError> {
         return wrong("has a name or a password in it: a key goes into a file or the environment");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return wrong("has something behind its path");
+        return wrong("has a query or a fragment after its path");
     }
     let path = format!("{}/embeddings", url.path().trim_end_matches('/'));
     url.set_path(&path);
@@ -247,7 +247,7 @@ fn endpoint(url: &str) -> Result<Url, EmbedError> {
 
 /// The beginning of a text.
 fn beginning(text: &str) -> &str {
-    let end = text.char_indices().nth(TEXT_MOST);
+    let end = text.char_indices().nth(MAX_TEXT_CHARS);
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
@@ -262,18 +262,18 @@ impl Embedder for Http {
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let mut vectors = vec![vec![0.0; self.dimensions]; texts.len()];
-        // Services refuse a blank text, and every other one with it.
-        let places = vectors.iter_mut().zip(texts);
-        let (mut places, sent): (Vec<_>, Vec<_>) = places
-            .map(|(place, text)| (place, beginning(text)))
+        // Services refuse an entire request when one of its texts is blank.
+        let slots = vectors.iter_mut().zip(texts);
+        let (mut slots, sent): (Vec<_>, Vec<_>) = slots
+            .map(|(slot, text)| (slot, beginning(text)))
             .filter(|(_, text)| !text.trim().is_empty())
             .unzip();
-        for (places, batch) in places.chunks_mut(BATCH).zip(sent.chunks(BATCH)) {
-            let told = self.batch(batch)?;
-            places
+        for (slots, batch) in slots.chunks_mut(BATCH).zip(sent.chunks(BATCH)) {
+            let batch_vectors = self.batch(batch)?;
+            slots
                 .iter_mut()
-                .zip(told)
-                .for_each(|(place, told)| **place = told);
+                .zip(batch_vectors)
+                .for_each(|(slot, vector)| **slot = vector);
         }
         Ok(vectors)
     }

@@ -1,6 +1,6 @@
-//! all-MiniLM-L6-v2, computed here: a small English model, 384 dimensions (DESIGN §10).
+//! all-MiniLM-L6-v2, computed in this process: a small English model, 384 dimensions (DESIGN §10).
 //!
-//! Its files are installed by whoever wants it ([`Installing`]); nothing is downloaded. Computing with them needs the
+//! The operator installs its files ([`Installing`]); nothing is downloaded. Computing with them needs the
 //! feature `minilm`.
 
 mod files;
@@ -12,7 +12,7 @@ mod model;
 mod wordpiece;
 
 pub use files::{
-    DIMENSIONS, FILES, InstallError, Installing, Known, NAME, State, must_hold, state,
+    DIMENSIONS, FILES, InstallError, Installing, ModelFile, NAME, State, check_installed, state,
 };
 #[cfg(feature = "minilm")]
 pub use model::MiniLm;

@@ -1,4 +1,4 @@
-//! Everything that has changed brought in at once: for a first build, and for who waits for it.
+//! Indexes all changes at once: for a first build, and for callers who wait for it.
 
 use std::sync::mpsc::sync_channel;
 
@@ -9,49 +9,49 @@ use super::compare::Compared;
 use super::source_index::SourceIndex;
 use super::step::{gone, text_bytes};
 
-/// Bytes of text that are brought in together.
+/// The number of bytes of text per change of the index.
 const BATCH_BYTES: usize = 12 << 20;
-/// Sessions that were read and wait.
+/// The maximum number of read sessions that wait for the index.
 const WAITING: usize = 2;
-/// How often it is looked whether something has changed meanwhile.
+/// The maximum number of rounds of an update: each lists the source again, since it may have changed meanwhile.
 const ROUNDS: usize = 3;
 
-/// How far an update is.
+/// The progress of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Sessions that were read.
+pub struct BuildProgress {
+    /// The number of sessions that were read.
     pub sessions: usize,
-    /// Of so many.
-    pub of: usize,
-    /// Documents that were put.
+    /// The total number of sessions to read.
+    pub total: usize,
+    /// The number of documents of the read sessions.
     pub documents: usize,
-    /// Bytes of their texts, folded.
+    /// The number of bytes of folded text written to the index.
     pub text_bytes: usize,
-    /// Whether another process feeds the index: nothing was done here.
+    /// Whether another process feeds the index, so that this one did nothing.
     pub elsewhere: bool,
 }
 
 impl SourceIndex {
-    /// Brings everything in that has changed, on two threads, until it is done or `stopped` says so: then what was
-    /// brought in stays. Tells `each` how far it is.
+    /// Indexes all changed sessions, on two threads, until it is done or `stopped` returns true; sessions indexed by
+    /// then remain indexed. Reports its progress to `each`.
     ///
     /// # Errors
     /// As [`SourceIndex::step`].
     pub fn update(
         &self,
-        each: &mut dyn FnMut(Progress),
+        each: &mut dyn FnMut(BuildProgress),
         stopped: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Progress, Failure> {
-        let mut progress = Progress::default();
-        let fed = self.try_update(&mut progress, each, stopped);
-        fed.inspect_err(|why| self.note(why))?;
+    ) -> Result<BuildProgress, Failure> {
+        let mut progress = BuildProgress::default();
+        let updated = self.try_update(&mut progress, each, stopped);
+        updated.inspect_err(|why| self.note(why))?;
         Ok(progress)
     }
 
     fn try_update(
         &self,
-        progress: &mut Progress,
-        each: &mut dyn FnMut(Progress),
+        progress: &mut BuildProgress,
+        each: &mut dyn FnMut(BuildProgress),
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), Failure> {
         let Some(_feeding) = self.feeding()? else {
@@ -63,7 +63,7 @@ impl SourceIndex {
             if (compared.todo.is_empty() && compared.gone.is_empty()) || stopped() {
                 break;
             }
-            progress.of = progress.sessions + compared.todo.len();
+            progress.total = progress.sessions + compared.todo.len();
             each(*progress);
             let round = self.round(&compared, progress, each, stopped);
             self.changed();
@@ -75,28 +75,28 @@ impl SourceIndex {
     fn round(
         &self,
         compared: &Compared,
-        progress: &mut Progress,
-        each: &mut dyn FnMut(Progress),
+        progress: &mut BuildProgress,
+        each: &mut dyn FnMut(BuildProgress),
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), Failure> {
-        let first = gone(compared);
-        if !first.is_empty() {
-            self.index.change(None, &first, None)?;
+        let removals = gone(compared);
+        if !removals.is_empty() {
+            self.index.change(None, &removals, None)?;
         }
-        let (give, take) = sync_channel(WAITING);
+        let (sender, receiver) = sync_channel(WAITING);
         std::thread::scope(|threads| {
             threads.spawn(move || {
                 for todo in &compared.todo {
                     let read = self.read(todo);
                     let failed = read.is_err();
-                    // Nobody takes it any more: the index has failed, or all is to stop.
-                    if give.send(read).is_err() || failed || stopped() {
+                    // The receiver was dropped if the index has failed.
+                    if sender.send(read).is_err() || failed || stopped() {
                         return;
                     }
                 }
             });
             let (mut batch, mut bytes) = (Vec::new(), 0);
-            for read in take {
+            for read in receiver {
                 progress.sessions += 1;
                 if let Some(update) = read? {
                     bytes += text_bytes(&update);

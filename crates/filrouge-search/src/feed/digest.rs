@@ -1,9 +1,9 @@
-//! Numbers that tell texts apart, the same in every process and every version of the program.
+//! Hashes of texts, the same in every process and every version of the program.
 
 use filrouge_sources::{Fingerprint, Header};
 
-/// Changes when documents are made in another way: then every session is read again.
-const MADE: u64 = 5;
+/// The version of the code that builds documents: when it changes, every session is read again.
+const DOCUMENTS_VERSION: u64 = 5;
 
 /// A digest of bytes, eight at a time.
 pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
@@ -21,14 +21,14 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
     fold(sum, 0xe703_7ed1_a0b4_28db)
 }
 
-/// Both halves of a product, one over the other.
+/// The exclusive or of both halves of a product.
 const fn fold(one: u64, other: u64) -> u64 {
     let product = one as u128 * other as u128;
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// What is kept of a session's fingerprint: it is met again only with the same header, and where documents are made in the same
-/// way. `None` without a fingerprint.
+/// The stamp that an index stores for a session. It changes with the fingerprint, with the header, and with the version
+/// of the code that builds documents. `None` without a fingerprint.
 pub(crate) fn stamp(fingerprint: Option<Fingerprint>, header: &Header) -> Option<[u64; 2]> {
     let texts = [
         &header.title,
@@ -38,17 +38,17 @@ pub(crate) fn stamp(fingerprint: Option<Fingerprint>, header: &Header) -> Option
         &header.worktree,
     ];
     let (fingerprint, times) = (fingerprint?, [header.updated, header.created]);
-    let Fingerprint(one, other) = Fingerprint::of(&(MADE, fingerprint, times, texts));
+    let Fingerprint(one, other) = Fingerprint::of(&(DOCUMENTS_VERSION, fingerprint, times, texts));
     Some([one, other])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use filrouge_sources::library::made::header;
+    use filrouge_sources::library::samples::header;
 
     #[test]
-    fn every_byte_counts() {
+    fn every_byte_changes_the_digest() {
         let text = b"the quick brown fox jumps over the lazy dog";
         let mut seen = std::collections::HashSet::from([of_bytes(text)]);
         for at in 0..text.len() {
@@ -57,19 +57,19 @@ mod tests {
             assert!(seen.insert(of_bytes(&other)), "{at}");
             assert!(seen.insert(of_bytes(&text[..at])), "{at}");
         }
-        // Written into indexes: never another one.
-        assert_eq!(of_bytes(b"filrouge"), of_bytes(&b"filrouge"[..]));
+        // Digests are stored in indexes: they must never change.
+        assert_eq!(of_bytes(b"filrouge"), 0x28da_600b_40c0_be98);
         assert_ne!(of_bytes(b"a"), of_bytes(b"a\0"));
     }
 
     #[test]
-    fn a_fingerprint_is_met_with_its_header_alone() {
+    fn a_stamp_depends_on_the_fingerprint_and_the_header() {
         let mut one = header("a", 5);
         let stamp = |header: &Header| stamp(header.fingerprint, header);
         assert_eq!(stamp(&one), None);
         one.fingerprint = Some(Fingerprint(7, 0));
-        let kept = stamp(&one).unwrap();
-        assert_eq!(stamp(&one.clone()), Some(kept));
+        let original = stamp(&one).unwrap();
+        assert_eq!(stamp(&one.clone()), Some(original));
         let mut others = vec![one.clone(); 6];
         others[0].title = None;
         others[1].updated = 6;
@@ -78,8 +78,11 @@ mod tests {
         others[4].project_name = Some("x".into());
         others[5].fingerprint = Some(Fingerprint(8, 1));
         for other in others {
-            let met = stamp(&other).unwrap();
-            assert!(met[0] != kept[0] && met[1] != kept[1], "{other:?}");
+            let changed = stamp(&other).unwrap();
+            assert!(
+                changed[0] != original[0] && changed[1] != original[1],
+                "{other:?}"
+            );
         }
     }
 }

@@ -5,18 +5,22 @@ use std::collections::HashSet;
 use filrouge_sources::{Conversation, Header};
 use filrouge_store::text_index::NewDocument;
 
-use crate::spoken::Spoken;
+use crate::search_document::SearchDocument;
 
-/// What an index is to hold of a session, and whether that is everything that was said.
-pub(super) fn of(header: &Header, conversation: &Conversation) -> (Vec<NewDocument>, bool) {
+/// The documents of a session to be indexed, and whether they are complete.
+pub(super) fn documents_of(
+    header: &Header,
+    conversation: &Conversation,
+) -> (Vec<NewDocument>, bool) {
     let mut seen = HashSet::with_capacity(conversation.messages.len());
     let mut documents = Vec::with_capacity(conversation.messages.len() + 1);
-    // Two messages of one id are one document: then each question reads the session.
-    let mut whole = conversation.skipped.is_empty();
-    let said = conversation.messages.iter().map(Spoken::of);
-    for spoken in Spoken::of_title(header).into_iter().chain(said) {
-        documents.push(spoken.document(&spoken.id, 0));
-        whole &= seen.insert(spoken.id);
+    // Two messages with one id would be one document: the session then counts as incomplete, so that every search reads
+    // it.
+    let mut is_complete = conversation.skipped.is_empty();
+    let messages = conversation.messages.iter().map(SearchDocument::of);
+    for doc in SearchDocument::of_title(header).into_iter().chain(messages) {
+        documents.push(doc.document(&doc.id, 0));
+        is_complete &= seen.insert(doc.id);
     }
-    (documents, whole)
+    (documents, is_complete)
 }

@@ -1,4 +1,4 @@
-//! Indexes kept in step while a process lives.
+//! Keeps indexes up to date while a process runs.
 
 use std::io;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use std::time::{Duration, Instant};
 
 use super::indexes::Indexes;
 use super::source_index::SourceIndex;
-use super::step::Step;
+use super::step::StepOutcome;
 
-/// How often a source is looked at while there are questions, and while there are none.
+/// The interval at which sources are checked: `BUSY` while searches arrive, `CALM` otherwise.
 const BUSY: Duration = Duration::from_secs(1);
 const CALM: Duration = Duration::from_secs(30);
-/// For so long after a question there may be another one.
-const ASKED: Duration = Duration::from_secs(60);
+/// The time after a search for which further searches are expected.
+const BUSY_FOR: Duration = Duration::from_secs(60);
 /// The longest pause after a step.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// A thread that keeps indexes in step, in small steps with pauses as long: it takes half a core at most. It ends when
-/// this is dropped.
+/// A thread that keeps indexes up to date in small steps, each followed by a pause as long as the step: it uses half a
+/// core at most. It ends when this is dropped.
 pub struct Indexer {
-    /// Nothing is ever sent: it ends.
+    /// A channel on which nothing is sent: dropping it ends the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Indexer {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system cannot create a thread.
     pub fn start(indexes: Arc<Indexes>) -> io::Result<Self> {
         let (stop, stopping) = channel();
         let thread = std::thread::Builder::new()
@@ -47,59 +47,61 @@ impl Drop for Indexer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of it was told when it happened; what was applied is whole.
+            // A panic of the thread was logged when it happened, and every change was applied entirely or not at all.
             drop(thread.join());
         }
     }
 }
 
-/// Whether nothing has ended within that time.
-fn goes_on(stopping: &Receiver<()>, time: Duration) -> bool {
+/// Waits for `time`, and returns whether the indexer should continue.
+fn wait_while_running(stopping: &Receiver<()>, time: Duration) -> bool {
     stopping.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }
 
 fn run(indexes: &Indexes, stopping: &Receiver<()>) {
-    let mut looked: Option<Instant> = None;
-    while goes_on(stopping, Duration::ZERO) {
-        let asked = indexes.asked().is_some_and(|at| at.elapsed() < ASKED);
-        let every = if asked { BUSY } else { CALM };
-        if looked.is_some_and(|at| at.elapsed() < every) {
-            goes_on(stopping, BUSY);
+    let mut checked: Option<Instant> = None;
+    while wait_while_running(stopping, Duration::ZERO) {
+        let is_busy = indexes
+            .last_used()
+            .is_some_and(|at| at.elapsed() < BUSY_FOR);
+        let every = if is_busy { BUSY } else { CALM };
+        if checked.is_some_and(|at| at.elapsed() < every) {
+            wait_while_running(stopping, BUSY);
             continue;
         }
-        looked = Some(Instant::now());
+        checked = Some(Instant::now());
         let mut idle = true;
         for index in indexes.open_all() {
             idle &= feed(&index, stopping);
         }
         if !idle {
-            // There is more to do, or to look at.
-            looked = None;
+            // More work may remain: check again at once.
+            checked = None;
         }
     }
 }
 
-/// Works on one index for a while; whether there is nothing left to do.
+/// Works on one index for a while. Returns whether no work is left.
 fn feed(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
     let until = Instant::now() + BUSY;
-    let stopped = || !goes_on(stopping, Duration::ZERO);
+    let stopped = || !wait_while_running(stopping, Duration::ZERO);
     while !stopped() && Instant::now() < until {
         let began = Instant::now();
         let more = match index.step(&stopped) {
-            Ok(Step::Done(_)) => true,
-            Ok(Step::Idle) => tidy(index),
-            // It is told already; what fails now is tried again later.
-            Ok(Step::Elsewhere) | Err(_) => false,
+            Ok(StepOutcome::Done(_)) => true,
+            Ok(StepOutcome::Idle) => tidy(index),
+            // Another process feeds the index, or the step failed, which is logged. Either is retried later.
+            Ok(StepOutcome::Elsewhere) | Err(_) => false,
         };
         if !more {
             return true;
         }
-        goes_on(stopping, began.elapsed().min(PAUSE_MAX));
+        wait_while_running(stopping, began.elapsed().min(PAUSE_MAX));
     }
     false
 }
 
-/// A step of tidying; whether there is more.
+/// Runs a step of maintenance. Returns whether more work remains.
 fn tidy(index: &SourceIndex) -> bool {
     match index.tidy() {
         Ok(more) => more,

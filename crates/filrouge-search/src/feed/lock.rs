@@ -1,23 +1,23 @@
-//! One feeder at a time, among all processes.
+//! The lock that admits one feeder of an index at a time, among all processes.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Held while an index is fed; ends with the process, whatever happens to it.
+/// The acquired lock; the system releases it when the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct Feeding {
     _file: Option<File>,
 }
 
 impl Feeding {
-    /// Of an index that nobody else can reach.
+    /// The lock of an index that no other process can open.
     pub(crate) const fn alone() -> Self {
         Self { _file: None }
     }
 
-    /// `None` while somebody else feeds it.
+    /// Acquires the lock; `None` while another feeder holds it.
     pub(crate) fn begin(path: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
             .create(true)
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time() {
+    fn only_one_feeder_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.lock");
         let first = Feeding::begin(&path).unwrap();

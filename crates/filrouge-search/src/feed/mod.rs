@@ -1,9 +1,10 @@
-//! Keeping indexes in step with histories that other programs write (DESIGN §10).
+//! Keeps indexes up to date with histories that other programs write (DESIGN §10).
 //!
-//! A [`SourceIndex`] is one source and its index. One step lists the source, compares fingerprints, reads the sessions that
-//! differ and updates their documents. [`SourceIndex::known`] says which sessions the index holds as they are now: a question
-//! takes those from it and reads the others from the source. [`Indexes`] are those of a library, a file each; an [`Indexer`]
-//! keeps them in step while a process lives. Nothing here fails a question: without an index, every session is read.
+//! A [`SourceIndex`] is one source and its index. One step lists the source, compares fingerprints, reads the sessions
+//! that differ and updates their documents. [`SourceIndex::snapshot`] returns the sessions whose current state is
+//! indexed: a search finds those through the index and reads the others from the source. [`Indexes`] contains the
+//! indexes of a library, one file each; an [`Indexer`] keeps them up to date while a process runs. If an index fails,
+//! searches still work: without an index, every session is read.
 
 mod build;
 mod compare;
@@ -17,15 +18,15 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use build::Progress;
-pub use compare::Known;
+pub use build::BuildProgress;
+pub use compare::IndexSnapshot;
 pub(crate) use compare::unlisted;
 pub use indexer::Indexer;
 pub use indexes::{Indexes, OpenIndex, Overview, file_name};
 pub use source_index::SourceIndex;
-pub use step::Step;
+pub use step::StepOutcome;
 
-use filrouge_store::text_index::{Reach, Shard};
+use filrouge_store::text_index::{IndexScope, Shard};
 
 /// The one shard of a foreign history.
 #[must_use]
@@ -33,8 +34,8 @@ pub fn shard() -> Shard {
     Shard::default()
 }
 
-/// What a question to a foreign history is about.
+/// The scope of a search in a foreign history.
 #[must_use]
-pub fn reach() -> Reach {
-    Reach::Shard(shard())
+pub fn index_scope() -> IndexScope {
+    IndexScope::Shard(shard())
 }

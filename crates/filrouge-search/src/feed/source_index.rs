@@ -11,24 +11,25 @@ use filrouge_sources::library::Listed;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
-use super::compare::{Compared, Known, compare, unlisted};
+use super::compare::{Compared, IndexSnapshot, compare, unlisted};
 use super::lock::Feeding;
 
-/// A source and the index that is kept in step with it.
+/// A source and the index that is kept up to date with it.
 pub struct SourceIndex {
     pub(super) source: Arc<dyn Source>,
     pub(super) index: Arc<dyn TextIndex>,
     pub(super) lock: Option<PathBuf>,
-    /// The last comparison, with the listing it was made with.
+    /// The last comparison, with its listing of the source.
     last: Mutex<Option<(Listed, Arc<Compared>)>>,
-    asked: Mutex<Option<Instant>>,
+    last_used: Mutex<Option<Instant>>,
     errors: AtomicU64,
-    told: Mutex<HashSet<ErrorCode>>,
+    /// The kinds of failures that were logged already.
+    logged: Mutex<HashSet<ErrorCode>>,
 }
 
 impl SourceIndex {
-    /// An index that is `source`'s alone. Of all processes that name the same `lock`, a file beside the index, one feeds it
-    /// at a time.
+    /// An index of `source` alone. `lock` is a file next to the index: of all processes with the same lock file, only
+    /// one feeds the index at a time.
     #[must_use]
     pub fn new(source: Arc<dyn Source>, index: Arc<dyn TextIndex>, lock: Option<PathBuf>) -> Self {
         Self {
@@ -36,9 +37,9 @@ impl SourceIndex {
             index,
             lock,
             last: Mutex::default(),
-            asked: Mutex::default(),
+            last_used: Mutex::default(),
             errors: AtomicU64::new(0),
-            told: Mutex::default(),
+            logged: Mutex::default(),
         }
     }
 
@@ -54,38 +55,38 @@ impl SourceIndex {
         &self.index
     }
 
-    /// What the index is good for now, by a listing that may have been made up to `max_age` ago. An index or a source that
-    /// fails holds nothing.
+    /// The sessions that the index covers now, by a listing that is at most `max_age` old. When the index or the source
+    /// fails, no session is fresh.
     #[must_use]
-    pub fn known(&self, max_age: Duration) -> Arc<Known> {
+    pub fn snapshot(&self, max_age: Duration) -> Arc<IndexSnapshot> {
         let is_young = |(listed, _): &&(Listed, Arc<Compared>)| listed.began.elapsed() < max_age;
         if let Some((_, compared)) = locked(&self.last).as_ref().filter(is_young) {
-            *locked(&self.asked) = Some(Instant::now());
-            return compared.known.clone();
+            *locked(&self.last_used) = Some(Instant::now());
+            return compared.snapshot.clone();
         }
-        self.known_of(&self.listed())
+        self.snapshot_of(&self.listed())
     }
 
-    /// What the index is good for, by this listing of the source.
+    /// The sessions that the index covers, by this listing of the source.
     #[must_use]
-    pub fn known_of(&self, listed: &Result<Listed, Failure>) -> Arc<Known> {
-        *locked(&self.asked) = Some(Instant::now());
+    pub fn snapshot_of(&self, listed: &Result<Listed, Failure>) -> Arc<IndexSnapshot> {
+        *locked(&self.last_used) = Some(Instant::now());
         let compared = listed.clone().and_then(|listed| self.compared(&listed));
         match compared {
-            Ok(compared) => compared.known.clone(),
+            Ok(compared) => compared.snapshot.clone(),
             Err(why) => {
                 self.note(&why);
-                Arc::new(self.nothing(listed.as_ref().ok(), why))
+                Arc::new(self.all_stale(listed.as_ref().ok(), why))
             }
         }
     }
 
-    /// The sessions of the source as they are now.
+    /// Lists the current sessions of the source.
     pub(super) fn listed(&self) -> Result<Listed, Failure> {
         Listed::now(&*self.source).map_err(|why| unlisted(&why))
     }
 
-    /// The index compared with a listing; the last comparison again where it is of the same one.
+    /// Compares the index with a listing; returns the last comparison if it is of the same listing.
     pub(super) fn compared(&self, listed: &Listed) -> Result<Arc<Compared>, Failure> {
         let mut last = locked(&self.last);
         if let Some((before, compared)) = last.as_ref()
@@ -104,10 +105,10 @@ impl SourceIndex {
         Ok(compared)
     }
 
-    /// Empties the index, unless another process feeds it; whether it was emptied.
+    /// Empties the index unless another process feeds it. Returns whether it was emptied.
     ///
     /// # Errors
-    /// Of the index.
+    /// Those of the index.
     pub fn clear(&self) -> Result<bool, Failure> {
         let Some(_feeding) = self.feeding()? else {
             return Ok(false);
@@ -117,10 +118,11 @@ impl SourceIndex {
         cleared.map(|()| true)
     }
 
-    /// A small step of what keeps questions fast, unless another process feeds the index; whether there is more to do.
+    /// Runs a small step of maintenance that keeps searches fast, unless another process feeds the index. Returns
+    /// whether more work remains.
     ///
     /// # Errors
-    /// Of the index.
+    /// Those of the index.
     pub fn tidy(&self) -> Result<bool, Failure> {
         match self.feeding()? {
             Some(_feeding) => self.index.tidy(),
@@ -128,22 +130,22 @@ impl SourceIndex {
         }
     }
 
-    /// When it was last asked for what it knows.
+    /// The time at which a search last used the index.
     #[must_use]
-    pub fn asked(&self) -> Option<Instant> {
-        *locked(&self.asked)
+    pub fn last_used(&self) -> Option<Instant> {
+        *locked(&self.last_used)
     }
 
-    /// How often the index has failed.
+    /// The number of failures of the index.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// Counts a failure of the index; the first of its kind is told.
+    /// Counts a failure of the index; the first of its kind is logged.
     pub fn note(&self, why: &Failure) {
         self.errors.fetch_add(1, Ordering::Relaxed);
-        if locked(&self.told).insert(why.code) {
+        if locked(&self.logged).insert(why.code) {
             tracing::warn!(
                 source = self.source.name(),
                 %why,
@@ -152,12 +154,12 @@ impl SourceIndex {
         }
     }
 
-    /// All that there is, not indexed.
-    fn nothing(&self, listed: Option<&Listed>, why: Failure) -> Known {
+    /// A snapshot in which all listed sessions are stale.
+    fn all_stale(&self, listed: Option<&Listed>, why: Failure) -> IndexSnapshot {
         let headers = listed.map(|listed| &listed.listing.headers);
         let headers = headers.into_iter().flatten();
         let stale: Vec<_> = headers.map(|header| header.id.clone()).collect();
-        Known {
+        IndexSnapshot {
             fresh: HashMap::new(),
             pending: stale.len(),
             stale,
@@ -166,12 +168,12 @@ impl SourceIndex {
         }
     }
 
-    /// The index has changed: the last comparison no longer holds.
+    /// Drops the last comparison, because the index has changed.
     pub(super) fn changed(&self) {
         *locked(&self.last) = None;
     }
 
-    /// The right to feed it; `None` while another process does.
+    /// Acquires the lock for feeding the index; `None` while another process holds it.
     pub(super) fn feeding(&self) -> Result<Option<Feeding>, Failure> {
         let Some(path) = &self.lock else {
             return Ok(Some(Feeding::alone()));
@@ -191,7 +193,7 @@ impl std::fmt::Debug for SourceIndex {
     }
 }
 
-/// What is in it is right whatever happened to its last user.
+/// Locks a mutex even if it is poisoned: its content is valid even if the last holder panicked.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

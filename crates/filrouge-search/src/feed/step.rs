@@ -1,5 +1,5 @@
-//! A small step of indexing: sessions are listed, their fingerprints compared, those that differ read, and their documents
-//! updated.
+//! A small step of indexing: list the sessions, compare their fingerprints, read those that differ, and update their
+//! documents.
 
 use std::time::{Duration, Instant};
 
@@ -7,74 +7,74 @@ use filrouge_sources::ReadError;
 use filrouge_store::text_index::{Coverage, IndexUpdate, SessionEntry, SessionUpdate};
 use filrouge_types::{ErrorCode, Failure};
 
-use super::compare::{Compared, NOT_WHOLE, Todo};
+use super::compare::{Compared, INCOMPLETE, Todo};
 use super::source_index::SourceIndex;
 use super::{documents, shard};
 
-/// A step takes no further session after this time.
+/// The time after which a step reads no further session.
 const STEP: Duration = Duration::from_millis(50);
-/// Nor when it has so many bytes of text.
+/// The number of bytes of text after which a step reads no further session.
 const STEP_BYTES: usize = 4 << 20;
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Some work was done; so many sessions are left.
+pub enum StepOutcome {
+    /// Some sessions were indexed; this many are left.
     Done(usize),
-    /// There was nothing to do.
+    /// No session had changed.
     Idle,
     /// Another process feeds this index.
     Elsewhere,
 }
 
 impl SourceIndex {
-    /// Indexes some of what has changed: a few sessions, or one large one. What the index cannot take is logged once and
-    /// counted.
+    /// Indexes some of the changed sessions: a few, or a single large one. Failures are counted; the first of each kind
+    /// is logged.
     ///
     /// # Errors
-    /// Of the index, and of a source that cannot be listed or does not answer.
-    pub fn step(&self, stopped: &dyn Fn() -> bool) -> Result<Step, Failure> {
+    /// Those of the index, and of a source that cannot be listed or does not answer.
+    pub fn step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome, Failure> {
         self.try_step(stopped).inspect_err(|why| self.note(why))
     }
 
-    fn try_step(&self, stopped: &dyn Fn() -> bool) -> Result<Step, Failure> {
+    fn try_step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome, Failure> {
         let Some(_feeding) = self.feeding()? else {
-            return Ok(Step::Elsewhere);
+            return Ok(StepOutcome::Elsewhere);
         };
         let compared = self.compared(&self.listed()?)?;
         let mut batch = gone(&compared);
         let began = Instant::now();
-        let (mut bytes, mut taken) = (0, 0);
+        let (mut bytes, mut processed) = (0, 0);
         for todo in &compared.todo {
             if stopped() || bytes >= STEP_BYTES || began.elapsed() >= STEP {
                 break;
             }
-            taken += 1;
+            processed += 1;
             if let Some(update) = self.read(todo)? {
                 bytes += text_bytes(&update);
                 batch.push(IndexUpdate::Session(update));
             }
         }
-        let left = compared.todo.len() - taken;
+        let left = compared.todo.len() - processed;
         if batch.is_empty() {
             return Ok(match left {
-                0 => Step::Idle,
-                left => Step::Done(left),
+                0 => StepOutcome::Idle,
+                left => StepOutcome::Done(left),
             });
         }
         let applied = self.index.change(None, &batch, None);
         self.changed();
         applied?;
-        Ok(Step::Done(left))
+        Ok(StepOutcome::Done(left))
     }
 
-    /// Reads a session: what has to be done so that the index holds it as it is; `None` when it has gone.
+    /// Reads a session and returns the update that makes the index current; `None` when the session no longer exists.
     pub(super) fn read(&self, todo: &Todo) -> Result<Option<SessionUpdate>, Failure> {
         let header = &todo.header;
-        let (documents, whole) = match self.source.read(&header.id) {
-            Ok(conversation) => documents::of(header, &conversation),
+        let (documents, is_complete) = match self.source.read(&header.id) {
+            Ok(conversation) => documents::documents_of(header, &conversation),
             Err(ReadError::Gone) => return Ok(None),
-            // Its own record cannot be used.
+            // The session's header record cannot be read.
             Err(ReadError::Skipped(_)) => (Vec::new(), false),
             Err(ReadError::Unavailable(why)) => {
                 return Err(Failure::new(ErrorCode::StoreUnavailable, why));
@@ -83,7 +83,11 @@ impl SourceIndex {
         let entry = SessionEntry {
             key: header.id.clone(),
             stamp: todo.stamp,
-            updated: if whole { header.updated } else { NOT_WHOLE },
+            updated: if is_complete {
+                header.updated
+            } else {
+                INCOMPLETE
+            },
             project: header.project_id.clone(),
         };
         Ok(Some(SessionUpdate {
@@ -95,12 +99,12 @@ impl SourceIndex {
     }
 }
 
-/// The bytes of the texts that come.
+/// The bytes of an update's folded texts.
 pub(super) fn text_bytes(update: &SessionUpdate) -> usize {
     update.documents.iter().map(|one| one.folded.len()).sum()
 }
 
-/// The sessions that are no longer there.
+/// The updates that remove sessions that no longer exist.
 pub(super) fn gone(compared: &Compared) -> Vec<IndexUpdate> {
     let gone = compared.gone.iter().cloned();
     gone.map(|key| IndexUpdate::Gone((shard().realm, key)))

@@ -1,30 +1,30 @@
-//! Where a search goes on.
+//! Cursors: the positions from which searches continue.
 //!
-//! A cursor holds all that is needed: of which question it is, behind which session the next page begins, of when the
-//! order is, whether meaning has a part in it, and how many matches of that session were shown when one session is
-//! searched alone. Nothing is kept between pages.
+//! A cursor contains everything that the next page needs: a fingerprint of the request, the last session shown, the
+//! time that the order is computed for, whether the order uses meaning, and, when one session is searched alone, how
+//! many of its matches were shown. No state is kept between pages.
 
 use filrouge_sources::LibraryError;
 
 use crate::ask::Ask;
 
-/// What a cursor begins with.
+/// The prefix of every cursor.
 const PREFIX: &str = "search.";
 
-/// Where the next page begins.
+/// The position at which the next page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// The score of the last session that was shown.
     pub(super) score: i64,
-    /// When it had changed, milliseconds since 1970.
+    /// The time at which that session last changed, in milliseconds since 1970.
     pub(super) updated: i64,
-    /// Its id.
+    /// That session's id.
     pub(super) id: String,
-    /// How many of its matches were shown; 0: all that are shown.
+    /// The number of its matches that were shown; 0 when no more are to be shown.
     pub(super) shown: usize,
-    /// When the first page was made: how recent a session is counts from there, milliseconds since 1970.
+    /// The time at which the first page was built, in milliseconds since 1970: the age of sessions is relative to it.
     pub(super) now: i64,
-    /// Whether the question was embedded: an order that is by meaning goes on only by meaning.
+    /// Whether the question was embedded: an order that uses meaning cannot continue without it.
     pub(super) embedded: bool,
 }
 
@@ -32,22 +32,22 @@ impl Cursor {
     pub(super) fn read(text: &str, ask: &Ask) -> Result<Self, LibraryError> {
         let invalid = |text: &str| LibraryError::Invalid(text.to_owned());
         match Self::parts(text) {
-            Some((asked, cursor)) if asked == fingerprint(ask) => Ok(cursor),
+            Some((request, cursor)) if request == fingerprint(ask) => Ok(cursor),
             Some(_) => Err(invalid(
-                "the cursor is of another search; ask again with the query and filters it was made for",
+                "the cursor belongs to another search: repeat the query and the filters that it was returned for",
             )),
             None => Err(invalid(
-                "the cursor is none of a search; take nextCursor of the page before",
+                "this is not a cursor of a search: pass nextCursor of the previous page",
             )),
         }
     }
 
-    /// What it says, with the fingerprint of its question.
+    /// Parses a cursor; returns it with the fingerprint of its request.
     fn parts(text: &str) -> Option<(u64, Self)> {
         let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(7, '.');
-        let asked = u64::from_str_radix(words.next()?, 16).ok()?;
+        let request = u64::from_str_radix(words.next()?, 16).ok()?;
         let (now, score) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        // Days are counted from it.
+        // Dates of the query are relative to this time, so it must be representable.
         jiff::Timestamp::from_millisecond(now).ok()?;
         let updated = words.next()?.parse().ok()?;
         let shown = words.next()?.parse().ok()?;
@@ -61,11 +61,11 @@ impl Cursor {
             now,
             embedded,
         };
-        Some((asked, cursor))
+        Some((request, cursor))
     }
 
     pub(super) fn write(&self, ask: &Ask) -> String {
-        let asked = fingerprint(ask);
+        let request = fingerprint(ask);
         let Self {
             score,
             updated,
@@ -75,11 +75,11 @@ impl Cursor {
             embedded,
         } = self;
         let embedded = u8::from(*embedded);
-        format!("{PREFIX}{asked:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
+        format!("{PREFIX}{request:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
     }
 
-    /// Whether a session was on a page before.
-    pub(super) fn is_behind(&self, score: i64, updated: i64, id: &str) -> bool {
+    /// Whether a session was shown on an earlier page.
+    pub(super) fn was_shown(&self, score: i64, updated: i64, id: &str) -> bool {
         if self.id == id {
             return self.shown == 0;
         }
@@ -87,14 +87,15 @@ impl Cursor {
     }
 }
 
-/// When the first page was made that a cursor leads on from, milliseconds since 1970; `None` for what is no cursor. Who
-/// counts times of an [`Ask`] from now counts those of later pages from there: of other times it is another search.
+/// The time at which the first page of a cursor's search was built, in milliseconds since 1970; `None` for text that is
+/// not a cursor. A caller that computes times of an [`Ask`] relative to now must compute those of later pages from this
+/// time: a request with other times is another search.
 #[must_use]
-pub fn begun(cursor: &str) -> Option<i64> {
+pub fn started_at(cursor: &str) -> Option<i64> {
     Cursor::parts(cursor).map(|(_, cursor)| cursor.now)
 }
 
-/// The same for the same query and filters, in every process (FNV-1a).
+/// A hash of the query and its filters, the same in every process (FNV-1a).
 fn fingerprint(ask: &Ask) -> u64 {
     let one_page = Ask {
         limit: 0,
@@ -104,9 +105,9 @@ fn fingerprint(ask: &Ask) -> u64 {
         now: None,
         ..ask.clone()
     };
-    let asked = format!("{one_page:?}");
+    let request = format!("{one_page:?}");
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    asked.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    request.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_of_one_question() {
+    fn a_cursor_belongs_to_one_search() {
         let ask = Ask {
             query: "a".to_owned(),
             ..Ask::default()
@@ -129,7 +130,7 @@ mod tests {
         };
         let text = cursor.write(&ask);
         assert_eq!(Cursor::read(&text, &ask).unwrap(), cursor);
-        assert_eq!(begun(&text), Some(7));
+        assert_eq!(started_at(&text), Some(7));
         let other = Ask {
             query: "b".to_owned(),
             ..Ask::default()
@@ -141,7 +142,7 @@ mod tests {
             "search.1.2.3.4.5.0",
             "sessions.1.2",
             "search.x.1.1.1.1.1.a",
-            // No moment.
+            // A time that cannot be represented.
             &text.replacen(".7.", ".-9223372036854775808.", 1),
             &text.replacen(".7.", ".9223372036854775807.", 1),
         ];
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other_by_score_then_by_time_then_by_id() {
+    fn pages_are_ordered_by_score_then_time_then_id() {
         let cursor = Cursor {
             score: 5,
             updated: 1,
@@ -160,13 +161,13 @@ mod tests {
             now: 0,
             embedded: false,
         };
-        assert!(cursor.is_behind(6, 0, "z"));
-        assert!(cursor.is_behind(5, 1, "a"));
-        assert!(cursor.is_behind(5, 1, "m"));
-        assert!(!cursor.is_behind(5, 1, "n"));
-        assert!(cursor.is_behind(5, 2, "z"));
-        assert!(!cursor.is_behind(4, 9, "a"));
+        assert!(cursor.was_shown(6, 0, "z"));
+        assert!(cursor.was_shown(5, 1, "a"));
+        assert!(cursor.was_shown(5, 1, "m"));
+        assert!(!cursor.was_shown(5, 1, "n"));
+        assert!(cursor.was_shown(5, 2, "z"));
+        assert!(!cursor.was_shown(4, 9, "a"));
         let within = Cursor { shown: 2, ..cursor };
-        assert!(!within.is_behind(5, 1, "m"));
+        assert!(!within.was_shown(5, 1, "m"));
     }
 }

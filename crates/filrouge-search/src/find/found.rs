@@ -1,16 +1,16 @@
-//! What was found, and what is said beside it.
+//! The sessions that a search found, and its notices.
 
 use std::borrow::Cow;
 
 use filrouge_sources::library::Entry;
 use filrouge_types::Failure;
 
-use super::asked::Asked;
 use super::inside::InSession;
+use super::query::PreparedQuery;
 use crate::ask::Order;
 use crate::rank::Evidence;
 
-/// A session in which something was found.
+/// A session that a search found.
 pub(super) struct Found<'c> {
     pub(super) id: Cow<'c, str>,
     pub(super) updated: i64,
@@ -18,19 +18,19 @@ pub(super) struct Found<'c> {
     pub(super) entry: Option<&'c Entry>,
     pub(super) evidence: Evidence,
     pub(super) score: i64,
-    pub(super) at: At,
+    pub(super) found_in: FoundIn,
 }
 
-/// Where it was found.
-pub(super) enum At {
-    /// In its source, where it was read whole.
+/// Where a session was found.
+pub(super) enum FoundIn {
+    /// In its source, from which all of it was read.
     Source,
-    /// In the index of a place.
+    /// In the index at this position in `Places::indexed`.
     Index(usize, InSession),
 }
 
 impl<'c> Found<'c> {
-    /// One that was read whole.
+    /// A session of which all documents were read.
     pub(super) fn read(entry: &'c Entry, evidence: Evidence) -> Self {
         Self {
             id: Cow::Borrowed(&entry.header.id),
@@ -38,19 +38,19 @@ impl<'c> Found<'c> {
             entry: Some(entry),
             evidence,
             score: 0,
-            at: At::Source,
+            found_in: FoundIn::Source,
         }
     }
 
-    /// What was found in it by an index.
+    /// The documents that an index found in the session.
     pub(super) const fn inside(&self) -> Option<&InSession> {
-        match &self.at {
-            At::Source => None,
-            At::Index(_, inside) => Some(inside),
+        match &self.found_in {
+            FoundIn::Source => None,
+            FoundIn::Index(_, inside) => Some(inside),
         }
     }
 
-    /// How likely it holds what is looked for, and in how many messages about.
+    /// The probability that the session matches, and the estimated number of its matching messages.
     pub(super) fn estimated(&self) -> (f64, f64) {
         match self.inside() {
             #[allow(clippy::cast_precision_loss)]
@@ -59,58 +59,58 @@ impl<'c> Found<'c> {
         }
     }
 
-    /// Whether it is shown without another look.
+    /// Whether the session is certain to be shown, without a further scan.
     pub(super) fn is_sure(&self) -> bool {
         self.inside()
-            .is_none_or(|inside| inside.holds() || !inside.near.is_empty())
+            .is_none_or(|inside| inside.has_match() || !inside.near.is_empty())
     }
 }
 
-/// All that was found.
+/// All sessions that were found.
 #[derive(Default)]
-pub(super) struct Everything<'c> {
+pub(super) struct FoundSessions<'c> {
     pub(super) sessions: Vec<Found<'c>>,
-    pub(super) told: Told,
+    pub(super) remarks: Remarks,
 }
 
-impl Everything<'_> {
-    /// The best first.
-    pub(super) fn order(&mut self, asked: &Asked<'_>) {
-        if asked.ask.order == Order::Newest {
+impl FoundSessions<'_> {
+    /// Sorts the sessions into the requested order: the best first, or the newest.
+    pub(super) fn order(&mut self, query: &PreparedQuery<'_>) {
+        if query.ask.order == Order::Newest {
             self.sessions
                 .iter_mut()
                 .for_each(|one| one.score = one.updated);
         }
-        let place = |one: &Found<'_>| (one.score, one.updated);
+        let rank = |one: &Found<'_>| (one.score, one.updated);
         self.sessions
-            .sort_unstable_by(|a, b| place(b).cmp(&place(a)).then_with(|| a.id.cmp(&b.id)));
+            .sort_unstable_by(|a, b| rank(b).cmp(&rank(a)).then_with(|| a.id.cmp(&b.id)));
     }
 }
 
-/// What is said beside what was found.
+/// The notices of a search and the time it is valid for.
 #[derive(Clone, Default)]
-pub(super) struct Told {
+pub(super) struct Remarks {
     pub(super) notices: Vec<String>,
-    /// Of when the answers of the indexes are, the oldest; milliseconds since 1970.
+    /// The time up to which all indexes are current, in milliseconds since 1970: that of the oldest one.
     pub(super) as_of: Option<i64>,
 }
 
-impl Told {
+impl Remarks {
     pub(super) fn known_at(&mut self, at: i64) {
         self.as_of = Some(self.as_of.map_or(at, |other| other.min(at)));
     }
 
-    /// Says it once.
+    /// Adds a notice unless an equal one exists.
     pub(super) fn notice(&mut self, text: String) {
         if !self.notices.contains(&text) {
             self.notices.push(text);
         }
     }
 
-    /// Says that an index does not answer; why, is for the operator.
+    /// Adds the notice that an index does not answer. The reason is only logged, because only the operator may know it.
     pub(super) fn unanswered(&mut self, why: &Failure) {
         tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
-        let text = "a search index does not answer: its history was looked through";
+        let text = "a search index does not answer: its history was scanned";
         self.notice(text.to_owned());
     }
 }

@@ -1,65 +1,68 @@
-//! One index, asked: the documents that may hold what is looked for, and of those the ones that do.
+//! Searches one index: reads its candidates and keeps those that match.
 //!
-//! Few candidates are all looked through. Of many, a few of each session are, the likeliest sessions first; how many of
-//! the others hold it is estimated from those, and said so. Whoever shows a session looks through what is left of it, so
-//! that nothing is shown that does not hold it, and everything is shown in the end.
+//! If there are few candidates, all are scanned. If there are many, a few per session are scanned, the likeliest
+//! sessions first; the number of matches among the others is estimated and marked as such. Showing a session scans its
+//! remaining candidates, so that only matching documents are shown, and the pages together show all of them.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use filrouge_sources::by_two;
+use filrouge_sources::on_two_threads;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, Wanted, narrows,
+    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexScope, SessionNo, TITLE,
+    TextIndex, narrows,
 };
 use filrouge_types::Failure;
 
-use super::asked::Asked;
 use super::inside::{InSession, Shares};
+use super::query::PreparedQuery;
 use super::texts::read;
 use crate::rank::Evidence;
 
-/// More candidates than these are not all looked through before an answer, unless a searcher is given another number.
-pub(super) const LOOKED_THROUGH: usize = 300;
-/// Where there are more, so many are enough if so many sessions were found to hold it: they fill a page.
+/// The default for the number of candidates up to which all are scanned before an answer.
+pub(super) const MAX_SCANNED: usize = 300;
+/// With more candidates, scanning stops early: the number of scanned candidates, and the number of matching sessions (a
+/// full page), from which it may stop.
 const SAMPLE: (usize, usize) = (100, 20);
-/// So many of a session are looked through at first, and none when so many were found to hold it.
-const OF_SESSION: (usize, usize) = (2, 4);
+/// The number of candidates of a session that are scanned first, and the number of matches after which no more are
+/// scanned.
+const SCANNED_PER_SESSION: (usize, usize) = (2, 4);
 
-/// What is looked for in one index.
-pub(super) struct Look<'a> {
+/// A search in one index.
+pub(super) struct IndexSearch<'a> {
     pub(super) index: &'a dyn TextIndex,
-    pub(super) reach: &'a Reach,
-    /// Only in these sessions.
+    pub(super) reach: &'a IndexScope,
+    /// Only these sessions.
     pub(super) sessions: Option<&'a [SessionNo]>,
-    pub(super) asked: &'a Asked<'a>,
-    /// Of a session: the agent of its messages that name none.
+    pub(super) query: &'a PreparedQuery<'a>,
+    /// The agent of a session, to which its messages without an agent belong.
     pub(super) agent: &'a (dyn Fn(SessionNo) -> Option<Box<str>> + Sync),
-    /// More candidates are not all looked through, but for those of one session that is searched alone.
-    pub(super) most: usize,
+    /// The number of candidates up to which all are scanned; a search of one session scans all.
+    pub(super) max_candidates: usize,
 }
 
-/// So many documents are read together: a thread takes the next ones.
-const PIECE: usize = 32;
+/// The number of documents that are read together; each thread repeatedly reads the next ones.
+const READ_TOGETHER: usize = 32;
 
-/// Documents by the places of their sessions, and their own among the candidates of these.
-type Turn = Vec<(usize, usize)>;
-/// The agents of sessions, by their places.
+/// Documents, each by the position of its session and its position among that session's candidates.
+type Batch = Vec<(usize, usize)>;
+/// The agents of sessions, by the sessions' positions.
 type Agents = HashMap<usize, Option<Box<str>>>;
-/// What speaks for documents, by the same places.
+/// The evidence of documents, by the same positions.
 type Weighed = Vec<((usize, usize), Option<Evidence>)>;
 
-/// Goes round the sessions, a few documents of each at a time.
+/// Iterates over the sessions in rounds, a few documents of each at a time.
 struct Round {
-    /// The place of the session that comes next.
+    /// The position of the next session.
     next: usize,
-    /// How many of each.
-    row: usize,
+    /// The number of documents that this round returns of each session.
+    per_session: usize,
 }
 
-impl Look<'_> {
-    /// The sessions that hold it, or may.
+impl IndexSearch<'_> {
+    /// The sessions that match or may match.
     pub(super) fn find(&self) -> Result<Vec<InSession>, Failure> {
         if self.sessions.is_some_and(<[_]>::is_empty) {
             return Ok(Vec::new());
@@ -68,150 +71,154 @@ impl Look<'_> {
         let total = candidates.len();
         let alone = self.sessions.is_some_and(|own| own.len() == 1);
         let mut sessions;
-        if total <= self.most || alone {
+        if total <= self.max_candidates || alone {
             sessions = by_session(candidates, false);
             let all = sessions.iter().enumerate();
-            let all =
-                all.flat_map(|(place, one)| (0..one.candidates().len()).map(move |at| (place, at)));
+            let all = all.flat_map(|(session_at, one)| {
+                (0..one.candidates().len()).map(move |at| (session_at, at))
+            });
             let all = all.collect();
-            self.look_through(&mut sessions, &all)?;
+            self.scan(&mut sessions, &all)?;
             let none = Shares::default();
             sessions.iter_mut().for_each(|one| one.sum_up(&none));
         } else {
             sessions = by_session(candidates, true);
             self.sample(&mut sessions)?;
         }
-        sessions.retain(InSession::may_hold);
+        sessions.retain(InSession::may_match);
         Ok(sessions)
     }
 
-    /// Looks through some of each session until enough was looked through, and estimates the rest.
+    /// Scans some candidates of each session until enough were scanned, and estimates the rest.
     fn sample(&self, sessions: &mut [InSession]) -> Result<(), Failure> {
         let (enough, page) = SAMPLE;
-        let (mut looked, mut round) = (0, Round::new());
-        while looked < self.most && !(self.asked.stopped)() {
-            let holding = sessions.iter().filter(|one| one.holds());
-            let most = match looked < enough {
-                true => self.most.min(enough),
+        let (mut scanned, mut round) = (0, Round::new());
+        while scanned < self.max_candidates && !(self.query.stopped)() {
+            let holding = sessions.iter().filter(|one| one.has_match());
+            let limit = match scanned < enough {
+                true => self.max_candidates.min(enough),
                 false if holding.count() >= page => break,
-                false => self.most,
+                false => self.max_candidates,
             };
-            let turn = round.turn(sessions, most - looked);
-            if turn.is_empty() {
+            let batch = round.batch(sessions, limit - scanned);
+            if batch.is_empty() {
                 break;
             }
-            looked += self.look_through(sessions, &turn)?;
+            scanned += self.scan(sessions, &batch)?;
         }
         let shares = Shares::of(sessions);
         sessions.iter_mut().for_each(|one| one.sum_up(&shares));
         Ok(())
     }
 
-    /// Looks through a turn; how many documents were still there.
-    fn look_through(&self, sessions: &mut [InSession], turn: &Turn) -> Result<usize, Failure> {
-        let agents = self.agents(sessions, turn);
-        let pieces: Vec<&[(usize, usize)]> = turn.chunks(PIECE).collect();
-        let weighed = by_two(&pieces, 1, |piece| self.weighed(sessions, piece, &agents));
-        let mut seen = Vec::with_capacity(turn.len());
+    /// Scans a batch; returns the number of its documents that still existed.
+    fn scan(&self, sessions: &mut [InSession], batch: &Batch) -> Result<usize, Failure> {
+        let agents = self.agents(sessions, batch);
+        let pieces: Vec<&[(usize, usize)]> = batch.chunks(READ_TOGETHER).collect();
+        let weighed = on_two_threads(&pieces, 1, |piece| self.weighed(sessions, piece, &agents));
+        let mut seen = Vec::with_capacity(batch.len());
         for piece in weighed {
             seen.extend(piece?);
         }
-        let looked = seen.len();
+        let scanned = seen.len();
         let mut seen = seen.into_iter().peekable();
-        for (place, at) in turn {
-            let evidence = seen.next_if(|(one, _)| *one == (*place, *at));
-            if let Some(one) = sessions.get_mut(*place) {
-                one.look(*at, evidence.map(|(_, evidence)| evidence));
+        for (session_at, at) in batch {
+            let evidence = seen.next_if(|(one, _)| *one == (*session_at, *at));
+            if let Some(one) = sessions.get_mut(*session_at) {
+                one.record(*at, evidence.map(|(_, evidence)| evidence));
             }
         }
-        Ok(looked)
+        Ok(scanned)
     }
 
-    /// What speaks for those documents that are still there.
+    /// The evidence of the documents that still exist.
     fn weighed(
         &self,
         sessions: &[InSession],
         piece: &[(usize, usize)],
         agents: &Agents,
     ) -> Result<Weighed, Failure> {
-        let document =
-            |(place, at): &(usize, usize)| sessions.get(*place)?.candidates().get(*at).copied();
+        let document = |(session_at, at): &(usize, usize)| {
+            sessions.get(*session_at)?.candidates().get(*at).copied()
+        };
         let numbers: Vec<DocumentNo> = piece.iter().filter_map(document).collect();
         let mut all = numbers.iter().zip(piece);
         let mut weighed = Weighed::with_capacity(piece.len());
-        read(self.index, &numbers, &mut |document, spoken| {
+        read(self.index, &numbers, &mut |document, doc| {
             let Some((_, one)) = all.find(|(no, _)| **no == document) else {
                 return false;
             };
             let agent = agents.get(&one.0).and_then(Option::as_deref);
-            weighed.push((*one, self.asked.weigh(agent, spoken)));
-            !(self.asked.stopped)()
+            weighed.push((*one, self.query.weigh(agent, doc)));
+            !(self.query.stopped)()
         })?;
         Ok(weighed)
     }
 
-    /// The agents of the sessions of a turn, where somebody asks for agents.
-    fn agents(&self, sessions: &[InSession], turn: &Turn) -> Agents {
+    /// The agents of a batch's sessions; empty unless a filter names an agent.
+    fn agents(&self, sessions: &[InSession], batch: &Batch) -> Agents {
         let mut agents = Agents::new();
-        if self.asked.filter.asks_agent() {
-            for (place, _) in turn {
-                if let Some(one) = sessions.get(*place) {
+        if self.query.filter.names_agent() {
+            for (session_at, _) in batch {
+                if let Some(one) = sessions.get(*session_at) {
                     let agent = || (self.agent)(one.session);
-                    agents.entry(*place).or_insert_with(agent);
+                    agents.entry(*session_at).or_insert_with(agent);
                 }
             }
         }
         agents
     }
 
-    /// The documents that may hold it.
+    /// The documents that may match.
     fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
-        let filter = self.asked.filter;
+        let filter = self.query.filter;
         self.index.candidates(&CandidateQuery {
             reach: self.reach,
             sessions: self.sessions,
-            kinds: self.asked.kinds(),
+            kinds: self.query.kinds(),
             since: filter.since(),
             until: filter.until(),
-            wanted: Wanted::All(&narrowing(self.asked.question.matcher.literals())),
+            wanted: CandidateFilter::All(&narrowing(self.query.question.matcher.literals())),
         })
     }
 }
 
 impl Round {
     const fn new() -> Self {
-        let (row, _) = OF_SESSION;
-        Self { next: 0, row }
+        let (per_session, _) = SCANNED_PER_SESSION;
+        Self {
+            next: 0,
+            per_session,
+        }
     }
 
-    /// The next documents of the sessions that come next and are not known to hold enough, `room` in all; none when there
-    /// are none any more.
-    fn turn(&mut self, sessions: &[InSession], room: usize) -> Turn {
-        let mut turn = self.rest_of_it(sessions, room);
-        if turn.is_empty() {
+    /// The next documents, at most `room`, of sessions that do not have enough matches yet; empty when none is left.
+    fn batch(&mut self, sessions: &[InSession], room: usize) -> Batch {
+        let mut batch = self.rest_of_round(sessions, room);
+        if batch.is_empty() {
             *self = Self {
                 next: 0,
-                row: self.row * 2,
+                per_session: self.per_session * 2,
             };
-            turn = self.rest_of_it(sessions, room);
+            batch = self.rest_of_round(sessions, room);
         }
-        turn
+        batch
     }
 
-    fn rest_of_it(&mut self, sessions: &[InSession], mut room: usize) -> Turn {
-        let (mut turn, (_, enough)) = (Turn::new(), OF_SESSION);
-        for (place, one) in sessions.iter().enumerate().skip(self.next) {
+    fn rest_of_round(&mut self, sessions: &[InSession], mut room: usize) -> Batch {
+        let (mut batch, (_, enough)) = (Batch::new(), SCANNED_PER_SESSION);
+        for (session_at, one) in sessions.iter().enumerate().skip(self.next) {
             if room == 0 {
                 break;
             }
-            self.next = place + 1;
-            if one.is_open() && one.holding() < enough {
-                let next = one.next(self.row.min(room));
+            self.next = session_at + 1;
+            if one.has_unscanned() && one.match_count() < enough {
+                let next = one.next(self.per_session.min(room));
                 room -= next.len();
-                turn.extend(next.into_iter().map(|at| (place, at)));
+                batch.extend(next.into_iter().map(|at| (session_at, at)));
             }
         }
-        turn
+        batch
     }
 }
 
@@ -221,11 +228,11 @@ fn narrowing(mut terms: Vec<Vec<String>>) -> Vec<Vec<String>> {
     terms
 }
 
-/// Candidates by their sessions, in the order they are shown: the title, then as they were said. With `likely`, sessions
-/// whose title is among them come first, then those that are known to have whole words, then those in which something was
-/// said last.
+/// Groups candidates by session, in the order they are shown: the title, then messages by time. With `likely`, sessions
+/// whose title is a candidate come first, then those known to contain whole words, then those with the latest
+/// candidate.
 fn by_session(mut candidates: Vec<Candidate>, likely: bool) -> Vec<InSession> {
-    // They come the newest number first, and numbers mostly follow the order that is wanted.
+    // Candidates arrive with the newest number first; reversed, they are mostly sorted already.
     candidates.reverse();
     candidates.sort_by_key(|c| (c.session, c.kind != TITLE, c.created, c.document));
     let all: Arc<[DocumentNo]> = candidates.iter().map(|c| c.document).collect();
@@ -240,8 +247,8 @@ fn by_session(mut candidates: Vec<Candidate>, likely: bool) -> Vec<InSession> {
         own.sort_by_cached_key(|(own, _)| {
             let (first, last) = (own.first(), own.last());
             let titled = first.is_some_and(|c| c.kind == TITLE);
-            let whole = own.iter().any(|c| c.whole);
-            Reverse((titled, whole, last.map(|c| (c.created, c.session))))
+            let whole_words = own.iter().any(|c| c.whole_words);
+            Reverse((titled, whole_words, last.map(|c| (c.created, c.session))))
         });
     }
     let one = |(own, at): (&[Candidate], Range<usize>)| {

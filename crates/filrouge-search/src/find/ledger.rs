@@ -1,7 +1,7 @@
-//! What a ledger holds, as far as a caller sees it.
+//! Search in a ledger, limited to what a caller may see.
 //!
-//! The owner stands in every statement that the index is asked with: what others have said is neither read nor counted.
-//! Whoever is shown a session is asked for once more, by the ledger.
+//! Every query to the index names the owner: documents of others are neither read nor counted. Before a session is
+//! shown, the ledger also checks that the caller may see it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,21 +13,22 @@ use filrouge_engine::Engine;
 use filrouge_sources::ledger::{LedgerSource, header};
 use filrouge_sources::library::LibraryError;
 use filrouge_sources::{Header, Source};
-use filrouge_store::text_index::{Reach, SessionNo, TextIndex, Which};
+use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
 use filrouge_types::{Failure, Session, SessionId, Timestamp};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::asked::Asked;
+use super::query::PreparedQuery;
 use crate::feed::unlisted;
-use crate::ledger::{LedgerFeed, reach_of, realm_of};
+use crate::ledger::{LedgerFeed, index_scope_of, realm_of};
 
-/// What the ledger is called among the sources.
+/// The name of the ledger among the sources.
 pub(super) const NAME: &str = "ledger";
-/// How long a question waits for the index to learn what was written last.
+/// The maximum time that a search waits for the index to read the newest commits.
 const CATCH_UP: Duration = Duration::from_millis(250);
 
-/// A ledger's index, asked by one caller. Its methods block: call it outside the worker threads of the runtime.
+/// A ledger and its index, searched for one caller. Its methods block: call them outside the worker threads of the
+/// runtime.
 #[derive(Clone)]
 pub struct LedgerSearch {
     pub(super) engine: Arc<Engine>,
@@ -37,8 +38,8 @@ pub struct LedgerSearch {
 }
 
 impl LedgerSearch {
-    /// What `caller` sees of the engine's ledger, found by the index that `feed` keeps; without one the ledger is looked
-    /// through. `runtime` is the engine's.
+    /// Searches the sessions of the engine's ledger that `caller` may see, by the index that `feed` maintains; without
+    /// a feed, the ledger is scanned. `runtime` is the engine's.
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
@@ -68,8 +69,8 @@ impl LedgerSearch {
         Ok(session.as_ref().map(header))
     }
 
-    /// Waits for all of these, which may be done at once; in any order.
-    pub(super) fn side_by_side<T: Send + 'static>(
+    /// Runs these futures concurrently and returns their results, in any order.
+    pub(super) fn run_concurrently<T: Send + 'static>(
         &self,
         work: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
     ) -> Vec<T> {
@@ -80,11 +81,12 @@ impl LedgerSearch {
         })
     }
 
-    pub(super) fn reach(&self) -> Reach {
-        reach_of(&self.engine.index_feed, &self.caller)
+    pub(super) fn index_scope(&self) -> IndexScope {
+        index_scope_of(&self.engine.index_feed, &self.caller)
     }
 
-    /// The ledger as a source that is looked through: for as long as its index was never complete.
+    /// The ledger as a source to be scanned: used until its index is complete for the first time, or when the index
+    /// does not answer.
     pub(super) fn source(&self) -> LedgerSource {
         LedgerSource::new(
             self.engine.clone(),
@@ -93,8 +95,9 @@ impl LedgerSearch {
         )
     }
 
-    /// Lets the index learn what was written last; when what it knows was so, milliseconds since 1970.
-    pub(super) fn caught_up(
+    /// Waits until the index has read the newest commits. Returns the time up to which it is current, in milliseconds
+    /// since 1970; `None` when it is not complete.
+    pub(super) fn catch_up(
         &self,
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<i64>, Failure> {
@@ -106,9 +109,12 @@ impl LedgerSearch {
         Ok(progress.as_of.filter(|_| knows).map(Timestamp::as_millis))
     }
 
-    /// Whether the index holds every session that the caller sees: none was forgotten and waits to be read again.
+    /// Whether the index contains every session that the caller may see: none of them was forgotten and still waits to
+    /// be read again.
     fn knows_all(&self, index: &dyn TextIndex) -> Result<bool, Failure> {
-        let sessions = index.known(Which::Within(&self.reach()))?.sessions;
+        let sessions = index
+            .state(SessionSelection::Within(&self.index_scope()))?
+            .sessions;
         Ok(sessions.iter().all(|session| session.entry.stamp != [0, 0]))
     }
 }
@@ -117,43 +123,46 @@ impl LedgerSearch {
 pub(super) fn seen(read: Result<Session, Failure>) -> Result<Option<Session>, Failure> {
     match read {
         Ok(session) => Ok(Some(session)),
-        // A store that does not answer tells nothing of the session.
+        // A store that does not answer does not show whether the session exists.
         Err(why) if why.code.retry() => Err(why),
         Err(_) => Ok(None),
     }
 }
 
 impl LedgerSearch {
-    /// The numbers of the sessions that are asked, where not all are.
-    pub(super) fn only(
+    /// The numbers of the sessions to search; `None` for all.
+    pub(super) fn sessions_to_search(
         &self,
         index: &dyn TextIndex,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
     ) -> Result<Option<Vec<SessionNo>>, Failure> {
-        if let Some(id) = asked.filter.session() {
+        if let Some(id) = query.filter.session() {
             let key = (realm_of(self.caller.tenant()), id.into());
-            let mut sessions = index.known(Which::Named(&[key]))?.sessions;
-            let reach = self.reach();
+            let mut sessions = index.state(SessionSelection::Named(&[key]))?.sessions;
+            let reach = self.index_scope();
             let header = self.header(id)?;
-            let passes = header.is_some_and(|header| asked.filter.lets(&header));
+            let passes = header.is_some_and(|header| query.filter.may_pass(&header));
             sessions.retain(|session| passes && reach.holds(&session.shard));
             return Ok(Some(sessions.iter().map(|session| session.no).collect()));
         }
-        if !asked.filter.asks_project() {
+        if !query.filter.names_project() {
             return Ok(None);
         }
-        // What an import noted of a project is in the session's header alone. The newest are listed together.
+        // An import notes the project only in the session's header. The newest headers are listed together.
         let listing = self.source().list().map_err(|why| unlisted(&why))?;
         let listed = listing.headers.iter().map(|header| (&*header.id, header));
         let listed: HashMap<&str, _> = listed.collect();
         let mut only = Vec::new();
-        for session in index.known(Which::Within(&self.reach()))?.sessions {
+        for session in index
+            .state(SessionSelection::Within(&self.index_scope()))?
+            .sessions
+        {
             let key = &*session.entry.key;
             let passes = match listed.get(key) {
-                Some(header) => asked.filter.lets(header),
+                Some(header) => query.filter.may_pass(header),
                 None if listing.truncated => {
                     let header = self.header(key)?;
-                    header.is_some_and(|header| asked.filter.lets(&header))
+                    header.is_some_and(|header| query.filter.may_pass(&header))
                 }
                 None => false,
             };

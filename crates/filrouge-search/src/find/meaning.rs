@@ -1,6 +1,6 @@
-//! What is meant alike, though said in other words (DESIGN §10).
+//! Search by meaning, which also finds messages that use other words (DESIGN §10).
 //!
-//! Up to three lists are made one by their ranks: sessions that hold all words, messages that share the rarest of them,
+//! Up to three lists are fused by their ranks: sessions that contain all words, messages that share the rarest of them,
 //! and messages whose meaning is nearest.
 
 use std::borrow::Cow;
@@ -9,42 +9,43 @@ use std::collections::HashMap;
 use filrouge_sources::library::LibraryError;
 use filrouge_types::{ErrorCode, Failure};
 
-use super::asked::{Asked, Meant};
 use super::cursor::Cursor;
-use super::found::{At, Everything, Told};
+use super::found::{FoundIn, FoundSessions, Remarks};
 use super::ledger::unanswered;
-use super::near::{Near, Nearby, merged};
+use super::near::{Near, NearSearch, merged};
 use super::place::Places;
+use super::query::{PreparedQuery, QuestionVector};
 use crate::ask::Mode;
 use crate::embed::{Embedder, quantized, without_credentials};
-use crate::rank::{rounded, worth};
+use crate::rank::{rank_weight, rounded};
 
-/// How many messages of a session are shown that only meaning has found, of each list.
-const OF_SESSION: usize = 3;
+/// For a session without all words: the maximum number of its messages that are shown from each list.
+const MESSAGES_PER_LIST: usize = 3;
 
-/// What holds all words counts as much as what is first in both other lists: it was asked for by name.
+/// The weight of the list of sessions that contain all words: a rank in it counts as much as the same rank in both other
+/// lists together, because the caller asked for these words.
 const ALL_WORDS: f64 = 2.0;
 
-/// The question as a vector; `None` without an embedder, or when it fails, which is said. What has begun with meaning goes on
-/// with it, and what has begun without it without: else pages would not follow each other.
+/// Embeds the question; `None` without an embedder, or when it fails, with a notice. Later pages use the embedding only
+/// if the first page did, and fail if they then cannot: otherwise the pages would not have one order.
 pub(super) fn embedded(
     embedder: Option<&dyn Embedder>,
     text: &str,
     cursor: Option<&Cursor>,
-    told: &mut Told,
-) -> Result<Option<Meant>, LibraryError> {
-    let begun = cursor.map(|cursor| cursor.embedded);
-    let by_words = "what means the like was looked for by its words alone";
+    remarks: &mut Remarks,
+) -> Result<Option<QuestionVector>, LibraryError> {
+    let first_embedded = cursor.map(|cursor| cursor.embedded);
+    let by_words = "similar text was searched for by words only";
     let embedder = match embedder {
-        Some(_) if begun == Some(false) => {
-            told.notice(format!("as on the page before, {by_words}"));
+        Some(_) if first_embedded == Some(false) => {
+            remarks.notice(format!("as on the previous page, {by_words}"));
             return Ok(None);
         }
         Some(embedder) => embedder,
         None => {
-            told.notice(format!("no embedder is set up: {by_words}"));
-            let text = "the page before was found by its meaning, and no embedder is set up";
-            return match begun {
+            remarks.notice(format!("no embedder is set up: {by_words}"));
+            let text = "the previous page was found by its meaning, and no embedder is set up";
+            return match first_embedded {
                 Some(true) => Err(unanswered(Failure::new(ErrorCode::Overloaded, text))),
                 _ => Ok(None),
             };
@@ -57,87 +58,88 @@ pub(super) fn embedded(
     match embedder.embed(&[&text]) {
         Ok(vectors) => {
             let vector = vectors.first().map(|vector| quantized(vector));
-            // Of zeroes everything is as near.
+            // All vectors are equally near to a zero vector.
             let vector = vector.filter(|vector| vector.iter().any(|x| *x != 0));
-            Ok(vector.map(|vector| Meant {
+            Ok(vector.map(|vector| QuestionVector {
                 embedder: embedder.id().to_owned(),
                 vector,
             }))
         }
         Err(why) => {
             tracing::warn!(code = why.code().as_str(), %why, "a question cannot be embedded");
-            if begun == Some(true) {
-                let text = "the page before was found by its meaning, and the question could not be embedded";
+            if first_embedded == Some(true) {
+                let text = "the previous page was found by its meaning, and the question could not be embedded";
                 return Err(unanswered(Failure::new(why.code(), text)));
             }
-            told.notice(format!("the question could not be embedded: {by_words}"));
+            remarks.notice(format!("the question could not be embedded: {by_words}"));
             Ok(None)
         }
     }
 }
 
-/// Adds what is near, and orders everything by its places in the lists.
+/// Adds the near messages, and orders all sessions by their ranks in the lists.
 pub(super) fn add_meaning<'c>(
-    asked: &Asked<'_>,
+    query: &PreparedQuery<'_>,
     places: &Places<'c>,
-    all: &mut Everything<'c>,
+    all: &mut FoundSessions<'c>,
 ) -> Result<(), LibraryError> {
-    let (mut sharing, mut meant, mut is_indexed) = (Vec::new(), Vec::new(), false);
+    let (mut all_by_words, mut all_by_meaning, mut is_indexed) = (Vec::new(), Vec::new(), false);
     for (at, place) in places.indexed.iter().enumerate() {
         if place.is_empty() {
             continue;
         }
         is_indexed = true;
         if let Some(as_of) = place.as_of {
-            all.told.known_at(as_of);
+            all.remarks.known_at(as_of);
         }
-        let nearby = Nearby {
+        let nearby = NearSearch {
             at,
             place,
-            asked,
+            query,
             catalog: places.catalog,
         };
         match lists(&nearby) {
             Ok((by_words, by_meaning)) => {
-                sharing.push(by_words);
-                meant.push(by_meaning);
+                all_by_words.push(by_words);
+                all_by_meaning.push(by_meaning);
             }
-            // The ledger is looked through instead; of a source what only meaning finds is missing.
+            // The ledger is scanned instead; for a source, matches by meaning alone are missing.
             Err(why) if place.is_ledger() => return Err(unanswered(why)),
-            Err(why) => all.told.unanswered(&why),
+            Err(why) => all.remarks.unanswered(&why),
         }
     }
     if !is_indexed {
-        let text = "nothing is indexed: what means the like is found by an index alone (filrouge index update)";
-        all.told.notice(text.to_owned());
+        let text =
+            "nothing is indexed: only an index can be searched by meaning (filrouge index update)";
+        all.remarks.notice(text.to_owned());
     }
-    fuse(asked, [merged(sharing), merged(meant)], all);
+    fuse(query, [merged(all_by_words), merged(all_by_meaning)], all);
     Ok(())
 }
 
 /// Messages that share words, and messages whose meaning is near.
 type Lists<'c> = (Vec<Near<'c>>, Vec<Near<'c>>);
 
-/// What one index gives. Where meaning alone is asked for, and there is one, words do not count.
-fn lists<'c>(nearby: &Nearby<'_, 'c>) -> Result<Lists<'c>, Failure> {
-    let asked = nearby.asked;
-    let by_words = match asked.meant {
-        Some(_) if asked.ask.mode == Mode::Meaning => Vec::new(),
-        _ => nearby.sharing()?,
+/// The lists of one index. With [`Mode::Meaning`] and an embedded question, shared words are ignored.
+fn lists<'c>(nearby: &NearSearch<'_, 'c>) -> Result<Lists<'c>, Failure> {
+    let query = nearby.query;
+    let by_words = match query.vector {
+        Some(_) if query.ask.mode == Mode::Meaning => Vec::new(),
+        _ => nearby.by_words()?,
     };
-    let by_meaning = match asked.meant {
-        Some(meant) => nearby.meant(meant)?,
+    let by_meaning = match query.vector {
+        Some(vector) => nearby.by_meaning(vector)?,
         None => Vec::new(),
     };
     Ok((by_words, by_meaning))
 }
 
-/// One order of several lists: what was found by words in its order, and the messages that are near.
-fn fuse<'c>(asked: &Asked<'_>, lists: [Vec<Near<'c>>; 2], all: &mut Everything<'c>) {
-    all.order(asked);
+/// Fuses the lists into one order: the sessions found by words, in their order, and the messages that are near.
+fn fuse<'c>(query: &PreparedQuery<'_>, lists: [Vec<Near<'c>>; 2], all: &mut FoundSessions<'c>) {
+    all.order(query);
     let ranks = 0..all.sessions.len();
-    let mut worths: Vec<f64> = ranks.map(|rank| ALL_WORDS * worth(rank)).collect();
-    // Where the sessions of the lists are among all.
+    let mut scores: Vec<f64> = ranks.map(|rank| ALL_WORDS * rank_weight(rank)).collect();
+    // The positions of the lists' sessions among all sessions.
     let ids = lists.iter().flatten().map(|near| (near.id.clone(), None));
     let mut places: HashMap<Cow<'c, str>, Option<usize>> = ids.collect();
     for (at, found) in all.sessions.iter().enumerate() {
@@ -154,27 +156,28 @@ fn fuse<'c>(asked: &Asked<'_>, lists: [Vec<Near<'c>>; 2], all: &mut Everything<'
             let at = *place.get_or_insert(all.sessions.len());
             let shown: &mut usize = here.entry(at).or_default();
             *shown += 1;
-            let (first, shows) = (*shown == 1, *shown <= OF_SESSION);
+            let (is_first, is_shown) = (*shown == 1, *shown <= MESSAGES_PER_LIST);
             if at == all.sessions.len() {
-                worths.push(0.0);
+                scores.push(0.0);
                 all.sessions.push(near.into());
-            } else if shows {
+            } else if is_shown {
                 add(&near, all, at);
             }
-            if first && let Some(sum) = worths.get_mut(at) {
-                *sum += worth(rank);
+            if is_first && let Some(sum) = scores.get_mut(at) {
+                *sum += rank_weight(rank);
                 rank += 1;
             }
         }
     }
-    for (found, worth) in all.sessions.iter_mut().zip(worths) {
-        found.score = rounded(worth);
+    for (found, score) in all.sessions.iter_mut().zip(scores) {
+        found.score = rounded(score);
     }
 }
 
-/// Adds a message that is near to its session.
-fn add(near: &Near<'_>, all: &mut Everything<'_>, at: usize) {
-    if let Some(At::Index(_, inside)) = all.sessions.get_mut(at).map(|found| &mut found.at)
+/// Adds a near message to its session.
+fn add(near: &Near<'_>, all: &mut FoundSessions<'_>, at: usize) {
+    if let Some(FoundIn::Index(_, inside)) =
+        all.sessions.get_mut(at).map(|found| &mut found.found_in)
         && inside.session == near.session
         && !inside.near.contains(&near.document)
     {

@@ -1,8 +1,7 @@
-//! One question put to everything: foreign histories and the ledger, by their indexes where these know them as they are,
-//! by looking through the rest.
+//! One search over everything: foreign histories and the ledger, by their indexes where these are up to date, and by
+//! scanning the rest.
 
 mod answered;
-mod asked;
 mod cursor;
 mod found;
 mod indexed;
@@ -12,10 +11,11 @@ mod meaning;
 mod near;
 mod page;
 mod place;
+mod query;
 mod records;
+mod scan;
 mod show;
 mod texts;
-mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,18 +32,18 @@ use crate::feed::Indexes;
 use crate::question::Question;
 use crate::rank::rounded;
 use crate::weigh::Words;
-use asked::Asked;
 use cursor::Cursor;
-pub use cursor::begun;
-use found::{At, Everything, Found, Told};
-use indexed::Look;
+pub use cursor::started_at;
+use found::{Found, FoundIn, FoundSessions, Remarks};
+use indexed::IndexSearch;
 pub use ledger::LedgerSearch;
 use page::Page;
 use place::{Place, Places};
+use query::PreparedQuery;
 #[cfg(test)]
 pub(crate) use show::EXCERPTS;
 
-/// What an index tells of a history is used without another look for so long: the bound of [`Results::as_of`].
+/// The time for which the state of an index is trusted without a new check: it bounds the age of [`Results::as_of`].
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Searches the sources of a library, and a ledger. Cheap to clone.
@@ -52,17 +52,17 @@ pub struct Searcher {
     library: Library,
     indexes: Option<Arc<Indexes>>,
     ledger: Option<LedgerSearch>,
-    /// Whether the ledger is among the sources of `library`, to be looked through.
+    /// Whether the ledger is among the sources of `library`, to be scanned.
     scans_ledger: bool,
     embedder: Option<Arc<dyn Embedder>>,
-    /// How many candidates of an index are looked through.
-    most: usize,
-    /// How long what an index or a listing tells is used without another look.
+    /// The number of candidates of an index up to which all are scanned.
+    max_candidates: usize,
+    /// The time for which the state of an index or a listing is trusted without a new check.
     pub(crate) fresh: Duration,
 }
 
 impl Searcher {
-    /// Searches the sources of `library` by looking through them.
+    /// Searches the sources of `library` by scanning them.
     #[must_use]
     pub fn new(library: Library) -> Self {
         Self {
@@ -71,48 +71,48 @@ impl Searcher {
             ledger: None,
             scans_ledger: false,
             embedder: None,
-            most: indexed::LOOKED_THROUGH,
+            max_candidates: indexed::MAX_SCANNED,
             fresh: FRESH,
         }
     }
 
-    /// Uses these indexes: by the places of the library's sources, of which the first ones are those they were made for.
+    /// Uses these indexes. They belong to the first sources of the library, in the same order.
     #[must_use]
     pub fn with_indexes(mut self, indexes: Arc<Indexes>) -> Self {
         self.indexes = Some(indexes);
         self
     }
 
-    /// Searches a ledger as well. What a source of the library has under the same id is shown from there, unless that
-    /// source is left out.
+    /// Searches a ledger as well. A session that a source of the library has under the same id is shown from that
+    /// source, unless the query excludes the source.
     #[must_use]
     pub fn with_ledger(mut self, ledger: LedgerSearch) -> Self {
         self.ledger = Some(ledger);
         self
     }
 
-    /// Finds by meaning, too, what was embedded by it.
+    /// Also finds by meaning the documents that this embedder has embedded.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Option<Arc<dyn Embedder>>) -> Self {
         self.embedder = embedder;
         self
     }
 
-    /// Looks through at most so many candidates of an index before it answers, and estimates how many of the others hold
-    /// what is looked for; 300 unless told, of more 100 where these fill a page. What is shown is never estimated.
+    /// Scans at most this many candidates of an index before it answers, and estimates how many of the others match.
+    /// Default 300; with more candidates, 100 are enough if they fill a page. Shown hits are never estimated.
     #[must_use]
-    pub const fn looking_through(mut self, candidates: usize) -> Self {
-        self.most = candidates;
+    pub const fn with_max_candidates(mut self, candidates: usize) -> Self {
+        self.max_candidates = candidates;
         self
     }
 
-    /// Searches. A page shows at most 500 sessions, the best first; numbers count all pages, and say whether they were
-    /// counted or estimated. Ends early when `stopped` says so.
+    /// Searches. A page shows at most 500 sessions, the best first; totals cover all pages, and show whether they were
+    /// counted or estimated. Ends early once `stopped` returns true.
     ///
     /// # Errors
     /// [`LibraryError::Invalid`] for a query or a cursor that cannot be understood; it names the character.
-    /// [`LibraryError::NoSession`] for a session that is nowhere. [`LibraryError::Unavailable`] when the ledger does not
-    /// answer, or an embedder that the page before was found by. [`LibraryError::GivenUp`].
+    /// [`LibraryError::NoSession`] for a session that does not exist. [`LibraryError::Unavailable`] when the ledger
+    /// does not answer, or the embedder that the previous page used. [`LibraryError::Cancelled`].
     pub fn search(
         &self,
         ask: &Ask,
@@ -131,7 +131,7 @@ impl Searcher {
             Some(cursor) => cursor.now,
             None => ask.now.unwrap_or_else(|| SystemClock.now().as_millis()),
         };
-        // What `today` is holds from the first page to the last.
+        // `today` is the same day on all pages.
         let ask = &Ask {
             now: Some(now),
             ..ask.clone()
@@ -140,15 +140,15 @@ impl Searcher {
             Question::of(ask, stopped).map_err(|wrong| LibraryError::Invalid(wrong.to_string()))?;
         let filter = question.filter();
         let page = Page::of(ask, &filter, cursor.as_ref())?;
-        let (mut told, text) = (Told::default(), question.meant(ask));
-        let meant = match text.is_empty() {
+        let (mut remarks, text) = (Remarks::default(), question.text_to_embed(ask));
+        let vector = match text.is_empty() {
             true => None,
             false => {
                 let embedder = self.embedder.as_deref();
-                meaning::embedded(embedder, &text, cursor.as_ref(), &mut told)?
+                meaning::embedded(embedder, &text, cursor.as_ref(), &mut remarks)?
             }
         };
-        let asked = Asked {
+        let query = PreparedQuery {
             ask,
             question: &question,
             filter: &filter,
@@ -156,29 +156,29 @@ impl Searcher {
             stopped,
             now,
             text: &text,
-            meant: meant.as_ref(),
+            vector: vector.as_ref(),
         };
-        self.answer(&asked, &page, told)
+        self.answer(&query, &page, remarks)
     }
 
-    /// Answers by the ledger's index; while that was never complete, or when it does not answer, the ledger is looked
-    /// through like every source.
+    /// Answers by the ledger's index. If the index was never complete, or does not answer, the ledger is scanned like a
+    /// source.
     fn answer(
         &self,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         page: &Page<'_>,
-        told: Told,
+        remarks: Remarks,
     ) -> Result<Results, LibraryError> {
         let ledger = self.ledger.as_ref();
-        let Some(ledger) = ledger.filter(|_| asked.filter.lets_source(ledger::NAME)) else {
-            return self.found(asked, page, told);
+        let Some(ledger) = ledger.filter(|_| query.filter.may_pass_source(ledger::NAME)) else {
+            return self.search_places(query, page, remarks);
         };
-        let mut without = told.clone();
-        match ledger.caught_up(asked.stopped) {
+        let mut without = remarks.clone();
+        match ledger.catch_up(query.stopped) {
             Ok(Some(as_of)) => {
-                let mut told = told;
-                told.known_at(as_of);
-                match self.found(asked, page, told) {
+                let mut remarks = remarks;
+                remarks.known_at(as_of);
+                match self.search_places(query, page, remarks) {
                     Err(LibraryError::Unavailable(why)) => without.unanswered(&why),
                     answer => return answer,
                 }
@@ -186,108 +186,109 @@ impl Searcher {
             Ok(None) => {}
             Err(why) => without.unanswered(&why),
         }
-        self.scanning(asked, ledger).found(asked, page, without)
+        self.scanning(query, ledger)
+            .search_places(query, page, without)
     }
 
-    /// This one, which reads the ledger as a source.
-    fn scanning(&self, asked: &Asked<'_>, ledger: &LedgerSearch) -> Self {
-        let lets = |source: &&Arc<dyn Source>| asked.filter.lets_source(source.name());
+    /// A copy of this searcher that scans the ledger as a source.
+    fn scanning(&self, query: &PreparedQuery<'_>, ledger: &LedgerSearch) -> Self {
+        let may_pass = |source: &&Arc<dyn Source>| query.filter.may_pass_source(source.name());
         let sources = self.library.sources();
         let source = Arc::new(ledger.source());
         let mut this = self.clone();
         this.scans_ledger = true;
-        this.library = match sources.iter().all(|source| lets(&source)) {
+        this.library = match sources.iter().all(|source| may_pass(&source)) {
             true => self.library.with(source),
-            // What a source has that is left out is shown from the ledger.
+            // Sessions of an excluded source are shown from the ledger.
             false => {
                 this.indexes = None;
-                let some = sources.iter().filter(lets).cloned().collect();
+                let some = sources.iter().filter(may_pass).cloned().collect();
                 Library::new(some, 0).with(source)
             }
         };
         this
     }
 
-    /// Candidates, read, compared, ranked, and of them a page.
-    fn found(
+    /// Reads, compares and ranks candidates, and returns a page of them.
+    fn search_places(
         &self,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         page: &Page<'_>,
-        told: Told,
+        remarks: Remarks,
     ) -> Result<Results, LibraryError> {
         let indexes = self.indexes.as_deref().map(|all| (all, self.fresh));
         let catalog = match indexes {
             Some(_) => self.library.catalog_within(self.fresh),
             None => self.library.catalog(),
         };
-        let mut all = Everything {
+        let mut all = FoundSessions {
             sessions: Vec::new(),
-            told,
+            remarks,
         };
         let history = (&self.library, &*catalog);
         let ledger = (self.ledger.as_ref(), !self.scans_ledger);
-        let places = Places::of(asked, history, indexes, ledger, &mut all.told)?;
-        if asked.is_by_words() {
-            self.by_words(asked, &places, &mut all)?;
+        let places = Places::of(query, history, indexes, ledger, &mut all.remarks)?;
+        if query.is_by_words() {
+            self.by_words(query, &places, &mut all)?;
         }
-        if !asked.text.is_empty() {
-            meaning::add_meaning(asked, &places, &mut all)?;
+        if !query.text.is_empty() {
+            meaning::add_meaning(query, &places, &mut all)?;
         }
-        if (asked.stopped)() {
-            return Err(LibraryError::GivenUp);
+        if (query.stopped)() {
+            return Err(LibraryError::Cancelled);
         }
-        all.order(asked);
-        page.results(&places, asked, all)
+        all.order(query);
+        page.results(&places, query, all)
     }
 
     fn by_words<'c>(
         &self,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         places: &Places<'c>,
-        all: &mut Everything<'c>,
+        all: &mut FoundSessions<'c>,
     ) -> Result<(), LibraryError> {
-        let mut unknown = places.unknown.clone();
+        let mut unindexed = places.unindexed.clone();
         for (at, place) in places.indexed.iter().enumerate() {
-            match self.in_place(asked, places, (at, place)) {
+            match self.search_index(query, places, (at, place)) {
                 Ok(found) => {
                     all.sessions.extend(found);
                     if let Some(as_of) = place.as_of {
-                        all.told.known_at(as_of);
+                        all.remarks.known_at(as_of);
                     }
                 }
                 Err(why) if place.is_ledger() => return Err(ledger::unanswered(why)),
                 Err(why) => {
-                    all.told.unanswered(&why);
-                    unknown.extend(place.entries());
+                    all.remarks.unanswered(&why);
+                    unindexed.extend(place.entries());
                 }
             }
         }
-        whole::read(&self.library, asked, &unknown, all);
+        scan::add_matches(&self.library, query, &unindexed, all);
         for found in &mut all.sessions {
-            found.score = rounded(found.evidence.score(found.updated, asked.now));
+            found.score = rounded(found.evidence.score(found.updated, query.now));
         }
         Ok(())
     }
 
-    /// The sessions of one index that hold what is looked for, or may.
-    fn in_place<'c>(
+    /// The sessions of one index that match or may match.
+    fn search_index<'c>(
         &self,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         places: &Places<'c>,
         (at, place): (usize, &Place<'c>),
     ) -> Result<Vec<Found<'c>>, Failure> {
-        let look = Look {
+        let search = IndexSearch {
             index: place.index(),
             reach: &place.reach,
             sessions: place.only.as_deref(),
-            asked,
-            agent: &|no| place.agent(asked, no),
-            most: self.most,
+            query,
+            agent: &|no| place.agent(query, no),
+            max_candidates: self.max_candidates,
         };
-        let inside = look.find()?;
+        let inside = search.find()?;
         let numbers: Vec<SessionNo> = inside.iter().map(|one| one.session).collect();
-        // What is not among them is not there any more, or another source's.
-        let mut named = place.named(asked, places.catalog, &numbers)?;
+        // A session that is not among them no longer exists, or is shown from another source.
+        let mut named = place.shown_sessions(query, places.catalog, &numbers)?;
         let found = inside.into_iter().filter_map(|inside| {
             let session = named.remove(&inside.session)?;
             Some(Found {
@@ -296,7 +297,7 @@ impl Searcher {
                 entry: session.entry,
                 evidence: inside.evidence,
                 score: 0,
-                at: At::Index(at, inside),
+                found_in: FoundIn::Index(at, inside),
             })
         });
         Ok(found.collect())

@@ -1,5 +1,5 @@
-//! Messages of one index that may mean the like of a question: those whose meaning is nearest, and those that share its
-//! rarest words. Only what people and agents have said is among them, and titles; not what tools print.
+//! Messages of one index that are similar to a question: those nearest in meaning, and those that share its rarest
+//! words. Only titles and messages of people and agents are considered, not tool output.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -8,95 +8,103 @@ use std::collections::HashMap;
 use filrouge_sources::Role;
 use filrouge_sources::library::{Catalog, Entry};
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, SessionNo, TITLE, Wanted, narrows,
+    Candidate, CandidateFilter, CandidateQuery, DocumentNo, SessionNo, TITLE, narrows,
 };
 use filrouge_types::Failure;
 
-use super::asked::{Asked, Meant};
-use super::found::{At, Found};
+use super::found::{Found, FoundIn};
 use super::inside::InSession;
-use super::place::{Named, Place};
+use super::place::{Place, ShownSession};
+use super::query::{PreparedQuery, QuestionVector};
 use super::texts::read;
 use crate::rank::{Evidence, rounded};
-use crate::spoken::{folded_literal, kind};
+use crate::search_document::{folded_literal, kind};
 
-/// How many messages of each list count.
+/// The maximum number of messages in each list.
 const NEAREST: usize = 100;
-/// How many are looked at for them: some are not there any more; where filters look into messages, many may not pass.
-const LOOKED_AT: (usize, usize) = (2 * NEAREST, 10 * NEAREST);
-/// Of a question so many words.
+/// The maximum number of messages examined to fill a list, without and with filters that need the messages themselves:
+/// some messages no longer exist, and many may not pass such filters.
+const EXAMINED: (usize, usize) = (2 * NEAREST, 10 * NEAREST);
+/// The maximum number of words of a question that are used.
 const WORDS: usize = 32;
 
-/// A message that may mean the like.
+/// A message that is similar to a question.
 pub(super) struct Near<'c> {
-    /// How near it is; greater is nearer, within lists of one kind.
+    /// The score: a greater one is nearer. Scores are comparable only within lists of one kind.
     pub(super) score: i64,
     /// Its session.
     pub(super) id: Cow<'c, str>,
     updated: i64,
     entry: Option<&'c Entry>,
-    /// Its place among the indexes.
+    /// The position of its index in `Places::indexed`.
     place: usize,
     pub(super) session: SessionNo,
     pub(super) document: DocumentNo,
 }
 
-/// A place as messages that mean the like are looked for in it.
-pub(super) struct Nearby<'p, 'c> {
+/// A search for similar messages in one place.
+pub(super) struct NearSearch<'p, 'c> {
     pub(super) at: usize,
     pub(super) place: &'p Place<'c>,
-    pub(super) asked: &'p Asked<'p>,
+    pub(super) query: &'p PreparedQuery<'p>,
     pub(super) catalog: &'p Catalog,
 }
 
-/// Messages, the nearest first, each with how near it is.
+/// Messages, each with its score.
 type List = Vec<(i64, Candidate)>;
 
-impl<'c> Nearby<'_, 'c> {
-    fn candidates(&self, wanted: Wanted<'_>) -> Result<Vec<Candidate>, Failure> {
+impl<'c> NearSearch<'_, 'c> {
+    fn candidates(&self, wanted: CandidateFilter<'_>) -> Result<Vec<Candidate>, Failure> {
         self.place.index().candidates(&CandidateQuery {
             reach: &self.place.reach,
             sessions: self.place.only.as_deref(),
-            kinds: kinds(self.asked),
-            since: self.asked.filter.since(),
-            until: self.asked.filter.until(),
+            kinds: kinds(self.query),
+            since: self.query.filter.since(),
+            until: self.query.filter.until(),
             wanted,
         })
     }
 
-    /// The messages whose meaning is nearest.
-    pub(super) fn meant(&self, meant: &Meant) -> Result<Vec<Near<'c>>, Failure> {
-        let most = looked_at(self.asked);
-        let nearest = self.candidates(Wanted::Nearest(&meant.embedder, &meant.vector, most))?;
+    /// Returns the messages whose meaning is nearest.
+    pub(super) fn by_meaning(&self, question: &QuestionVector) -> Result<Vec<Near<'c>>, Failure> {
+        let limit = examined(self.query);
+        let nearest = self.candidates(CandidateFilter::Nearest(
+            &question.embedder,
+            &question.vector,
+            limit,
+        ))?;
         let list = nearest.into_iter().map(|c| (i64::from(c.near), c));
-        self.named(list.collect(), &[])
+        self.passing(list.collect(), &[])
     }
 
-    /// The messages that share the rarest words.
-    pub(super) fn sharing(&self) -> Result<Vec<Near<'c>>, Failure> {
-        let terms = shared_words(self.asked.text);
+    /// Returns the messages that share the rarest words.
+    pub(super) fn by_words(&self) -> Result<Vec<Near<'c>>, Failure> {
+        let terms = shared_words(self.query.text);
         if terms.is_empty() {
             return Ok(Vec::new());
         }
-        let candidates = self.candidates(Wanted::Any(&terms))?;
-        self.named(scored(terms.len(), candidates), &terms)
+        let candidates = self.candidates(CandidateFilter::Any(&terms))?;
+        self.passing(scored(terms.len(), candidates), &terms)
     }
 
-    /// The best of a list that pass, with their sessions; of one by its words also these.
-    fn named(&self, mut list: List, terms: &[Vec<String>]) -> Result<Vec<Near<'c>>, Failure> {
-        let most = looked_at(self.asked);
-        if list.len() > most {
-            list.select_nth_unstable_by_key(most, order);
-            list.truncate(most);
+    /// The best messages of a list that pass, with their sessions. `terms` are the words that they share; empty for a
+    /// list by meaning.
+    fn passing(&self, mut list: List, terms: &[Vec<String>]) -> Result<Vec<Near<'c>>, Failure> {
+        let limit = examined(self.query);
+        if list.len() > limit {
+            list.select_nth_unstable_by_key(limit, order);
+            list.truncate(limit);
         }
         list.sort_unstable_by_key(order);
         let mut numbers: Vec<SessionNo> = list.iter().map(|(_, c)| c.session).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let sessions = self.place.named(self.asked, self.catalog, &numbers)?;
+        let sessions = self
+            .place
+            .shown_sessions(self.query, self.catalog, &numbers)?;
         list.retain(|(_, c)| sessions.contains_key(&c.session));
-        if self.is_masked(terms) || looks_into(self.asked) {
-            list = self.looked_into(&sessions, terms, list)?;
+        if self.is_masked(terms) || needs_messages(self.query) {
+            list = self.filtered(&sessions, terms, list)?;
         }
         list.truncate(NEAREST);
         let near = list.into_iter().filter_map(|(score, c)| {
@@ -114,55 +122,55 @@ impl<'c> Nearby<'_, 'c> {
         Ok(near.collect())
     }
 
-    /// Whether words are looked for that may stand in credentials: an index knows the words of a text, not what is hidden of
-    /// it, and who asks for the beginning of a key must learn nothing.
+    /// Whether the shared words may be in masked credentials. An index contains all words of a text, also those in
+    /// credentials, and a query for the beginning of a key must reveal nothing.
     const fn is_masked(&self, terms: &[Vec<String>]) -> bool {
-        self.asked.ask.mask && !terms.is_empty()
+        self.query.ask.mask && !terms.is_empty()
     }
 
-    /// The messages that pass the filters and hold nothing that must be absent; where credentials are masked those that share
-    /// words outside of them, by these words alone.
-    fn looked_into(
+    /// Reads the messages and keeps those that pass the filters and contain no excluded term; with masked credentials,
+    /// those that share words outside of credentials, scored by these words alone.
+    fn filtered(
         &self,
-        sessions: &HashMap<SessionNo, Named<'_>>,
+        sessions: &HashMap<SessionNo, ShownSession<'_>>,
         terms: &[Vec<String>],
         mut list: List,
     ) -> Result<List, Failure> {
-        let (asked, masked) = (self.asked, self.is_masked(terms));
-        let (matcher, mut met) = (&asked.question.matcher, HashMap::new());
+        let (query, masked) = (self.query, self.is_masked(terms));
+        let (matcher, mut passing) = (&query.question.matcher, HashMap::new());
         let agents = sessions
             .keys()
-            .map(|no| (*no, self.place.agent(asked, *no)));
+            .map(|no| (*no, self.place.agent(query, *no)));
         let agents: HashMap<SessionNo, Option<Box<str>>> = agents.collect();
         let owners = list.iter().map(|(_, c)| (c.document, c.session));
         let owners: HashMap<DocumentNo, SessionNo> = owners.collect();
         let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
-        read(self.place.index(), &numbers, &mut |document, spoken| {
+        read(self.place.index(), &numbers, &mut |document, doc| {
             let agent = owners.get(&document).and_then(|no| agents.get(no));
             let agent = agent.and_then(Option::as_deref);
-            if asked.filter.lets_spoken(agent, spoken)
-                && matcher.looks_into(spoken)
-                && matcher.lets(spoken)
+            if query.filter.passes_document(agent, doc)
+                && matcher.counts_anywhere(doc)
+                && matcher.has_no_excluded_term(doc)
             {
-                let open = masked.then(|| matcher.open_words(terms, spoken));
-                met.insert(document, open);
+                let visible_terms = masked.then(|| matcher.visible_words(terms, doc));
+                passing.insert(document, visible_terms);
             }
-            // The order of those that are masked is not known yet.
-            (masked || met.len() < NEAREST) && !(asked.stopped)()
+            // With masking the order is not known yet, so all are read.
+            (masked || passing.len() < NEAREST) && !(query.stopped)()
         })?;
         if !masked {
-            list.retain(|(_, c)| met.contains_key(&c.document));
+            list.retain(|(_, c)| passing.contains_key(&c.document));
             return Ok(list);
         }
-        let in_the_open = |(_, c): (i64, Candidate)| {
-            let met = met.get(&c.document).copied().flatten();
+        let visible = |(_, c): (i64, Candidate)| {
+            let met = passing.get(&c.document).copied().flatten();
             Some(Candidate {
                 met: met.filter(|met| *met != 0)?,
                 ..c
             })
         };
-        let open = list.into_iter().filter_map(in_the_open).collect();
-        let mut list = scored(terms.len(), open);
+        let visible_list = list.into_iter().filter_map(visible).collect();
+        let mut list = scored(terms.len(), visible_list);
         list.sort_unstable_by_key(order);
         Ok(list)
     }
@@ -176,37 +184,37 @@ impl<'c> From<Near<'c>> for Found<'c> {
             entry: near.entry,
             evidence: Evidence::NONE,
             score: 0,
-            at: At::Index(near.place, InSession::near(near.session, near.document)),
+            found_in: FoundIn::Index(near.place, InSession::near(near.session, near.document)),
         }
     }
 }
 
-/// Of questions that were asked before only those of people are like a question.
-fn kinds(asked: &Asked<'_>) -> u32 {
-    let others = match asked.ask.similar {
+/// The kinds of documents to compare: for similar questions only messages of people.
+fn kinds(query: &PreparedQuery<'_>) -> u32 {
+    let others = match query.ask.similar {
         Some(_) => 0,
         None => 1 << kind(Some(Role::Assistant)) | 1 << TITLE,
     };
-    asked.filter.kinds() & (1 << kind(Some(Role::User)) | others)
+    query.filter.kinds() & (1 << kind(Some(Role::User)) | others)
 }
 
-/// The nearest first; of those that are as near the newest.
+/// The sort order: the nearest message first, and of equally near ones the newest.
 const fn order((score, c): &(i64, Candidate)) -> Reverse<(i64, DocumentNo)> {
     Reverse((*score, c.document))
 }
 
-/// Whether it depends on more than an index tells if a message passes.
-fn looks_into(asked: &Asked<'_>) -> bool {
-    let matcher = &asked.question.matcher;
-    asked.filter.looks_at_messages() || matcher.refuses() || matcher.looks_at_calls()
+/// Whether filters or terms need the messages themselves.
+fn needs_messages(query: &PreparedQuery<'_>) -> bool {
+    let matcher = &query.question.matcher;
+    query.filter.depends_on_messages() || matcher.excludes_terms() || matcher.depends_on_calls()
 }
 
-fn looked_at(asked: &Asked<'_>) -> usize {
-    let (few, many) = LOOKED_AT;
-    if looks_into(asked) { many } else { few }
+fn examined(query: &PreparedQuery<'_>) -> usize {
+    let (few, many) = EXAMINED;
+    if needs_messages(query) { many } else { few }
 }
 
-/// The best of several lists of one kind; of equal ones those of the first list.
+/// Merges lists of one kind and keeps the best messages; of equal ones those of the first list.
 pub(super) fn merged<'c>(lists: Vec<Vec<Near<'c>>>) -> Vec<Near<'c>> {
     let mut all: Vec<Near<'c>> = lists.into_iter().flatten().collect();
     all.sort_by_key(|near| Reverse(near.score));
@@ -214,32 +222,32 @@ pub(super) fn merged<'c>(lists: Vec<Vec<Near<'c>>>) -> Vec<Near<'c>> {
     all
 }
 
-/// The words of a question, as terms of which any may be met.
+/// The words of a question, each as a separate term.
 fn shared_words(text: &str) -> Vec<Vec<String>> {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
     let mut words: Vec<String> = words.map(folded_literal).filter(|w| narrows(w)).collect();
     words.sort_unstable();
     words.dedup();
-    // Of more the longest: they are the rarest.
+    // If there are too many words, the longest are kept: they tend to be the rarest.
     words.sort_by_key(|word| Reverse(word.len()));
     words.truncate(WORDS);
     words.into_iter().map(|word| vec![word]).collect()
 }
 
-/// Candidates that met some of so many terms, with what these are worth.
+/// Scores candidates by the terms that they contain, out of this many.
 fn scored(terms: usize, candidates: Vec<Candidate>) -> List {
-    let worth = worth_of_terms(terms, &candidates);
+    let weights = weights_of_terms(terms, &candidates);
     let score = |met: u64| {
-        let all = worth.iter().enumerate();
+        let all = weights.iter().enumerate();
         let met = all.filter(|(at, _)| met >> at & 1 == 1);
-        met.map(|(_, worth)| worth).sum::<f64>()
+        met.map(|(_, weight)| weight).sum::<f64>()
     };
     let scored = candidates.into_iter().map(|c| (rounded(score(c.met)), c));
     scored.collect()
 }
 
-/// What each term is worth: the more, the fewer of the candidates hold it.
-fn worth_of_terms(terms: usize, candidates: &[Candidate]) -> Vec<f64> {
+/// The weight of each term: it is greater if fewer candidates contain the term.
+fn weights_of_terms(terms: usize, candidates: &[Candidate]) -> Vec<f64> {
     let mut held = vec![0_usize; terms];
     for candidate in candidates {
         let mut met = candidate.met;
@@ -251,6 +259,6 @@ fn worth_of_terms(terms: usize, candidates: &[Candidate]) -> Vec<f64> {
         }
     }
     #[allow(clippy::cast_precision_loss)]
-    let worth = |held: usize| (1.0 + candidates.len() as f64 / (1.0 + held as f64)).ln();
-    held.into_iter().map(worth).collect()
+    let weight = |held: usize| (1.0 + candidates.len() as f64 / (1.0 + held as f64)).ln();
+    held.into_iter().map(weight).collect()
 }

@@ -1,31 +1,32 @@
-//! One page of what was found, and the totals.
+//! Builds one page of results, with the totals.
 
 use filrouge_sources::library::LibraryError;
 use filrouge_sources::library::list::Row;
-use filrouge_sources::{Header, by_two};
+use filrouge_sources::{Header, on_two_threads};
 use filrouge_types::{ErrorCode, Failure};
 
-use super::asked::Asked;
 use super::cursor::Cursor;
-use super::found::{At, Everything, Found, Told};
-use super::inside::whole;
+use super::found::{Found, FoundIn, FoundSessions, Remarks};
+use super::inside::to_count;
 use super::ledger::unanswered;
 use super::place::Places;
-use super::records::Vouched;
+use super::query::PreparedQuery;
+use super::records::ConfirmedExcerpts;
 use super::show::{By, EXCERPTS, EXCERPTS_MAX, Shown, show};
 use crate::answer::{Excerpt, Hit, Results};
 use crate::ask::Ask;
 use crate::filter::Filter;
 
-/// How many sessions a page has when no limit is given, and at most.
+/// The default and the maximum number of sessions of a page.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 500;
-/// So many sessions are looked at together when a page lacks less: at first, and at most, twice as many each time.
+/// The first and the largest number of sessions that are examined together, even when a page needs fewer; the number
+/// doubles each time.
 const AHEAD: (usize, usize) = (2, 64);
-/// Fewer sessions are looked at by one thread.
+/// The number of sessions below which one thread examines them.
 const SESSIONS_PER_THREAD: usize = 4;
 
-/// How much is shown at once, and behind what.
+/// The size of a page, and the session after which it begins.
 pub(super) struct Page<'a> {
     /// Whether one session is searched alone.
     alone: bool,
@@ -34,14 +35,14 @@ pub(super) struct Page<'a> {
     cursor: Option<&'a Cursor>,
 }
 
-/// Sessions, with what each has to show and how many of its matches were shown then.
+/// Sessions, each with its hit, if any, and the number of its matches that were shown by then.
 type Hits<'f, 'c> = Vec<(&'f Found<'c>, Option<(Hit, usize)>)>;
 
-/// What all pages come to: counted where it is known, estimated where it is not.
+/// The totals of all pages: counted where known, else estimated.
 struct Totals {
     sessions: f64,
     matches: f64,
-    /// How many sessions are estimated.
+    /// The number of sessions whose matches are estimated.
     estimated: usize,
 }
 
@@ -61,8 +62,8 @@ impl Totals {
         totals
     }
 
-    /// Puts what a session has come to in place of what was thought of it.
-    fn know(&mut self, found: &Found<'_>, hit: Option<&Hit>) {
+    /// Replaces a session's estimate with what was counted.
+    fn replace_estimate(&mut self, found: &Found<'_>, hit: Option<&Hit>) {
         let (likely, about) = found.estimated();
         #[allow(clippy::cast_precision_loss)]
         let matches = hit.map_or(0.0, |hit| hit.matches as f64);
@@ -79,11 +80,11 @@ impl<'a> Page<'a> {
         filter: &Filter<'_>,
         cursor: Option<&'a Cursor>,
     ) -> Result<Self, LibraryError> {
-        let bounded = |name, asked, default, most| match asked {
+        let bounded = |name, number, default, max| match number {
             0 => Ok(default),
-            _ if asked <= most => Ok(asked),
+            _ if number <= max => Ok(number),
             _ => Err(LibraryError::Invalid(format!(
-                "{name} is {asked}; the most is {most}"
+                "{name} is {number}; the maximum is {max}"
             ))),
         };
         Ok(Self {
@@ -97,17 +98,17 @@ impl<'a> Page<'a> {
     pub(super) fn results(
         &self,
         places: &Places<'_>,
-        asked: &Asked<'_>,
-        all: Everything<'_>,
+        query: &PreparedQuery<'_>,
+        all: FoundSessions<'_>,
     ) -> Result<Results, LibraryError> {
-        let Everything {
+        let FoundSessions {
             sessions: all,
-            mut told,
+            mut remarks,
         } = all;
         let mut totals = Totals::of(&all);
         let is_new = |found: &&Found<'_>| {
-            let behind = |c: &Cursor| c.is_behind(found.score, found.updated, &found.id);
-            !self.cursor.is_some_and(behind)
+            let shown_before = |c: &Cursor| c.was_shown(found.score, found.updated, &found.id);
+            !self.cursor.is_some_and(shown_before)
         };
         let new: Vec<&Found<'_>> = all.iter().filter(is_new).collect();
         let mut rest = new.as_slice();
@@ -115,85 +116,85 @@ impl<'a> Page<'a> {
         let mut least = AHEAD.0;
         while sessions.len() < self.limit && !rest.is_empty() {
             let wanted = least.max(self.limit - sessions.len());
-            let (ahead, behind) = rest.split_at(wanted.min(rest.len()));
-            for (found, hit) in self.hits(places, asked, ahead, &mut told)? {
-                totals.know(found, hit.as_ref().map(|(hit, _)| hit));
+            let (ahead, remaining) = rest.split_at(wanted.min(rest.len()));
+            for (found, hit) in self.hits(places, query, ahead, &mut remarks)? {
+                totals.replace_estimate(found, hit.as_ref().map(|(hit, _)| hit));
                 let Some((hit, end)) = hit else { continue };
                 if sessions.len() == self.limit {
                     more = true;
                 } else {
-                    next = Some(self.behind(asked, found, end));
+                    next = Some(self.cursor_after(query, found, end));
                     sessions.push(hit);
                 }
             }
-            (rest, least) = (behind, AHEAD.1.min(2 * least));
+            (rest, least) = (remaining, AHEAD.1.min(2 * least));
         }
         more |= next.as_ref().is_some_and(|c| c.shown > 0);
-        // A page that is said to follow has something to show.
+        // A next page is announced only if it is not empty.
         while !more && !rest.is_empty() {
             let unsure = rest.iter().take_while(|found| !found.is_sure());
-            let (ahead, behind) = rest.split_at(unsure.take(least).count());
+            let (ahead, remaining) = rest.split_at(unsure.take(least).count());
             more = ahead.is_empty();
-            for (found, hit) in self.hits(places, asked, ahead, &mut told)? {
+            for (found, hit) in self.hits(places, query, ahead, &mut remarks)? {
                 more |= hit.is_some();
-                totals.know(found, hit.as_ref().map(|(hit, _)| hit));
+                totals.replace_estimate(found, hit.as_ref().map(|(hit, _)| hit));
             }
-            (rest, least) = (behind, AHEAD.1.min(2 * least));
+            (rest, least) = (remaining, AHEAD.1.min(2 * least));
         }
         Ok(Results {
-            total_sessions: whole(totals.sessions).max(sessions.len()),
-            total_matches: whole(totals.matches),
+            total_sessions: to_count(totals.sessions).max(sessions.len()),
+            total_matches: to_count(totals.matches),
             exact: totals.estimated == 0,
             sessions,
-            as_of: told.as_of,
-            next_cursor: next.filter(|_| more).map(|c| c.write(asked.ask)),
-            notices: notices(places, asked, told.notices),
+            as_of: remarks.as_of,
+            next_cursor: next.filter(|_| more).map(|c| c.write(query.ask)),
+            notices: notices(places, query, remarks.notices),
         })
     }
 
-    /// Behind a session of which matches up to `end` were shown, 0 for all.
-    fn behind(&self, asked: &Asked<'_>, found: &Found<'_>, end: usize) -> Cursor {
+    /// The cursor after a session; `end` is the number of its matches that were shown, 0 for all.
+    fn cursor_after(&self, query: &PreparedQuery<'_>, found: &Found<'_>, end: usize) -> Cursor {
         Cursor {
             score: found.score,
             updated: found.updated,
             id: found.id.to_string(),
             shown: if self.alone { end } else { 0 },
-            now: asked.now,
-            embedded: asked.meant.is_some(),
+            now: query.now,
+            embedded: query.vector.is_some(),
         }
     }
 
-    /// Sessions with excerpts of what was not shown yet, and how many matches of each were shown then, 0 for all; `None` of
-    /// one that does not hold what is looked for after all, or has gone.
+    /// Returns sessions with excerpts of matches not shown yet, and the number of matches of each that were shown by
+    /// then, 0 for all; `None` for a session that turns out not to match, or no longer exists.
     fn hits<'f, 'c>(
         &self,
         places: &Places<'_>,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         ahead: &[&'f Found<'c>],
-        told: &mut Told,
+        remarks: &mut Remarks,
     ) -> Result<Hits<'f, 'c>, LibraryError> {
-        let looked = by_two(ahead, SESSIONS_PER_THREAD, |found| {
-            self.look(places, asked, found)
+        let examined = on_two_threads(ahead, SESSIONS_PER_THREAD, |found| {
+            self.examine(places, query, found)
         });
         let mut seen = Vec::with_capacity(ahead.len());
-        for (found, looked) in ahead.iter().zip(looked) {
-            let (shown, by) = looked?;
+        for (found, examined) in ahead.iter().zip(examined) {
+            let (shown, by) = examined?;
             if let By::Source(why) = &by {
-                told.unanswered(why);
+                remarks.unanswered(why);
             }
-            let is_there = shown.seen > 0 || matches!(found.at, At::Source);
+            let is_there = shown.seen > 0 || matches!(found.found_in, FoundIn::Source);
             seen.push((*found, is_there.then_some((shown, by))));
         }
-        let mut vouched = vouched(places, &mut seen);
+        let mut confirmed = confirm_ledger_excerpts(places, &mut seen);
         let hit = |(found, seen): (&'f Found<'c>, Option<(Shown, By)>)| {
             let hit = match (seen, found.entry) {
                 (Some((shown, by)), Some(entry)) => {
-                    Some(Self::hit(asked, found, &entry.header, shown, &by))
+                    Some(Self::hit(query, found, &entry.header, shown, &by))
                 }
                 (Some((mut shown, by)), None) => {
-                    of_ledger(found, &mut vouched)?.map(|(header, excerpts)| {
+                    of_ledger(found, &mut confirmed)?.map(|(header, excerpts)| {
                         shown.excerpts = excerpts;
-                        Self::hit(asked, found, &header, shown, &by)
+                        Self::hit(query, found, &header, shown, &by)
                     })
                 }
                 (None, _) => None,
@@ -203,24 +204,24 @@ impl<'a> Page<'a> {
         seen.into_iter().map(hit).collect()
     }
 
-    /// What a session has to show.
-    fn look(
+    /// Collects the excerpts of a session.
+    fn examine(
         &self,
         places: &Places<'_>,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         found: &Found<'_>,
     ) -> Result<(Shown, By), LibraryError> {
-        if (asked.stopped)() {
-            return Err(LibraryError::GivenUp);
+        if (query.stopped)() {
+            return Err(LibraryError::Cancelled);
         }
         let here = self.cursor.filter(|c| *c.id == *found.id);
-        let mut shown = Shown::behind(here.map_or(0, |c| c.shown), self.excerpts);
-        let by = show(places, asked, found, &mut shown)?;
+        let mut shown = Shown::after(here.map_or(0, |c| c.shown), self.excerpts);
+        let by = show(places, query, found, &mut shown)?;
         Ok((shown, by))
     }
 
     fn hit(
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         found: &Found<'_>,
         header: &Header,
         shown: Shown,
@@ -233,7 +234,7 @@ impl<'a> Page<'a> {
             (_, false) => (found.evidence.matches.max(shown.seen), false),
         };
         let hit = Hit {
-            session: Row::of(header).masked(asked.ask.mask),
+            session: Row::of(header).masked(query.ask.mask),
             matches,
             exact,
             excerpts: shown.excerpts,
@@ -242,8 +243,11 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Those of the ledger, as their records have them.
-fn vouched(places: &Places<'_>, seen: &mut [(&Found<'_>, Option<(Shown, By)>)]) -> Vouched {
+/// Confirms the excerpts of ledger sessions by their records.
+fn confirm_ledger_excerpts(
+    places: &Places<'_>,
+    seen: &mut [(&Found<'_>, Option<(Shown, By)>)],
+) -> ConfirmedExcerpts {
     let mut own = Vec::new();
     for (found, seen) in seen.iter_mut().filter(|(found, _)| found.entry.is_none()) {
         if let Some((shown, _)) = seen {
@@ -252,35 +256,36 @@ fn vouched(places: &Places<'_>, seen: &mut [(&Found<'_>, Option<(Shown, By)>)]) 
         }
     }
     match places.ledger {
-        Some(ledger) if !own.is_empty() => ledger.vouched(own),
-        _ => Vouched::new(),
+        Some(ledger) if !own.is_empty() => ledger.confirm_excerpts(own),
+        _ => ConfirmedExcerpts::new(),
     }
 }
 
-/// What is shown of a session of the ledger; `None` when it has gone, or is not the caller's to see.
+/// The header and the confirmed excerpts of a session of the ledger; `None` when it no longer exists, or the caller may
+/// not see it.
 fn of_ledger(
     found: &Found<'_>,
-    vouched: &mut Vouched,
+    confirmed: &mut ConfirmedExcerpts,
 ) -> Result<Option<(Header, Vec<Excerpt>)>, LibraryError> {
     let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
-    let read = vouched.remove(&*found.id).unwrap_or_else(unread);
+    let read = confirmed.remove(&*found.id).unwrap_or_else(unread);
     read.map_err(unanswered)
 }
 
-/// What was left out, and how the query was understood.
-fn notices(places: &Places<'_>, asked: &Asked<'_>, found: Vec<String>) -> Vec<String> {
+/// The notices about omitted results, and about how the query was understood.
+fn notices(places: &Places<'_>, query: &PreparedQuery<'_>, found: Vec<String>) -> Vec<String> {
     let mut notices = filrouge_sources::library::notices::of_catalog(places.catalog);
     notices.extend(found);
-    notices.extend(asked.question.notices());
-    // What does not answer may be there.
+    notices.extend(query.question.notices());
+    // When the ledger does not answer, a session is assumed to exist.
     let is_there = |id| places.has(id).unwrap_or(true);
-    if asked.filter.sessions(true).any(|id| !is_there(id)) {
-        let text = if asked.ask.exclude_session.is_some() {
+    if query.filter.sessions(true).any(|id| !is_there(id)) {
+        let text = if query.ask.exclude_session.is_some() {
             "excludeSession"
         } else {
             "-session:"
         };
-        let text = format!("{text} names a session that is not there: nothing was left out");
+        let text = format!("{text} names a session that does not exist: no session was left out");
         notices.push(text);
     }
     notices

@@ -1,5 +1,5 @@
-//! Where a question is put: the indexes of sources and of the ledger alike, each with the sessions of it that are asked, and
-//! the sessions that no index knows as they are.
+//! The places that a search covers: the indexes of sources and of the ledger, each with the sessions to search in it,
+//! and the sessions that no index covers in their current state.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,97 +8,98 @@ use std::time::Duration;
 
 use filrouge_sources::Library;
 use filrouge_sources::library::{Catalog, Entry, LibraryError};
-use filrouge_store::text_index::{Reach, SessionNo, TextIndex, Which};
+use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
 use filrouge_types::Failure;
 
-use super::asked::Asked;
-use super::found::Told;
+use super::found::Remarks;
 use super::ledger::{LedgerSearch, NAME, unanswered};
-use crate::feed::{Indexes, SourceIndex, reach, unlisted};
+use super::query::PreparedQuery;
+use crate::feed::{Indexes, SourceIndex, index_scope, unlisted};
 
-/// One index with what of it is asked.
+/// One index, with the part of it that is searched.
 pub(super) struct Place<'c> {
-    whose: Whose<'c>,
-    pub(super) reach: Reach,
-    /// The sessions that are asked, where not all within reach are.
+    history: History<'c>,
+    pub(super) reach: IndexScope,
+    /// The sessions to search; `None` for all within reach.
     pub(super) only: Option<Vec<SessionNo>>,
-    /// Of when its answers are, milliseconds since 1970; `None` for the ledger's, of which that is said before.
+    /// The time up to which the index is current, in milliseconds since 1970; `None` for the ledger's index, for which
+    /// this is recorded earlier.
     pub(super) as_of: Option<i64>,
 }
 
-/// Whose an index is.
-enum Whose<'c> {
-    /// A source's, with the sessions that it knows as they are, in the order of their numbers.
+/// The history that an index belongs to.
+enum History<'c> {
+    /// A source, with its fresh sessions in the order of their numbers.
     Source(Arc<SourceIndex>, Vec<(SessionNo, &'c Entry)>),
     Ledger(&'c LedgerSearch, &'c dyn TextIndex),
 }
 
 /// A session of an index.
-pub(super) struct Named<'c> {
+pub(super) struct ShownSession<'c> {
     pub(super) id: Cow<'c, str>,
     pub(super) updated: i64,
-    /// `None`: the ledger's.
+    /// `None` for a session of the ledger.
     pub(super) entry: Option<&'c Entry>,
 }
 
-/// All that a question is put to.
+/// Everything that a search covers.
 pub(super) struct Places<'c> {
     pub(super) library: &'c Library,
     pub(super) catalog: &'c Catalog,
     pub(super) ledger: Option<&'c LedgerSearch>,
     pub(super) indexed: Vec<Place<'c>>,
-    /// The sessions that pass the filters and that no index knows as they are.
-    pub(super) unknown: Vec<&'c Entry>,
+    /// The sessions that pass the filters and that no index covers in their current state.
+    pub(super) unindexed: Vec<&'c Entry>,
 }
 
 impl<'c> Place<'c> {
     pub(super) fn index(&self) -> &dyn TextIndex {
-        match &self.whose {
-            Whose::Source(index, _) => &**index.index(),
-            Whose::Ledger(_, index) => *index,
+        match &self.history {
+            History::Source(index, _) => &**index.index(),
+            History::Ledger(_, index) => *index,
         }
     }
 
     pub(super) const fn is_ledger(&self) -> bool {
-        matches!(self.whose, Whose::Ledger(..))
+        matches!(self.history, History::Ledger(..))
     }
 
-    /// Whether no session is asked.
+    /// Whether there is no session to search.
     pub(super) fn is_empty(&self) -> bool {
-        match &self.whose {
-            Whose::Source(_, known) => known.is_empty(),
-            Whose::Ledger(..) => false,
+        match &self.history {
+            History::Source(_, fresh) => fresh.is_empty(),
+            History::Ledger(..) => false,
         }
     }
 
-    /// The sessions of the catalog that are asked here.
+    /// The sessions of the catalog that are searched in this place.
     pub(super) fn entries(&self) -> impl Iterator<Item = &'c Entry> {
-        let known = match &self.whose {
-            Whose::Source(_, known) => known.as_slice(),
-            Whose::Ledger(..) => &[],
+        let fresh = match &self.history {
+            History::Source(_, fresh) => fresh.as_slice(),
+            History::Ledger(..) => &[],
         };
-        known.iter().map(|(_, entry)| *entry)
+        fresh.iter().map(|(_, entry)| *entry)
     }
 
     fn entry(&self, no: SessionNo) -> Option<&'c Entry> {
-        let Whose::Source(_, known) = &self.whose else {
+        let History::Source(_, fresh) = &self.history else {
             return None;
         };
-        let at = known.binary_search_by_key(&no, |(no, _)| *no).ok()?;
-        Some(known.get(at)?.1)
+        let at = fresh.binary_search_by_key(&no, |(no, _)| *no).ok()?;
+        Some(fresh.get(at)?.1)
     }
 
-    /// Those of these sessions that are asked and shown from here.
-    pub(super) fn named(
+    /// Returns those of these sessions that are searched and shown from this place.
+    pub(super) fn shown_sessions(
         &self,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         catalog: &Catalog,
         numbers: &[SessionNo],
-    ) -> Result<HashMap<SessionNo, Named<'c>>, Failure> {
-        if let Whose::Source(..) = &self.whose {
+    ) -> Result<HashMap<SessionNo, ShownSession<'c>>, Failure> {
+        if let History::Source(..) = &self.history {
             let named = |no: &SessionNo| {
                 let entry = self.entry(*no)?;
-                let one = Named {
+                let one = ShownSession {
                     id: Cow::Borrowed(&entry.header.id),
                     updated: entry.header.updated,
                     entry: Some(entry),
@@ -107,11 +108,13 @@ impl<'c> Place<'c> {
             };
             return Ok(numbers.iter().filter_map(named).collect());
         }
-        let known = self.index().known(Which::Numbers(&self.reach, numbers))?;
+        let known = self
+            .index()
+            .state(SessionSelection::Numbers(&self.reach, numbers))?;
         let shown = known.sessions.iter();
-        let shown = shown.filter(|s| asked.is_shown_from_ledger(catalog, &s.entry.key));
+        let shown = shown.filter(|s| query.is_shown_from_ledger(catalog, &s.entry.key));
         let named = shown.map(|session| {
-            let one = Named {
+            let one = ShownSession {
                 id: Cow::Owned(session.entry.key.to_string()),
                 updated: session.entry.updated,
                 entry: None,
@@ -121,16 +124,18 @@ impl<'c> Place<'c> {
         Ok(named.collect())
     }
 
-    /// The agent of a session's messages that name none, where somebody asks for agents. A session that cannot be read has
-    /// none: it is not shown either.
-    pub(super) fn agent(&self, asked: &Asked<'_>, no: SessionNo) -> Option<Box<str>> {
-        if !asked.filter.asks_agent() {
+    /// The agent to which a session's messages without an agent belong; `None` unless a filter names an agent. Also
+    /// `None` for a session that cannot be read, which is not shown either.
+    pub(super) fn agent(&self, query: &PreparedQuery<'_>, no: SessionNo) -> Option<Box<str>> {
+        if !query.filter.names_agent() {
             return None;
         }
-        match &self.whose {
-            Whose::Source(..) => self.entry(no)?.header.agent.clone(),
-            Whose::Ledger(ledger, _) => {
-                let known = self.index().known(Which::Numbers(&self.reach, &[no]));
+        match &self.history {
+            History::Source(..) => self.entry(no)?.header.agent.clone(),
+            History::Ledger(ledger, _) => {
+                let known = self
+                    .index()
+                    .state(SessionSelection::Numbers(&self.reach, &[no]));
                 let sessions = known.ok()?.sessions;
                 ledger.header(&sessions.first()?.entry.key).ok()??.agent
             }
@@ -139,99 +144,99 @@ impl<'c> Place<'c> {
 }
 
 impl<'c> Places<'c> {
-    /// Readies a question: what each index knows as it is, and what is to be read. `ledger` is asked by its index with
-    /// `by_index`; else it is among the sources.
+    /// Prepares a search: determines the sessions that each index covers, and those that must be read. With `by_index`,
+    /// `ledger` is searched by its index; otherwise it is among the sources.
     pub(super) fn of(
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         (library, catalog): (&'c Library, &'c Catalog),
         indexes: Option<(&Indexes, Duration)>,
         (ledger, by_index): (Option<&'c LedgerSearch>, bool),
-        told: &mut Told,
+        remarks: &mut Remarks,
     ) -> Result<Self, LibraryError> {
         let mut places = Self {
             library,
             catalog,
             ledger,
             indexed: Vec::new(),
-            unknown: Vec::new(),
+            unindexed: Vec::new(),
         };
-        for id in asked.filter.sessions(false) {
+        for id in query.filter.sessions(false) {
             if !places.has(id)? {
                 return Err(LibraryError::NoSession(id.to_owned()));
             }
         }
         for source in 0..library.sources().len() {
             let index = indexes.and_then(|(all, fresh)| Some((all.of(source)?, fresh)));
-            places.source(asked, source, index, told);
+            places.source(query, source, index, remarks);
         }
         let by_index = ledger.filter(|_| by_index);
         if let Some((ledger, index)) = by_index.and_then(|l| Some((l, l.index()?))) {
-            let asked = places.ledger(asked, ledger, index);
-            asked.map_err(unanswered)?;
+            let added = places.ledger(query, ledger, index);
+            added.map_err(unanswered)?;
         }
         Ok(places)
     }
 
     fn source(
         &mut self,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         source: usize,
         index: Option<(Arc<SourceIndex>, Duration)>,
-        told: &mut Told,
+        remarks: &mut Remarks,
     ) {
         let entries = self.catalog.entries.iter();
-        let own = entries.filter(|e| e.source == source && asked.filter.lets(&e.header));
+        let own = entries.filter(|e| e.source == source && query.filter.may_pass(&e.header));
         let Some((index, fresh)) = index else {
-            return self.unknown.extend(own);
+            return self.unindexed.extend(own);
         };
         let listed = self.library.listed(source, fresh);
-        let known = index.known_of(&listed.map_err(|why| unlisted(&why)));
-        let mut here = Vec::with_capacity(known.fresh.len());
-        let before = self.unknown.len();
+        let snapshot = index.snapshot_of(&listed.map_err(|why| unlisted(&why)));
+        let mut here = Vec::with_capacity(snapshot.fresh.len());
+        let before = self.unindexed.len();
         for entry in own {
-            match known.fresh.get(&entry.header.id) {
+            match snapshot.fresh.get(&entry.header.id) {
                 Some(no) => here.push((*no, entry)),
-                None => self.unknown.push(entry),
+                None => self.unindexed.push(entry),
             }
         }
-        if let Some(why) = &known.failed {
-            if self.unknown.len() > before {
-                told.unanswered(why);
+        if let Some(why) = &snapshot.failed {
+            if self.unindexed.len() > before {
+                remarks.unanswered(why);
             }
             return;
         }
         here.sort_unstable_by_key(|(no, _)| *no);
-        let is_all = known.stale.is_empty() && here.len() == known.fresh.len();
+        let is_all = snapshot.stale.is_empty() && here.len() == snapshot.fresh.len();
         self.indexed.push(Place {
             only: (!is_all).then(|| here.iter().map(|(no, _)| *no).collect()),
-            reach: reach(),
-            as_of: Some(known.as_of.as_millis()),
-            whose: Whose::Source(index, here),
+            reach: index_scope(),
+            as_of: Some(snapshot.as_of.as_millis()),
+            history: History::Source(index, here),
         });
     }
 
     fn ledger(
         &mut self,
-        asked: &Asked<'_>,
+        query: &PreparedQuery<'_>,
         ledger: &'c LedgerSearch,
         index: &'c dyn TextIndex,
     ) -> Result<(), Failure> {
-        let mut ids = asked.filter.sessions(false);
-        if !asked.filter.lets_source(NAME)
-            || ids.any(|id| asked.is_shown_from_source(self.catalog, id))
+        let mut ids = query.filter.sessions(false);
+        if !query.filter.may_pass_source(NAME)
+            || ids.any(|id| query.is_shown_from_source(self.catalog, id))
         {
             return Ok(());
         }
         self.indexed.push(Place {
-            only: ledger.only(index, asked)?,
-            reach: ledger.reach(),
+            only: ledger.sessions_to_search(index, query)?,
+            reach: ledger.index_scope(),
             as_of: None,
-            whose: Whose::Ledger(ledger, index),
+            history: History::Ledger(ledger, index),
         });
         Ok(())
     }
 
-    /// Whether there is a session of this id that the caller may see.
+    /// Whether a session with this id exists that the caller may see.
     pub(super) fn has(&self, id: &str) -> Result<bool, LibraryError> {
         match &self.ledger {
             _ if self.catalog.get(id).is_ok() => Ok(true),

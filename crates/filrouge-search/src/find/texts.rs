@@ -1,20 +1,20 @@
-//! The step that reads: what is compared comes through here alone. Of an index the candidates are read; of a session that no
-//! index knows as it is, every document.
+//! Reads all documents that are compared: the candidates of an index, and every document of a session that no index
+//! covers in its current state.
 
 use filrouge_sources::{Conversation, Header};
 use filrouge_store::text_index::{DocumentNo, TextIndex};
 use filrouge_types::{ErrorCode, Failure};
 
-use crate::spoken::{Malformed, Spoken};
+use crate::search_document::{Malformed, SearchDocument};
 
-/// Takes a document; whether it wants another one.
-pub(super) type Each<'e> = &'e mut dyn FnMut(DocumentNo, &Spoken<'_>) -> bool;
+/// A callback that receives a document, and returns whether to continue.
+pub(super) type Each<'e> = &'e mut dyn FnMut(DocumentNo, &SearchDocument<'_>) -> bool;
 
-/// Shows `each` these documents as an index has copied them, in their order, until it has seen enough; those that are gone
-/// are left out.
+/// Passes these documents, as the index stores them, to `each` in order until it returns false; documents that no
+/// longer exist are skipped.
 ///
 /// # Errors
-/// When they cannot be read: who asks reads the history itself then.
+/// When they cannot be read; the caller then reads the history itself.
 pub(super) fn read(
     index: &dyn TextIndex,
     documents: &[DocumentNo],
@@ -23,8 +23,8 @@ pub(super) fn read(
     let mut malformed = false;
     index.bodies(
         documents,
-        &mut |document, body| match Spoken::decode(body) {
-            Ok(spoken) => each(document, &spoken),
+        &mut |document, body| match SearchDocument::decode(body) {
+            Ok(doc) => each(document, &doc),
             Err(Malformed) => {
                 malformed = true;
                 false
@@ -38,16 +38,16 @@ pub(super) fn read(
     Ok(())
 }
 
-/// A session as its source gave it: the title where it is wanted, then the messages as they were said.
-pub(super) fn whole<'s>(
+/// The documents of a session as its source returned it: the title if `title` is set, then the messages by time.
+pub(super) fn session_documents<'s>(
     header: &'s Header,
     conversation: &'s Conversation,
     title: bool,
-) -> impl Iterator<Item = Spoken<'s>> {
+) -> impl Iterator<Item = SearchDocument<'s>> {
     let mut messages: Vec<_> = conversation.messages.iter().collect();
     messages.sort_by_key(|message| message.created);
-    let title = Spoken::of_title(header).filter(|_| title);
+    let title = SearchDocument::of_title(header).filter(|_| title);
     title
         .into_iter()
-        .chain(messages.into_iter().map(Spoken::of))
+        .chain(messages.into_iter().map(SearchDocument::of))
 }

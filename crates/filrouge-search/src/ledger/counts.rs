@@ -1,42 +1,42 @@
-//! What a feed has done, for metrics, and how far it is.
+//! The counters of a feed, for metrics, and its progress.
 
 use filrouge_types::Timestamp;
 
-/// What a feed of this process has done since it began.
+/// The counters of a feed of this process since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FeedCounts {
-    /// Documents that were put.
+    /// The number of documents that were written to the index.
     pub documents: u64,
-    /// Readings of sessions, whole or in part.
+    /// The number of full and partial reads of sessions.
     pub sessions: u64,
-    /// Of those, whole ones.
-    pub whole: u64,
-    /// Readings that failed for the session alone: it is not in the index until it changes again.
+    /// The number of full reads of sessions, which `sessions` includes.
+    pub complete: u64,
+    /// Reads that failed because of the session itself: it is not in the index until it changes again.
     pub unreadable: u64,
-    /// Redactions and erasures that nobody had told the index of; it was told then.
+    /// Redactions and erasures that the index had missed and the feed applied later.
     pub forgotten: u64,
-    /// Steps that were not made, because something was forgotten in between or another process was quicker.
+    /// Steps that were not applied, because something was forgotten meanwhile or another process was faster.
     pub refused: u64,
     /// Steps that failed, because of the ledger or the index.
     pub failed: u64,
-    /// Commits that were not looked at yet, when last looked.
-    pub behind: u64,
-    /// Excerpts that were not shown, because no verified record says what the index has.
+    /// The number of commits that were not examined yet, at the last check.
+    pub lag_commits: u64,
+    /// Excerpts that were not shown, because no verified record confirms the index's text.
     pub stale: u64,
-    /// Time spent on steps, microseconds.
+    /// The time spent on steps, in microseconds.
     pub micros: u64,
 }
 
-/// How far an index is with its ledger.
+/// The progress of an index through its ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Commits that it has not read.
-    pub behind: u64,
-    /// What was committed up to this moment is in it, as the sessions stood then or later; `None`: nothing is.
+    /// The number of commits that it has not read.
+    pub lag_commits: u64,
+    /// The time up to which all commits are in the index, in their state of that time or later; `None` if no commit is.
     pub as_of: Option<Timestamp>,
-    /// Whether sessions wait to be read again that were forgotten, as when one of their turns was redacted: for them
-    /// `as_of` does not hold.
+    /// Whether forgotten sessions wait to be read again, for example after one of their turns was redacted: `as_of`
+    /// does not apply to them.
     pub forgotten: bool,
-    /// Whether nothing was left to be read, when last looked.
+    /// Whether all commits had been read, at the last check.
     pub done: bool,
 }

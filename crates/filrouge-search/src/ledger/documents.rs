@@ -1,46 +1,53 @@
-//! What was read of a session as the change of an index.
+//! Builds the update of an index from the turns that were read of a session.
 
 use std::collections::BTreeSet;
 
-use filrouge_engine::Standing;
+use filrouge_engine::SessionAtCommit;
 use filrouge_sources::ledger::{header, units};
 use filrouge_sources::{Header, Message};
 use filrouge_store::text_index::{Coverage, NewDocument, SessionEntry, SessionUpdate};
 use filrouge_types::TenantId;
 
 use super::shard::shard_of;
-use crate::spoken::Spoken;
+use crate::search_document::SearchDocument;
 
 /// The unit of a session's title.
 pub const TITLE_UNIT: u64 = u64::MAX >> 1;
 
-/// Of a stamp's second number: units of the session cannot be read apart, or their messages may have the same ids.
+/// A flag in a stamp's second number: units of the session cannot be read separately, or their messages may have the
+/// same ids.
 pub(super) const ENTANGLED: u64 = 1;
-/// It could not be read.
+/// A second flag in the same number: the session could not be read.
 pub(super) const UNREADABLE: u64 = 4;
 
-/// Whether no part of the session can be read apart from the others.
+/// Whether no part of the session can be read separately.
 pub(super) const fn is_entangled(update: &SessionUpdate) -> bool {
     update.entry.stamp[1] & ENTANGLED != 0
 }
 
-/// About how many bytes an index takes in.
+/// The approximate number of bytes that an update adds to an index.
 pub(super) fn weight(update: &SessionUpdate) -> usize {
-    let of = |d: &NewDocument| d.body.len() + d.folded.len() + 64;
-    update.documents.iter().map(of).sum::<usize>() + 256
+    let bytes = |d: &NewDocument| d.body.len() + d.folded.len() + 64;
+    update.documents.iter().map(bytes).sum::<usize>() + 256
 }
 
-/// The change that a reading makes: all documents of a whole session, else those of the units read and the title.
-pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool) -> SessionUpdate {
-    let session = &standing.conversation.session;
+/// The update for a session that was read: all documents if the whole session was read, otherwise the title and the
+/// documents of the units that were read.
+pub(super) fn update_of(
+    tenant: &TenantId,
+    at_commit: &SessionAtCommit,
+    whole: bool,
+) -> SessionUpdate {
+    let session = &at_commit.conversation.session;
     let header = header(session);
-    let units = units(&standing.conversation);
+    let units = units(&at_commit.conversation);
     let mut documents: Vec<NewDocument> = title(&header).into_iter().collect();
     for (unit, messages) in &units.units {
         documents.extend(messages.iter().map(|message| one(*unit, message)));
     }
-    // A turn of which nothing is left, and one that has another version now, are units all the same.
-    let turns = standing.conversation.turns.iter();
+    // A turn of which no item is left and a turn that was replaced are also units, so that their old documents are
+    // removed.
+    let turns = at_commit.conversation.turns.iter();
     let read: BTreeSet<u64> = units
         .units
         .iter()
@@ -53,10 +60,10 @@ pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool) -> Sessi
     };
     let flags = u64::from(units.entangled || units.foreign) * ENTANGLED;
     SessionUpdate {
-        shard: shard_of(tenant, standing.owner),
+        shard: shard_of(tenant, at_commit.owner),
         entry: SessionEntry {
             key: session.session_id.as_str().into(),
-            stamp: [standing.commit_no, flags],
+            stamp: [at_commit.commit_no, flags],
             updated: header.updated,
             project: header.project_id,
         },
@@ -66,14 +73,14 @@ pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool) -> Sessi
 }
 
 fn title(header: &Header) -> Option<NewDocument> {
-    Some(Spoken::of_title(header)?.document("", TITLE_UNIT))
+    Some(SearchDocument::of_title(header)?.document("", TITLE_UNIT))
 }
 
 fn one(unit: u64, message: &Message) -> NewDocument {
-    let spoken = Spoken::of(message);
+    let doc = SearchDocument::of(message);
     match &*message.id {
-        // Another program may have called a message nothing; a document of that name is the title.
-        "" => spoken.document(&format!("~{}", message.seq.unwrap_or_default()), unit),
-        id => spoken.document(id, unit),
+        // Another program may have given a message an empty id, but the document with an empty key is the title.
+        "" => doc.document(&format!("~{}", message.seq.unwrap_or_default()), unit),
+        id => doc.document(id, unit),
     }
 }

@@ -1,4 +1,4 @@
-//! One step of the feed: the next commits, what they have touched, and the change of the index that follows.
+//! The steps of the feed: read the next commits, find the sessions that they touched, and update the index.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex as PlainMutex, MutexGuard, PoisonError};
@@ -6,84 +6,87 @@ use std::time::{Duration, Instant};
 
 use filrouge_engine::{Engine, Touched, Touches};
 use filrouge_store::ledger::Position;
-use filrouge_store::text_index::{IndexedSession, Key, Known, Seen, TextIndex, Which};
+use filrouge_store::text_index::{
+    IndexState, IndexVersion, IndexedSession, Key, SessionSelection, TextIndex,
+};
 use filrouge_types::{Clock, Failure, TenantId, Timestamp};
 use quick_cache::sync::Cache;
 use tokio::sync::{Mutex, watch};
 
 use super::counts::{FeedCounts, Progress};
-use super::reading::{Batch, Reader, Reading};
+use super::reading::{Batch, LedgerReader, Reading};
 use super::shard::key_of;
-use super::{aside, position};
+use super::{on_blocking_thread, position};
 use crate::embed::{Embedder, fill};
 
-/// Commits looked at at once.
+/// The number of commits examined at once.
 const COMMITS: usize = 512;
-/// Sessions of them that are looked up at once.
+/// The number of touched sessions that are looked up at once.
 const SESSIONS: usize = 256;
-/// Sessions that were forgotten and are to be read again, looked up at once.
+/// The number of forgotten sessions that are looked up at once, to be read again.
 const FORGOTTEN: usize = 64;
-/// How long one of the steps lasts that somebody waits for.
+/// The maximum duration of a step while a caller waits for it.
 const STEP: Duration = Duration::from_millis(500);
-/// How many bytes it puts into the index at once, about.
+/// The approximate number of bytes that such a step writes to the index.
 const STEP_BYTES: usize = 16 << 20;
 
-/// Messages that are embedded at once.
+/// The number of messages that are embedded at once.
 const EMBEDDED: usize = 8;
-/// Excerpts of which it is remembered that a record says the same.
-const VOUCHED: usize = 1 << 16;
+/// The maximum number of confirmed excerpts that are cached.
+const CONFIRMED: usize = 1 << 16;
 
-/// What one step takes on: it ends behind the session with which it has this much.
+/// The limits of a step: it ends after the session with which it reaches one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
-    /// Bytes that are put into the index.
+    /// Bytes written to the index.
     pub bytes: usize,
-    /// Time for reading them.
+    /// Time for reading.
     pub time: Duration,
 }
 
-/// Whether a step has left something to do.
+/// Whether a step left work to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// There is more.
+pub enum FeedStep {
+    /// More work remains.
     More,
-    /// The index holds all that there was.
+    /// The index contains everything that could be read.
     Done,
 }
 
-/// Keeps an index in step with the ledger of an engine. Any number of them, in any number of processes, may be at work.
+/// Keeps an index up to date with the ledger of an engine. Any number of feeds, in any number of processes, may work on
+/// one index.
 pub struct LedgerFeed {
     pub(super) engine: Arc<Engine>,
     index: Arc<dyn TextIndex>,
     pub(super) clock: Arc<dyn Clock>,
     embedder: Option<Arc<dyn Embedder>>,
     state: Mutex<State>,
-    /// Why the last step was not made.
+    /// The failure of the last step, if it failed.
     failure: PlainMutex<Option<Failure>>,
     counts: PlainMutex<FeedCounts>,
-    /// What records have vouched for, of what was shown last.
-    pub(crate) vouched: Cache<u64, ()>,
+    /// The most recently shown excerpts that records have confirmed.
+    pub(crate) confirmed: Cache<u64, ()>,
 }
 
 #[derive(Default)]
 struct State {
     page: Option<Page>,
-    /// The position that the index had last.
+    /// The index's commit number at the last check.
     at: u64,
     newest: u64,
     as_of: Option<Timestamp>,
 }
 
-/// Commits under way.
+/// A page of commits that is being read.
 struct Page {
     after: Position,
     touches: Touches,
-    /// How many of its sessions are done.
+    /// The number of its sessions that are done.
     next: usize,
 }
 
 impl LedgerFeed {
-    /// A feed of `index` with what the engine's ledger holds, in all tenants. It begins where the index stands.
+    /// A feed of `index` from the engine's ledger, for all tenants. It begins at the index's position.
     #[must_use]
     pub fn new(engine: Arc<Engine>, index: Arc<dyn TextIndex>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -94,26 +97,26 @@ impl LedgerFeed {
             state: Mutex::default(),
             failure: PlainMutex::default(),
             counts: PlainMutex::default(),
-            vouched: Cache::new(VOUCHED),
+            confirmed: Cache::new(CONFIRMED),
         }
     }
 
-    /// The same, which also gives what people and agents have said its vectors, while there is nothing else to do.
+    /// Makes the feed also embed messages of people and agents while it has no other work.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Option<Arc<dyn Embedder>>) -> Self {
         self.embedder = embedder;
         self
     }
 
-    /// Embeds a few messages; whether there are more.
+    /// Embeds a few messages. Returns whether there may be more.
     ///
     /// # Errors
-    /// The index's and the embedder's.
+    /// Those of the index and the embedder.
     pub async fn embed(&self) -> Result<bool, Failure> {
         let Some(embedder) = self.embedder.clone() else {
             return Ok(false);
         };
-        let few = self.indexed(move |index| fill(index, &*embedder, EMBEDDED));
+        let few = self.call_index(move |index| fill(index, &*embedder, EMBEDDED));
         Ok(few.await? == EMBEDDED)
     }
 
@@ -123,7 +126,7 @@ impl LedgerFeed {
         self.index.as_ref()
     }
 
-    /// What it has done.
+    /// The feed's counters.
     #[must_use]
     pub fn counts(&self) -> FeedCounts {
         *self.counting()
@@ -133,7 +136,7 @@ impl LedgerFeed {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why the last step was not made; `None` when it was.
+    /// The failure of the last step; `None` when it succeeded.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.failed().clone()
@@ -143,19 +146,19 @@ impl LedgerFeed {
         self.engine.index_feed.commits()
     }
 
-    /// Asks the index, on a thread that may wait.
-    pub(super) async fn indexed<R: Send + 'static>(
+    /// Calls the index on a blocking thread.
+    pub(super) async fn call_index<R: Send + 'static>(
         &self,
         ask: impl FnOnce(&dyn TextIndex) -> Result<R, Failure> + Send + 'static,
     ) -> Result<R, Failure> {
         let index = self.index.clone();
-        aside(move || ask(index.as_ref())).await?
+        on_blocking_thread(move || ask(index.as_ref())).await?
     }
 
-    /// Goes on until the index holds everything, `budget` is over, or `stopped` says so; at least one step is made.
+    /// Runs steps until the index is up to date, `budget` is used up, or `stopped` returns true; at least one step.
     ///
     /// # Errors
-    /// The ledger's and the index's; what was done so far stays.
+    /// Those of the ledger and the index; the steps done so far remain applied.
     pub async fn catch_up(
         &self,
         budget: Duration,
@@ -168,7 +171,7 @@ impl LedgerFeed {
                 bytes: STEP_BYTES,
                 time: left.min(STEP),
             };
-            let done = self.step(effort).await? == Step::Done;
+            let done = self.step(effort).await? == FeedStep::Done;
             if done || began.elapsed() >= budget || stopped() {
                 return self.progress(done).await;
             }
@@ -188,18 +191,18 @@ impl LedgerFeed {
             .commit_no
             .max(state.newest);
         Ok(Progress {
-            behind: newest.saturating_sub(state.at),
+            lag_commits: newest.saturating_sub(state.at),
             as_of: state.as_of,
             forgotten: !waiting.is_empty(),
             done,
         })
     }
 
-    /// Makes one step: some sessions of the next commits, or some that were forgotten.
+    /// Runs one step: indexes some sessions of the next commits, or some forgotten ones.
     ///
     /// # Errors
-    /// The ledger's and the index's: nothing was changed then. A session that cannot be read is no error.
-    pub async fn step(&self, effort: Effort) -> Result<Step, Failure> {
+    /// Those of the ledger and the index; the index is then unchanged. A session that cannot be read is not an error.
+    pub async fn step(&self, effort: Effort) -> Result<FeedStep, Failure> {
         let mut state = self.state.lock().await;
         let began = Instant::now();
         let step = self.next(&mut state, effort).await;
@@ -215,24 +218,19 @@ impl LedgerFeed {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn next(&self, state: &mut State, effort: Effort) -> Result<Step, Failure> {
+    async fn next(&self, state: &mut State, effort: Effort) -> Result<FeedStep, Failure> {
         self.engine.index_feed.forget_owed().await?;
-        let Known { seen, sessions } = self.unread(FORGOTTEN).await?;
+        let IndexState { seen, sessions } = self.unread(FORGOTTEN).await?;
         let store = self.engine.index_feed.store_id();
         let Some(after) = position::decode(seen.position.as_deref(), store) else {
-            return self.begin_anew(state).await;
+            return self.rebuild(state).await;
         };
         if state.page.as_ref().is_none_or(|page| page.after != after) {
             let now = self.clock.now();
-            let Some(touches) = self
-                .engine
-                .index_feed
-                .touched_behind(after, COMMITS)
-                .await?
-            else {
-                return self.begin_anew(state).await;
+            let Some(touches) = self.engine.index_feed.touched_after(after, COMMITS).await? else {
+                return self.rebuild(state).await;
             };
-            self.look(state, after, &touches, now);
+            self.record_progress(state, after, &touches, now);
             state.page = Some(Page {
                 after,
                 touches,
@@ -240,7 +238,7 @@ impl LedgerFeed {
             });
         }
         let Some(page) = &mut state.page else {
-            return Ok(Step::More);
+            return Ok(FeedStep::More);
         };
         let upto = page.touches.upto;
         if upto == after {
@@ -251,104 +249,113 @@ impl LedgerFeed {
                 .await;
         }
         let sessions = page.touches.sessions.get(page.next..).unwrap_or_default();
-        let taken = self.feed(&seen, sessions, (after, upto), effort).await?;
-        page.next += taken;
-        Ok(Step::More)
+        let completed = self.feed(&seen, sessions, (after, upto), effort).await?;
+        page.next += completed;
+        Ok(FeedStep::More)
     }
 
-    /// Notes what is known of how far the index is.
-    fn look(&self, state: &mut State, after: Position, touches: &Touches, now: Timestamp) {
-        let behind = touches.newest - after.commit_no;
+    /// Records the progress of the index.
+    fn record_progress(
+        &self,
+        state: &mut State,
+        after: Position,
+        touches: &Touches,
+        now: Timestamp,
+    ) {
+        let lag_commits = touches.newest - after.commit_no;
         state.at = after.commit_no;
         state.newest = touches.newest;
-        state.as_of = if behind == 0 {
+        state.as_of = if lag_commits == 0 {
             Some(now)
         } else {
             touches.since
         };
         let mut counts = self.counting();
         counts.unreadable += touches.unreadable;
-        counts.behind = behind;
+        counts.lag_commits = lag_commits;
     }
 
-    /// The index is of another store, or of this one as it was before it was put back to an older state.
-    async fn begin_anew(&self, state: &mut State) -> Result<Step, Failure> {
-        tracing::info!("the search index is not of this ledger as it stands: it is built anew");
+    /// Empties the index: it belongs to another store, or to this one before it was restored to an older state.
+    async fn rebuild(&self, state: &mut State) -> Result<FeedStep, Failure> {
+        tracing::info!(
+            "the search index does not belong to this state of the ledger: it is rebuilt"
+        );
         *state = State::default();
-        self.indexed(|index| index.clear()).await?;
-        Ok(Step::More)
+        self.call_index(|index| index.clear()).await?;
+        Ok(FeedStep::More)
     }
 
-    /// Reads sessions that were forgotten again: no commit may tell of them, as when a redaction was refused.
+    /// Reads forgotten sessions again. There may be no commit because of which they would be read, for example when a
+    /// redaction was refused.
     async fn read_forgotten(
         &self,
-        seen: &Seen,
+        seen: &IndexVersion,
         found: &[IndexedSession],
         (at, newest): (Position, u64),
         effort: Effort,
-    ) -> Result<Step, Failure> {
+    ) -> Result<FeedStep, Failure> {
         let again = found
             .iter()
             .filter_map(|session| forgotten(session, newest));
         let sessions: Vec<Touched> = again.collect();
         if sessions.is_empty() {
-            return Ok(Step::Done);
+            return Ok(FeedStep::Done);
         }
         self.feed(seen, &sessions, (at, at), effort).await?;
-        Ok(Step::More)
+        Ok(FeedStep::More)
     }
 
-    /// Puts what has become of some of these sessions, and with the last of them the position behind them; how many were
-    /// done.
+    /// Writes the current state of some of these sessions; with the last of them, it also writes the position `upto`.
+    /// Returns the number of sessions that were completed.
     async fn feed(
         &self,
-        seen: &Seen,
+        seen: &IndexVersion,
         sessions: &[Touched],
         (after, upto): (Position, Position),
         effort: Effort,
     ) -> Result<usize, Failure> {
         let window = sessions.get(..SESSIONS).unwrap_or(sessions);
-        let known = self.known(window).await?;
-        if self.tell_of_erasures(window, &known).await? {
+        let indexed = self.indexed_sessions(window).await?;
+        if self.forget_erased(window, &indexed).await? {
             return Ok(0);
         }
         let (began, mut batch) = (Instant::now(), Batch::default());
-        let reader = Reader {
+        let reader = LedgerReader {
             engine: &self.engine,
             counts: &self.counts,
         };
         for touched in window {
-            let known = known.get(&key_of(touched));
-            match reader.reading(touched, known).await? {
-                Reading::Known => {}
+            let known_entry = indexed.get(&key_of(touched));
+            match reader.read_update(touched, known_entry).await? {
+                Reading::NoUpdate => {}
                 Reading::Changed(update) => batch.put(*update),
                 Reading::Gone(update) => batch.updates.push(update),
-                Reading::Untold => {
-                    batch.untold = Some(key_of(touched));
+                Reading::MustForget => {
+                    batch.must_forget = Some(key_of(touched));
                     break;
                 }
             }
-            batch.taken += 1;
+            batch.completed += 1;
             if batch.weight >= effort.bytes || began.elapsed() >= effort.time {
                 break;
             }
         }
-        let done = batch.taken == sessions.len();
+        let done = batch.completed == sessions.len();
         let position = if done { upto } else { after };
-        let (taken, untold) = (batch.taken, batch.untold.take());
+        let (completed, must_forget) = (batch.completed, batch.must_forget.take());
         if !self.put(seen, batch, &position, done).await? {
             self.counting().refused += 1;
             return Ok(0);
         }
-        if let Some((realm, key)) = untold {
-            self.tell(realm, key).await?;
+        if let Some((realm, key)) = must_forget {
+            self.forget(realm, key).await?;
         }
-        Ok(taken)
+        Ok(completed)
     }
 
     async fn put(
         &self,
-        seen: &Seen,
+        seen: &IndexVersion,
         batch: Batch,
         position: &Position,
         done: bool,
@@ -359,59 +366,62 @@ impl LedgerFeed {
         let position = position::encode(position, self.engine.index_feed.store_id());
         let (seen, updates, documents) = (seen.clone(), batch.updates, batch.documents);
         let ask = move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
-        let put = self.indexed(ask).await?;
+        let put = self.call_index(ask).await?;
         if put {
             self.counting().documents += documents;
         }
         Ok(put)
     }
 
-    /// What the index knows of these sessions.
-    async fn known(&self, sessions: &[Touched]) -> Result<HashMap<Key, IndexedSession>, Failure> {
+    /// The index's entries for these sessions.
+    async fn indexed_sessions(
+        &self,
+        sessions: &[Touched],
+    ) -> Result<HashMap<Key, IndexedSession>, Failure> {
         let keys: Vec<Key> = sessions.iter().map(key_of).collect();
-        let ask = move |index: &dyn TextIndex| index.known(Which::Named(&keys));
-        let known = self.indexed(ask).await?.sessions;
-        let known = known.iter().map(|session| {
+        let ask = move |index: &dyn TextIndex| index.state(SessionSelection::Named(&keys));
+        let sessions = self.call_index(ask).await?.sessions;
+        let by_key = sessions.iter().map(|session| {
             let key = (session.shard.realm.clone(), session.entry.key.clone());
             (key, session.clone())
         });
-        Ok(known.collect())
+        Ok(by_key.collect())
     }
 
-    /// How the index is, with at most so many sessions that were forgotten.
-    pub(super) async fn unread(&self, limit: usize) -> Result<Known, Failure> {
-        self.indexed(move |index| index.known(Which::Unread(limit)))
+    /// The version of the index, with at most this many forgotten sessions.
+    pub(super) async fn unread(&self, limit: usize) -> Result<IndexState, Failure> {
+        self.call_index(move |index| index.state(SessionSelection::Unread(limit)))
             .await
     }
 
-    /// Forgets sessions that a process without the index has erased; whether there were any.
-    async fn tell_of_erasures(
+    /// Makes the index forget sessions that a process without the index has erased. Returns whether there were any.
+    async fn forget_erased(
         &self,
         sessions: &[Touched],
-        known: &HashMap<Key, IndexedSession>,
+        indexed: &HashMap<Key, IndexedSession>,
     ) -> Result<bool, Failure> {
-        let mut told = false;
+        let mut found_any = false;
         for touched in sessions.iter().filter(|touched| touched.erased) {
             let key = key_of(touched);
-            if known
+            if indexed
                 .get(&key)
-                .is_some_and(|known| known.entry.stamp[0] != 0)
+                .is_some_and(|session| session.entry.stamp[0] != 0)
             {
-                self.tell(key.0, key.1).await?;
-                told = true;
+                self.forget(key.0, key.1).await?;
+                found_any = true;
             }
         }
-        Ok(told)
+        Ok(found_any)
     }
 
-    async fn tell(&self, realm: Box<[u8]>, key: Box<str>) -> Result<(), Failure> {
+    async fn forget(&self, realm: Box<[u8]>, key: Box<str>) -> Result<(), Failure> {
         self.counting().forgotten += 1;
         let forget = move |index: &dyn TextIndex| index.forget(&realm, &key);
-        self.indexed(forget).await.map(drop)
+        self.call_index(forget).await.map(drop)
     }
 }
 
-/// A session of a ledger; others may lie in the same index.
+/// A forgotten session as if commits had touched all of it; `None` for an entry that is no session of a ledger.
 fn forgotten(session: &IndexedSession, newest: u64) -> Option<Touched> {
     let tenant = std::str::from_utf8(&session.shard.realm).ok()?;
     Some(Touched {

@@ -1,8 +1,9 @@
-//! The feed that keeps an index in step with a ledger (DESIGN §10): commits are followed, and of each session the turns are
-//! read again that they have touched.
+//! The feed that keeps an index up to date with a ledger (DESIGN §10): it follows the commits, and reads the turns that
+//! they touched.
 //!
-//! What the feed has read before something was forgotten is never put behind it: each step says how the index was when it
-//! began, and is made only if it still is so. Several processes may feed one index; of two steps from one place one is made.
+//! Text that the feed read before a session was forgotten is never written afterwards: each step names the version of
+//! the index at its beginning, and is applied only if the index still has that version. Several processes may feed one
+//! index; of two steps from one position, one is applied.
 
 mod counts;
 mod documents;
@@ -15,19 +16,19 @@ mod shard;
 
 pub use counts::{FeedCounts, Progress};
 pub use documents::TITLE_UNIT;
-pub use feed::{Effort, LedgerFeed, Step};
+pub use feed::{Effort, FeedStep, LedgerFeed};
 pub(crate) use reading::is_of_session;
-pub use shard::{reach_of, realm_of, shard_of};
+pub use shard::{index_scope_of, realm_of, shard_of};
 
 use filrouge_types::{ErrorCode, Failure};
 
-/// Does what may wait or takes long on a thread for it.
-pub(crate) async fn aside<R: Send + 'static>(
+/// Runs work that blocks or takes long on a blocking thread.
+pub(crate) async fn on_blocking_thread<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| {
-        let what = format!("a step of the search index broke off: {error}");
+        let what = format!("a step of the search index failed: {error}");
         Failure::new(ErrorCode::Internal, what)
     })
 }

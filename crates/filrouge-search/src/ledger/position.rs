@@ -1,13 +1,13 @@
-//! How far an index has read a ledger, as it is kept in the index: version, commit number, link and store, as `postcard`
-//! writes them. The link detects a store that was restored to an older state and then written to.
+//! The position up to which an index has read a ledger, as stored in the index: version, commit number, link and store
+//! id, encoded with `postcard`. The link detects a store that was restored to an older state and then written to.
 
 use filrouge_store::MAC_BYTES;
 use filrouge_store::ledger::Position;
 
-/// The version of the form, and of what the documents of a ledger are: another one is built anew.
+/// The version of the encoding and of a ledger's documents: an index with another version is rebuilt.
 const VERSION: u8 = 3;
 
-/// Before the first commit.
+/// The position before the first commit.
 pub(super) const BEGINNING: Position = Position {
     commit_no: 0,
     link: [0; MAC_BYTES],
@@ -15,17 +15,19 @@ pub(super) const BEGINNING: Position = Position {
 
 pub(super) fn encode(position: &Position, store: &str) -> Vec<u8> {
     let Position { commit_no, link } = position;
-    // Nothing that is written into memory fails.
+    // Encoding into memory cannot fail.
     postcard::to_allocvec(&(VERSION, commit_no, link, store)).unwrap_or_default()
 }
 
-/// The position; `None` for that of another store or version. An index that is new is at the beginning.
+/// Decodes a position; `None` for one of another store or version. A new index has no position and starts at the
+/// beginning.
 pub(super) fn decode(bytes: Option<&[u8]>, store: &str) -> Option<Position> {
     let Some(bytes) = bytes else {
         return Some(BEGINNING);
     };
-    let (version, commit_no, link, of): (u8, _, _, &str) = postcard::from_bytes(bytes).ok()?;
-    (version == VERSION && of == store).then_some(Position { commit_no, link })
+    let (version, commit_no, link, of_store): (u8, _, _, &str) =
+        postcard::from_bytes(bytes).ok()?;
+    (version == VERSION && of_store == store).then_some(Position { commit_no, link })
 }
 
 #[cfg(test)]
@@ -33,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_read_as_it_was_written_and_others_are_not() {
+    fn only_a_position_of_this_store_and_version_is_decoded() {
         let mut link = [0; MAC_BYTES];
         link[1] = 0xab;
         let position = Position { commit_no: 7, link };

@@ -1,4 +1,4 @@
-//! How far an index is with its ledger.
+//! The progress of an index through its ledger.
 
 use filrouge_types::Failure;
 
@@ -7,16 +7,16 @@ use super::feed::LedgerFeed;
 use super::position;
 
 impl LedgerFeed {
-    /// How far the index is, as it stands: no step is made.
+    /// The index's progress; runs no step.
     ///
     /// # Errors
-    /// The ledger's and the index's.
-    pub async fn stands(&self) -> Result<Progress, Failure> {
+    /// Those of the ledger and the index.
+    pub async fn read_progress(&self) -> Result<Progress, Failure> {
         let (known, now) = (self.unread(1).await?, self.clock.now());
         let ledger = &self.engine.index_feed;
         let touches = match position::decode(known.seen.position.as_deref(), ledger.store_id()) {
             Some(after) => {
-                let touches = ledger.touched_behind(after, 1).await?;
+                let touches = ledger.touched_after(after, 1).await?;
                 touches.map(|touches| (touches.newest - after.commit_no, touches.since))
             }
             None => None,
@@ -26,14 +26,15 @@ impl LedgerFeed {
             Some((_, since)) => since,
             None => None,
         };
-        // One that has to be built anew knows nothing.
-        let behind = touches.map_or(ledger.position().commit_no, |(behind, _)| behind);
+        // An index that must be rebuilt covers no commit.
+        let lag_commits =
+            touches.map_or(ledger.position().commit_no, |(lag_commits, _)| lag_commits);
         let forgotten = !known.sessions.is_empty();
         Ok(Progress {
-            behind,
+            lag_commits,
             as_of,
             forgotten,
-            done: touches.is_some() && behind == 0 && !forgotten,
+            done: touches.is_some() && lag_commits == 0 && !forgotten,
         })
     }
 }

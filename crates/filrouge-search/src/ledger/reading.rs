@@ -1,40 +1,42 @@
-//! What has become of one session: the turns that were touched are read, or all of it.
+//! Reads one touched session: the turns that were touched, or all of it.
 
 use std::sync::{Mutex, PoisonError};
 
-use filrouge_engine::{Caller, Engine, Extent, Standing, Touched};
+use filrouge_engine::{Caller, Engine, Extent, SessionAtCommit, Touched};
 use filrouge_store::text_index::{
     Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate,
 };
 use filrouge_types::{Channel, ErrorCode, Failure};
 
-use super::aside;
 use super::counts::FeedCounts;
-use super::documents::{ENTANGLED, UNREADABLE, is_entangled, made, weight};
+use super::documents::{ENTANGLED, UNREADABLE, is_entangled, update_of, weight};
+use super::on_blocking_thread;
 use super::shard::key_of;
 
-/// What a session has come to.
+/// The outcome of reading a session.
 pub(super) enum Reading {
-    /// It was read at a later commit already.
-    Known,
-    /// What the index is told of it.
+    /// The index need not change: it has the session in this state or a later one, or the session is unreadable and not
+    /// in the index.
+    NoUpdate,
+    /// The update for the index.
     Changed(Box<SessionUpdate>),
-    /// It is not there any more, or cannot be read.
+    /// The session no longer exists, or cannot be read.
     Gone(IndexUpdate),
-    /// Something was redacted, and the index was not told: it has to forget before anything is put.
-    Untold,
+    /// Items were redacted without informing the index: the index must forget the session before the feed writes
+    /// anything.
+    MustForget,
 }
 
-/// What a step puts.
+/// The updates of a step.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) updates: Vec<IndexUpdate>,
     pub(super) documents: u64,
     pub(super) weight: usize,
-    /// How many sessions are done with it.
-    pub(super) taken: usize,
-    /// A session behind them that has to be forgotten first.
-    pub(super) untold: Option<Key>,
+    /// The number of sessions that it completes.
+    pub(super) completed: usize,
+    /// The session after them, if it must be forgotten first.
+    pub(super) must_forget: Option<Key>,
 }
 
 impl Batch {
@@ -45,22 +47,22 @@ impl Batch {
     }
 }
 
-/// Reads sessions of an engine's ledger, and counts it.
-pub(super) struct Reader<'f> {
+/// Reads sessions of an engine's ledger, and counts the reads.
+pub(super) struct LedgerReader<'f> {
     pub(super) engine: &'f Engine,
     pub(super) counts: &'f Mutex<FeedCounts>,
 }
 
-impl Reader<'_> {
-    /// Reads a session again.
-    pub(super) async fn reading(
+impl LedgerReader<'_> {
+    /// Reads a session if its state in the index is older than the touched one.
+    pub(super) async fn read_update(
         &self,
         touched: &Touched,
         known: Option<&IndexedSession>,
     ) -> Result<Reading, Failure> {
         let stamp = known.map_or([0, 0], |known| known.entry.stamp);
         if stamp[0] >= touched.newest {
-            return Ok(Reading::Known);
+            return Ok(Reading::NoUpdate);
         }
         match self.read_again(touched, known, stamp).await {
             Err(failure) if is_of_session(&failure) => {
@@ -70,7 +72,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The turns that were touched, if they can be read by themselves; else all.
+    /// Reads the touched turns if they can be read separately; otherwise the whole session.
     async fn read_again(
         &self,
         touched: &Touched,
@@ -78,8 +80,8 @@ impl Reader<'_> {
         stamp: [u64; 2],
     ) -> Result<Reading, Failure> {
         let all_is_new = stamp[0] == 0 || touched.whole || touched.erased;
-        let apart = !all_is_new && stamp[1] & (ENTANGLED | UNREADABLE) == 0;
-        if let Some(known) = known.filter(|_| apart) {
+        let is_separable = !all_is_new && stamp[1] & (ENTANGLED | UNREADABLE) == 0;
+        if let Some(known) = known.filter(|_| is_separable) {
             let turns = Extent::Turns(touched.spans.clone());
             match self.read(touched, stamp, turns).await? {
                 Some(Reading::Changed(mut update))
@@ -89,7 +91,7 @@ impl Reader<'_> {
                     update.entry.stamp[0] = touched.newest;
                     return Ok(Reading::Changed(update));
                 }
-                Some(Reading::Untold) => return Ok(Reading::Untold),
+                Some(Reading::MustForget) => return Ok(Reading::MustForget),
                 _ => {}
             }
         }
@@ -97,7 +99,7 @@ impl Reader<'_> {
         Ok(read.unwrap_or_else(|| Reading::Gone(IndexUpdate::Gone(key_of(touched)))))
     }
 
-    /// `None` of a session that is not there.
+    /// Reads a session to this extent; `None` when it does not exist.
     async fn read(
         &self,
         touched: &Touched,
@@ -107,23 +109,27 @@ impl Reader<'_> {
         let whole = extent == Extent::Whole;
         self.count(|counts| {
             counts.sessions += 1;
-            counts.whole += u64::from(whole);
+            counts.complete += u64::from(whole);
         });
         let operator = Caller::operator(touched.tenant.clone());
         let feed = &self.engine.index_feed;
-        let standing = feed.standing(&operator, &touched.session, extent).await?;
-        let Some(standing) = standing else {
+        let at_commit = feed
+            .read_session(&operator, &touched.session, extent)
+            .await?;
+        let Some(at_commit) = at_commit else {
             return Ok(None);
         };
-        if stamp[0] != 0 && redacts(touched, &standing) {
-            return Ok(Some(Reading::Untold));
+        if stamp[0] != 0 && redacts(touched, &at_commit) {
+            return Ok(Some(Reading::MustForget));
         }
         let tenant = touched.tenant.clone();
-        let update = aside(move || Box::new(made(&tenant, &standing, whole))).await?;
+        let update =
+            on_blocking_thread(move || Box::new(update_of(&tenant, &at_commit, whole))).await?;
         Ok(Some(Reading::Changed(update)))
     }
 
-    /// A session that cannot be read costs itself: nothing of it is in the index until it changes.
+    /// The outcome for a session that cannot be read. Only this session is affected: it has no documents in the index
+    /// until it changes.
     fn unreadable(
         &self,
         touched: &Touched,
@@ -134,7 +140,7 @@ impl Reader<'_> {
         let (session_id, code) = (&touched.session, failure.code);
         tracing::warn!(%session_id, %code, "a session cannot be read for the search index");
         let Some(known) = known else {
-            return Reading::Known;
+            return Reading::NoUpdate;
         };
         Reading::Gone(IndexUpdate::Session(SessionUpdate {
             shard: known.shard.clone(),
@@ -152,19 +158,19 @@ impl Reader<'_> {
     }
 }
 
-/// Whether redactions are among what was touched.
-fn redacts(touched: &Touched, standing: &Standing) -> bool {
+/// Whether redactions are among the touched items.
+fn redacts(touched: &Touched, at_commit: &SessionAtCommit) -> bool {
     let within = |seq| {
         touched
             .spans
             .iter()
             .any(|(first, last)| (*first..=*last).contains(&seq))
     };
-    let mut loose = standing.conversation.loose.iter();
+    let mut loose = at_commit.conversation.loose.iter();
     loose.any(|item| item.body.channel == Channel::Redaction && within(item.seq))
 }
 
-/// Whether a failure is one session's own, and not the store's.
+/// Whether a failure concerns one session alone, and not the store.
 pub(crate) const fn is_of_session(failure: &Failure) -> bool {
     matches!(
         failure.code,

@@ -1,4 +1,4 @@
-//! A feed at work beside a server: in small steps, with pauses that leave the machine to whoever asks.
+//! Runs a feed in the background of a server: in small steps, with pauses that leave the machine to callers.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -7,50 +7,51 @@ use filrouge_types::Failure;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::feed::{Effort, LedgerFeed, Step};
+use super::feed::{Effort, FeedStep, LedgerFeed};
 
-/// Commits that follow each other quicker than this are looked at together.
+/// Commits that follow each other faster than this are examined together.
 const GATHER: Duration = Duration::from_millis(100);
-/// A pause is so many times as long as the step before it; while commits come, which need the machine more, longer.
+/// A pause is this many times as long as the step before it; it is longer while commits arrive, because they have
+/// priority.
 const EASE: u32 = 4;
 const EASE_BUSY: u32 = 24;
 /// The shortest and the longest pause between two steps.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
-/// How long is waited after a failure, and how often is looked for what other processes have left to be read.
-const LOOK: Duration = Duration::from_secs(2);
-/// How long a stop waits for a step that is under way.
+/// The pause after a failure, and the interval of checks for work that other processes left.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+/// The maximum time that a stop waits for the current step.
 const END: Duration = Duration::from_secs(5);
-/// What one step takes on at most, about.
+/// The approximate limits of one step.
 const STEP: Effort = Effort {
     bytes: 2 << 20,
     time: Duration::from_millis(40),
 };
 
 impl LedgerFeed {
-    /// Feeds until `stopping` turns true: follows the ledger's commits, and tidies the index up while there are none.
-    /// A ledger or an index that does not answer is asked again.
+    /// Feeds until `stopping` becomes true: follows the ledger's commits, and runs steps of maintenance while there are
+    /// none. Retries when the ledger or the index does not answer.
     pub async fn run(&self, mut stopping: watch::Receiver<bool>) {
         let mut commits = self.commits();
         let mut failing = false;
         while !*stopping.borrow() {
             commits.borrow_and_update();
             let began = Instant::now();
-            let Some(step) = whole(self.step(STEP), &mut stopping).await else {
+            let Some(step) = unless_stopped(self.step(STEP), &mut stopping).await else {
                 return;
             };
             if let Err(error) = &step
                 && !failing
             {
-                tracing::warn!(%error, "the search index cannot be kept in step with the ledger");
+                tracing::warn!(%error, "the search index cannot be kept up to date with the ledger");
             }
             if step.is_ok() && failing {
-                tracing::info!("the search index is being kept in step again");
+                tracing::info!("the search index is kept up to date again");
             }
             failing = step.is_err();
             let took = began.elapsed();
-            if matches!(step, Ok(Step::Done)) {
+            if matches!(step, Ok(FeedStep::Done)) {
                 let stop = stopping.clone();
-                if whole(self.tidy(&commits, &stop), &mut stopping)
+                if unless_stopped(self.tidy(&commits, &stop), &mut stopping)
                     .await
                     .is_none()
                 {
@@ -67,29 +68,29 @@ impl LedgerFeed {
     /// Waits until the next step is due.
     async fn idle(
         &self,
-        step: &Result<Step, Failure>,
+        step: &Result<FeedStep, Failure>,
         took: Duration,
         commits: &mut watch::Receiver<u64>,
     ) {
         match step {
-            Ok(Step::More) => sleep(pause(took, commits)).await,
-            Err(_) => sleep(LOOK).await,
-            Ok(Step::Done) => tokio::select! {
+            Ok(FeedStep::More) => sleep(pause(took, commits)).await,
+            Err(_) => sleep(CHECK_EVERY).await,
+            Ok(FeedStep::Done) => tokio::select! {
                 changed = commits.changed() => match changed {
                     Ok(()) => sleep((took * EASE_BUSY).clamp(GATHER, PAUSE.1)).await,
-                    // A ledger that is gone has no more commits.
+                    // The ledger was dropped: no more commits can arrive.
                     Err(_) => std::future::pending::<()>().await,
                 },
-                () = sleep(LOOK) => {}
+                () = sleep(CHECK_EVERY) => {}
             },
         }
     }
 
-    /// Small steps of tidying and embedding, until there is nothing to do, something to feed, or a stop.
+    /// Runs small steps of maintenance and embedding, until none is left, a commit arrives, or the feed is stopped.
     async fn tidy(&self, commits: &watch::Receiver<u64>, stopping: &watch::Receiver<bool>) {
         while !*stopping.borrow() && commits.has_changed().is_ok_and(|changed| !changed) {
             let began = Instant::now();
-            let more = match self.indexed(|index| index.tidy()).await {
+            let more = match self.call_index(|index| index.tidy()).await {
                 Ok(false) => self.embed().await,
                 more => more,
             };
@@ -105,7 +106,7 @@ impl LedgerFeed {
     }
 }
 
-/// The pause behind a step.
+/// The pause after a step.
 fn pause(took: Duration, commits: &watch::Receiver<u64>) -> Duration {
     let ease = match commits.has_changed() {
         Ok(true) => EASE_BUSY,
@@ -114,9 +115,9 @@ fn pause(took: Duration, commits: &watch::Receiver<u64>) -> Duration {
     (took * ease).clamp(PAUSE.0, PAUSE.1)
 }
 
-/// What `work` gives; `None` when it was stopped meanwhile. Then too it ends first, if it does within [`END`]: what it does
-/// on another thread needs the runtime.
-async fn whole<T>(
+/// The result of `work`; `None` when it was stopped meanwhile. Even then `work` may finish within [`END`], because its
+/// blocking thread needs the runtime.
+async fn unless_stopped<T>(
     work: impl Future<Output = T>,
     stopping: &mut watch::Receiver<bool>,
 ) -> Option<T> {
@@ -131,7 +132,7 @@ async fn whole<T>(
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|stopping| *stopping).await.is_err() {
-        // Nobody is left who could say so.
+        // The sender was dropped: no stop can arrive any more.
         std::future::pending::<()>().await;
     }
 }
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_stop_waits_for_the_step_under_way() {
+    async fn a_stop_waits_for_the_running_step() {
         let ended = Arc::new(AtomicBool::new(false));
         let (stop, mut stopping) = watch::channel(false);
         let (begun, ends) = (stop, ended.clone());
@@ -153,7 +154,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(300));
             ends.store(true, Ordering::SeqCst);
         });
-        whole(work, &mut stopping).await;
+        unless_stopped(work, &mut stopping).await;
         assert!(ended.load(Ordering::SeqCst));
     }
 }

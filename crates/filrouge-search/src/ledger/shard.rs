@@ -1,8 +1,9 @@
-//! Whose documents lie where, and what a caller reaches: the same as lists show (P6).
+//! The shards of documents, and the scope of a caller: it contains the sessions that lists show to the caller, and no
+//! others (P6).
 
 use filrouge_engine::{Caller, IndexFeed, Touched};
 use filrouge_store::MAC_BYTES;
-use filrouge_store::text_index::{Key, Reach, Shard};
+use filrouge_store::text_index::{IndexScope, Key, Shard};
 use filrouge_types::TenantId;
 
 /// A tenant's realm.
@@ -11,7 +12,7 @@ pub fn realm_of(tenant: &TenantId) -> Box<[u8]> {
     tenant.as_str().as_bytes().into()
 }
 
-/// The shard of a session with this owner: [`filrouge_store::Keyring::owner`] of who lists it.
+/// The shard of a session with this owner, as [`filrouge_store::Keyring::owner`] computes it.
 #[must_use]
 pub fn shard_of(tenant: &TenantId, owner: [u8; MAC_BYTES]) -> Shard {
     Shard {
@@ -20,16 +21,16 @@ pub fn shard_of(tenant: &TenantId, owner: [u8; MAC_BYTES]) -> Shard {
     }
 }
 
-/// A session as an index names it.
+/// The key of a session in an index.
 pub(super) fn key_of(touched: &Touched) -> Key {
     (realm_of(&touched.tenant), touched.session.as_str().into())
 }
 
 /// The documents of the sessions that lists show to `caller`.
 #[must_use]
-pub fn reach_of(feed: &IndexFeed, caller: &Caller) -> Reach {
+pub fn index_scope_of(feed: &IndexFeed, caller: &Caller) -> IndexScope {
     match feed.owner(caller) {
-        None => Reach::Realm(realm_of(caller.tenant())),
-        Some(owner) => Reach::Shard(shard_of(caller.tenant(), owner)),
+        None => IndexScope::Realm(realm_of(caller.tenant())),
+        Some(owner) => IndexScope::Shard(shard_of(caller.tenant(), owner)),
     }
 }

@@ -1,25 +1,25 @@
-//! Queries, read.
+//! Tests of parsing queries.
 
 use filrouge_sources::Role;
 use filrouge_types::Timestamp;
 
 use super::*;
-use crate::condition::{Speaker, What};
+use crate::condition::{Attribute, Speaker};
 use crate::dates::Zone;
 
 /// Saturday, 21 November 2026.
-fn here() -> Here {
-    Here {
+fn date_context() -> DateContext {
+    DateContext {
         now: Timestamp::from_millis(1_795_300_200_000).unwrap(),
         zone: Zone::Utc,
     }
 }
 
 fn parse(query: &str) -> Result<Query, Wrong> {
-    super::parse(query, &here())
+    super::parse(query, &date_context())
 }
 
-fn conditions(query: &str) -> Vec<(What, bool)> {
+fn conditions(query: &str) -> Vec<(Attribute, bool)> {
     let conditions = parse(query).unwrap().conditions.into_iter();
     conditions.map(|one| (one.what, one.excluded)).collect()
 }
@@ -46,7 +46,7 @@ fn punctuation_is_part_of_words() {
 }
 
 #[test]
-fn phrases_and_exclusions_know_where_they_stand() {
+fn phrases_and_exclusions_have_their_position() {
     let found = words(r#" a -b -"c  d" "say \"é\"" -"#);
     let expected = [
         (Kind::Word, "a".to_owned(), false, 2),
@@ -59,7 +59,7 @@ fn phrases_and_exclusions_know_where_they_stand() {
 }
 
 #[test]
-fn slashes_around_make_a_regex() {
+fn a_query_between_slashes_is_a_regex() {
     let flags = Flags {
         any_case: true,
         dot_all: true,
@@ -94,7 +94,7 @@ fn slashes_around_make_a_regex() {
 }
 
 #[test]
-fn what_is_wrong_is_pointed_at() {
+fn errors_have_a_position() {
     assert_eq!(parse("é \"open").unwrap_err().at, 3);
     assert_eq!(
         parse(&"x".repeat(MAX_CHARS + 1)).unwrap_err().at,
@@ -108,15 +108,15 @@ fn what_is_wrong_is_pointed_at() {
 }
 
 #[test]
-fn filters_stand_between_words() {
+fn filters_may_be_between_words() {
     let query =
         r#"agent:build foo -tool:bash "a b" role:user -project:"my project" bar session:s1"#;
     let expected = [
-        (What::Agent("build".to_owned()), false),
-        (What::Tool("bash".to_owned()), true),
-        (What::Role(Speaker::Of(Role::User)), false),
-        (What::Project("my project".to_owned()), true),
-        (What::Session("s1".to_owned()), false),
+        (Attribute::Agent("build".to_owned()), false),
+        (Attribute::Tool("bash".to_owned()), true),
+        (Attribute::Role(Speaker::Of(Role::User)), false),
+        (Attribute::Project("my project".to_owned()), true),
+        (Attribute::Session("s1".to_owned()), false),
     ];
     assert_eq!(conditions(query), expected);
     let found = words(query)
@@ -131,15 +131,15 @@ fn filters_stand_between_words() {
     assert_eq!(
         conditions("-role:tool -role:system source:Claude-Code"),
         [
-            (What::Role(Speaker::Tool), true),
-            (What::Role(Speaker::Of(Role::System)), true),
-            (What::Source("claude-code".to_owned()), false),
+            (Attribute::Role(Speaker::Tool), true),
+            (Attribute::Role(Speaker::Of(Role::System)), true),
+            (Attribute::Source("claude-code".to_owned()), false),
         ]
     );
 }
 
 #[test]
-fn dates_are_stretches_of_time() {
+fn dates_are_time_ranges() {
     let day = 86_400_000;
     let christmas = 1_766_620_800_000;
     for (query, since, until) in [
@@ -154,7 +154,7 @@ fn dates_are_stretches_of_time() {
         ("before:\"25 décembre\"", None, Some(christmas)),
         ("after:2025-12-25T00:00:01Z", Some(christmas + 1000), None),
     ] {
-        let expected = [(What::Within(since, until), false)];
+        let expected = [(Attribute::Within(since, until), false)];
         assert_eq!(conditions(query), expected, "{query}");
     }
 }
@@ -184,7 +184,7 @@ fn colons_elsewhere_are_part_of_words() {
 }
 
 #[test]
-fn filters_stand_before_and_behind_a_regex() {
+fn filters_may_precede_and_follow_a_regex() {
     for (query, at) in [
         ("agent:x /a b/i", 10),
         ("/a b/i agent:x", 2),
@@ -205,7 +205,7 @@ fn filters_stand_before_and_behind_a_regex() {
 }
 
 #[test]
-fn wrong_filters_are_pointed_at() {
+fn errors_in_filters_have_a_position() {
     for (query, at, word) in [
         ("é role:nobody", 8, "user, assistant, system or tool"),
         ("source:gemini", 8, "opencode, claude-code, codex, ledger"),

@@ -1,11 +1,11 @@
-//! Searches by indexes against a plain reading of everything: whatever an index knows, half knows or has lost, the answer
-//! is the same, and so is its order.
+//! Compares searches by indexes with a plain reading of everything: with a complete, partial or empty index, the
+//! results and their order are the same.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use filrouge_sources::Source;
-use filrouge_sources::library::made::Made;
+use filrouge_sources::library::samples::MemorySource;
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::text_index::TextIndex;
 use filrouge_store::text_index::memory::MemoryIndex;
@@ -18,36 +18,36 @@ type Sessions = Vec<(Arc<Header>, Conversation)>;
 
 const NOW: i64 = 1_000_000;
 
-/// A history with an index.
-struct Kept {
+/// A history and its index.
+struct IndexedHistory {
     dir: tempfile::TempDir,
-    made: Arc<Made>,
-    /// `None`: in a file.
+    source: Arc<MemorySource>,
+    /// The index in memory; `None` when the index is in a file.
     memory: Option<Arc<MemoryIndex>>,
-    most: usize,
+    max_candidates: usize,
 }
 
-impl Kept {
+impl IndexedHistory {
     fn new(in_file: bool) -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
-            made: Arc::default(),
+            source: Arc::default(),
             memory: (!in_file).then(Arc::default),
-            most: 1_000,
+            max_candidates: 1_000,
         }
     }
 
     fn put(&self, sessions: &[(Arc<Header>, Conversation)]) {
         for (header, conversation) in sessions {
-            self.made.put((**header).clone(), conversation.clone());
+            self.source.put((**header).clone(), conversation.clone());
         }
     }
 
     fn sources(&self) -> Vec<Arc<dyn Source>> {
-        vec![self.made.clone()]
+        vec![self.source.clone()]
     }
 
-    /// As a process that has just started has it.
+    /// Opens the indexes, as a process that has just started does.
     fn indexes(&self) -> Arc<Indexes> {
         let memory = self.memory.clone();
         let open = move |file: &std::path::Path| -> Result<Arc<dyn TextIndex>, _> {
@@ -79,11 +79,11 @@ impl Kept {
     fn searcher(&self) -> Searcher {
         let mut searcher = self.scanning().with_indexes(self.indexes());
         searcher.fresh = Duration::ZERO;
-        searcher.looking_through(self.most)
+        searcher.with_max_candidates(self.max_candidates)
     }
 
-    /// Brings the index into one of its states; what is there then.
-    fn come_to(&self, state: State, sessions: &Sessions, others: &Sessions) -> Sessions {
+    /// Brings the index into a state. Returns the sessions that exist then.
+    fn set_up(&self, state: State, sessions: &Sessions, others: &Sessions) -> Sessions {
         let (some, rest) = sessions.split_at(sessions.len() / 2);
         let mut now = sessions.clone();
         match state {
@@ -98,7 +98,7 @@ impl Kept {
                 self.update();
             }
         }
-        // What others said is said in the first session now.
+        // The first session gets the messages of another one.
         let changed = (now[0].0.clone(), others[0].1.clone());
         match state {
             State::Half | State::Whole => {}
@@ -108,7 +108,7 @@ impl Kept {
             }
             State::Removed => {
                 let gone = now.remove(0).0;
-                self.made.sessions.lock().unwrap().remove(&gone.id);
+                self.source.sessions.lock().unwrap().remove(&gone.id);
             }
             State::Cleared => {
                 assert!(self.indexes().make(0).unwrap().unwrap().clear().unwrap());
@@ -121,12 +121,12 @@ impl Kept {
     }
 }
 
-impl Kept {
-    /// One session goes, and another comes.
+impl IndexedHistory {
+    /// Removes one session and adds another.
     fn exchange(&self, now: &mut Sessions, others: &Sessions) {
         if !now.is_empty() {
             let gone = now.remove(0).0;
-            self.made.sessions.lock().unwrap().remove(&gone.id);
+            self.source.sessions.lock().unwrap().remove(&gone.id);
         }
         let mut come = others[0].clone();
         Arc::make_mut(&mut come.0).id = "ses_come".into();
@@ -154,15 +154,15 @@ const STATES: [State; 6] = [
     State::Cleared,
 ];
 
-/// Words, phrases, expressions, exclusions and all filters.
-fn anything(sessions: &Sessions, dice: &mut Dice) -> Option<Ask> {
+/// A random search: words, phrases, expressions, exclusions and all filters.
+fn random_search(sessions: &Sessions, dice: &mut Dice) -> Option<Ask> {
     let mut ask = match dice.roll(5) {
         0 => Ask {
             query: REGEXES[dice.roll(REGEXES.len() as u64) as usize].to_owned(),
             ..Ask::default()
         },
         1 => Ask::default(),
-        _ => asked(sessions, dice)?,
+        _ => random_ask(sessions, dice)?,
     };
     let id = sessions[dice.roll(sessions.len() as u64) as usize]
         .0
@@ -188,12 +188,12 @@ fn anything(sessions: &Sessions, dice: &mut Dice) -> Option<Ask> {
     (!is_wrong).then_some(ask)
 }
 
-/// A session with its matches and where they are.
-type Told = (String, usize, Vec<String>);
+/// A session with its number of matches and their places.
+type ShownSession = (String, usize, Vec<String>);
 
-/// All pages: each session once, with the places of all its excerpts, and the cursors between them.
-fn told(searcher: &Searcher, mut ask: Ask) -> (Vec<Told>, Vec<String>, Results) {
-    let (mut all, mut cursors) = (Vec::<Told>::new(), Vec::new());
+/// Reads all pages: returns each session once, with the places of all its excerpts, and the cursors between the pages.
+fn read_pages(searcher: &Searcher, mut ask: Ask) -> (Vec<ShownSession>, Vec<String>, Results) {
+    let (mut all, mut cursors) = (Vec::<ShownSession>::new(), Vec::new());
     let alone = ask.session_id.is_some();
     let first = searcher.search(&ask, &|| false).unwrap();
     let mut page = first.clone();
@@ -216,13 +216,16 @@ fn told(searcher: &Searcher, mut ask: Ask) -> (Vec<Told>, Vec<String>, Results) 
         cursors.push(cursor.clone());
         ask.cursor = Some(cursor);
         page = searcher.search(&ask, &|| false).unwrap();
-        assert!(!page.sessions.is_empty(), "a cursor that leads nowhere");
+        assert!(
+            !page.sessions.is_empty(),
+            "the cursor leads to an empty page"
+        );
     }
 }
 
 /// Sessions by their ids, with their places.
-fn sorted(all: &[Told]) -> BTreeSet<(String, Vec<String>)> {
-    let one = |(id, _, places): &Told| {
+fn sorted(all: &[ShownSession]) -> BTreeSet<(String, Vec<String>)> {
+    let one = |(id, _, places): &ShownSession| {
         let mut places = places.clone();
         places.sort();
         (id.clone(), places)
@@ -239,8 +242,8 @@ fn expected(sessions: &Sessions, ask: &Ask) -> BTreeSet<(String, Vec<String>)> {
     found.collect()
 }
 
-/// Makes a session's `id` be there, or asks for none.
-fn of_these(ask: &mut Ask, sessions: &Sessions) {
+/// Drops the session filter when the session does not exist.
+fn drop_missing_session_filter(ask: &mut Ask, sessions: &Sessions) {
     let is_there = |id: &String| sessions.iter().any(|(header, _)| *header.id == **id);
     ask.session_id = ask.session_id.take().filter(is_there);
     ask.excerpts = if ask.session_id.is_some() { 1 } else { 1_000 };
@@ -261,23 +264,23 @@ fn finds_all(
     seed: u64,
     state: State,
 ) -> Result<(), TestCaseError> {
-    let kept = Kept::new(in_file);
-    let mut now = kept.come_to(state, sessions, others);
+    let history = IndexedHistory::new(in_file);
+    let mut now = history.set_up(state, sessions, others);
     let mut dice = Dice(seed);
-    let (indexed, scanning) = (kept.searcher(), kept.scanning());
+    let (indexed, scanning) = (history.searcher(), history.scanning());
     for turn in 0..12 {
         if turn == 8 {
-            // What the same searcher has found out does not hold any more.
-            kept.exchange(&mut now, others);
+            // This makes the searcher's cached state outdated.
+            history.exchange(&mut now, others);
         }
-        let Some(mut ask) = anything(sessions, &mut dice) else {
+        let Some(mut ask) = random_search(sessions, &mut dice) else {
             continue;
         };
-        of_these(&mut ask, &now);
+        drop_missing_session_filter(&mut ask, &now);
         if crate::question::Question::of(&ask, &|| false).is_err() {
             continue;
         }
-        let (found, cursors, first) = told(&indexed, ask.clone());
+        let (found, cursors, first) = read_pages(&indexed, ask.clone());
         let right = expected(&now, &ask);
         prop_assert_eq!(&sorted(&found), &right, "{:?} {:?}", state, ask);
         let count = |all: &BTreeSet<(String, Vec<String>)>| {
@@ -289,15 +292,15 @@ fn finds_all(
         prop_assert!(first.exact);
         prop_assert!(
             first.as_of.is_some() || now.is_empty(),
-            "the index was asked"
+            "the index was not used"
         );
         prop_assert_eq!(
             (first.total_sessions, first.total_matches),
             (right.len(), count(&right))
         );
-        // The cursors hold the scores: one order.
-        let (scanned, by_scan, _) = told(&scanning, ask.clone());
-        let order = |all: &[Told]| all.iter().map(|one| one.0.clone()).collect::<Vec<_>>();
+        // Equal cursors show that the scores are equal, too.
+        let (scanned, by_scan, _) = read_pages(&scanning, ask.clone());
+        let order = |all: &[ShownSession]| all.iter().map(|one| one.0.clone()).collect::<Vec<_>>();
         prop_assert_eq!(order(&found), order(&scanned), "{:?} {:?}", state, ask);
         prop_assert_eq!(cursors, by_scan, "{:?} {:?}", state, ask);
     }
@@ -308,23 +311,23 @@ proptest! {
     #![proptest_config(cases(160))]
 
     #[test]
-    fn what_is_found_by_an_index_in_memory_is_what_is_there(sessions in a_history(), others in a_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
+    fn an_index_in_memory_finds_everything(sessions in a_history(), others in a_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
         finds_all(false, &sessions, &others, seed, state)?;
     }
 
-    /// Of more candidates than are looked through some are estimated; what is shown is what is there.
+    /// Beyond the scanned candidates, matches are estimated, but every shown session matches.
     #[test]
-    fn estimates_lose_nothing_and_show_nothing_else(sessions in a_history(), seed in any::<u64>(), most in 0_usize..6) {
-        let mut kept = Kept::new(false);
-        kept.most = most;
-        kept.put(&sessions);
-        kept.update();
+    fn estimates_neither_hide_nor_add_sessions(sessions in a_history(), seed in any::<u64>(), max_candidates in 0_usize..6) {
+        let mut history = IndexedHistory::new(false);
+        history.max_candidates = max_candidates;
+        history.put(&sessions);
+        history.update();
         let mut dice = Dice(seed);
         for _ in 0..12 {
-            let Some(ask) = anything(&sessions, &mut dice) else {
+            let Some(ask) = random_search(&sessions, &mut dice) else {
                 continue;
             };
-            let (found, _, first) = told(&kept.searcher(), ask.clone());
+            let (found, _, first) = read_pages(&history.searcher(), ask.clone());
             let right = expected(&sessions, &ask);
             prop_assert_eq!(&sorted(&found), &right, "{:?}", ask);
             let matches: usize = right.iter().map(|one| one.1.len()).sum();
@@ -332,8 +335,8 @@ proptest! {
             if first.exact {
                 prop_assert_eq!((first.total_sessions, first.total_matches), (right.len(), matches), "{:?}", ask);
             }
-            // With all excerpts everything that is shown was looked through; of one session searched alone, which is shown
-            // over several pages, the first page may say that it has estimated.
+            // A session whose excerpts are all shown was fully scanned. Only a session that is searched alone, and is
+            // shown on several pages, may have an estimate on its first page.
             let alone = ask.session_id.is_some() || ask.query.contains("session:");
             for (id, matches, places) in &found {
                 let mut hits = first.sessions.iter();
@@ -343,7 +346,7 @@ proptest! {
                     prop_assert_eq!(*matches, places.len(), "{} {:?}", id, ask);
                 }
             }
-            prop_assert!(first.exact || first.next_cursor.is_some(), "one page shows all: {:?}", ask);
+            prop_assert!(first.exact || first.next_cursor.is_some(), "one page shows everything, but its totals are estimated: {:?}", ask);
             prop_assert!(first.total_sessions <= sessions.len() && first.total_matches <= documents);
             prop_assert!(first.sessions.len() <= first.total_sessions);
         }
@@ -354,7 +357,7 @@ proptest! {
     #![proptest_config(cases(24))]
 
     #[test]
-    fn what_is_found_by_an_index_in_a_file_is_what_is_there(sessions in a_history(), others in a_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
+    fn an_index_in_a_file_finds_everything(sessions in a_history(), others in a_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
         finds_all(true, &sessions, &others, seed, state)?;
     }
 }

@@ -1,4 +1,4 @@
-//! What a search must find, told by reading everything.
+//! The expected results of a search, computed by reading everything.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::fields;
 use crate::query::{self, Kind, Term};
 use crate::view::View;
 
-/// All texts of a message, as they are written and as they read; with the tool they are of.
+/// All texts of a message, as written and with escapes resolved, each with the tool it belongs to.
 pub(super) fn texts(message: &Message) -> Vec<(Option<String>, String)> {
     let mut all = Vec::new();
     for part in &message.parts {
@@ -18,7 +18,7 @@ pub(super) fn texts(message: &Message) -> Vec<(Option<String>, String)> {
             PartKind::Tool(tool) => Some(tool.name.to_lowercase()),
             _ => None,
         };
-        fields::of_part(part, &mut |field, text| {
+        fields::each_text_of_part(part, &mut |field, text| {
             all.push((tool.clone(), text.to_owned()));
             if let Some(view) = View::of(text).filter(|_| field.is_json()) {
                 all.push((tool.clone(), view.text));
@@ -32,15 +32,15 @@ pub(super) fn texts(message: &Message) -> Vec<(Option<String>, String)> {
     all
 }
 
-/// Whether a folded form stands at the beginning of a folded text.
-fn stands_at(form: &[char], text: &[char]) -> bool {
-    match (form.split_first(), text.split_first()) {
+/// Whether a folded text begins with a folded term, where any run of white space matches any other.
+fn begins_with(term_chars: &[char], text: &[char]) -> bool {
+    match (term_chars.split_first(), text.split_first()) {
         (None, _) => true,
-        (Some((c, form)), Some((t, text))) if c.is_whitespace() => {
+        (Some((c, term_chars)), Some((t, text))) if c.is_whitespace() => {
             let end = |rest: &[char]| rest.iter().take_while(|c| c.is_whitespace()).count();
-            t.is_whitespace() && stands_at(&form[end(form)..], &text[end(text)..])
+            t.is_whitespace() && begins_with(&term_chars[end(term_chars)..], &text[end(text)..])
         }
-        (Some((c, form)), Some((t, text))) => c == t && stands_at(form, text),
+        (Some((c, term_chars)), Some((t, text))) => c == t && begins_with(term_chars, text),
         (Some(_), None) => false,
     }
 }
@@ -55,22 +55,22 @@ fn holds(text: &str, term: &Term) -> bool {
         return regex.build().unwrap().is_match(text);
     }
     let chars = |text: &str| fold(text).chars().collect::<Vec<char>>();
-    let (text, form) = (chars(text), chars(&term.text));
-    (0..text.len()).any(|at| stands_at(&form, &text[at..]))
+    let (text, term_chars) = (chars(text), chars(&term.text));
+    (0..text.len()).any(|at| begins_with(&term_chars, &text[at..]))
 }
 
-/// What a search must find: sessions with their numbers of matches, in order.
+/// The expected results of a search: sessions with their numbers of matches, in order.
 pub(super) fn plainly(sessions: &[(Arc<Header>, Conversation)], ask: &Ask) -> Vec<(String, usize)> {
     let found = places(sessions, ask).into_iter();
     found.map(|(id, places)| (id, places.len())).collect()
 }
 
-/// What a search must find: sessions with the places of their matches, the last changed first.
+/// The expected results of a search: sessions with the places of their matches, the most recently changed first.
 pub(super) fn places(
     sessions: &[(Arc<Header>, Conversation)],
     ask: &Ask,
 ) -> Vec<(String, Vec<String>)> {
-    let terms = query::parse(&ask.query, &ask.here()).unwrap().terms;
+    let terms = query::parse(&ask.query, &ask.date_context()).unwrap().terms;
     let of_tool = |tool: &Option<String>| {
         ask.tool
             .as_ref()

@@ -1,11 +1,11 @@
-//! A source of what a test has made up, and JSON in any spelling.
+//! A source of generated sessions, and JSON strings in any spelling.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use filrouge_sources::{Conversation, Header, Listing, ReadError, Source, SourceError};
 
-/// Numbers without much thought, for spelling.
+/// A simple generator of pseudorandom numbers.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -18,7 +18,7 @@ impl Dice {
     }
 }
 
-/// A JSON string of the text, in one of all its spellings.
+/// A JSON string of the text, in one of its possible spellings.
 pub(super) fn spell(text: &str, dice: &mut Dice) -> String {
     let freely = dice.roll(4) == 0;
     let mut out = String::from('"');

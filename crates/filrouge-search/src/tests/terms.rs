@@ -1,4 +1,4 @@
-//! What an index is asked for an expression, against the expression: whatever it matches meets every term.
+//! Checks the index terms of expressions: every text that an expression matches meets all its terms.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ const ATOMS: [&str; 30] = [
 ];
 const BETWEEN: [&str; 8] = ["", "", "", "|", "+", "*", "?", "{2,3}"];
 
-/// An expression of some atoms, in groups.
+/// Generates an expression of some atoms, in groups.
 fn pattern() -> impl Strategy<Value = String> {
     let atom = proptest::sample::select(&ATOMS[..]).prop_map(str::to_owned);
     let deeper = |inner: BoxedStrategy<String>| {
@@ -36,7 +36,7 @@ fn pattern() -> impl Strategy<Value = String> {
     (flags, deep).prop_map(|(flags, pattern)| format!("{flags}{pattern}"))
 }
 
-/// A text that an expression matches, but for what it looks at beside it.
+/// Generates a text that an expression matches, assertions aside.
 fn a_match(hir: &Hir, dice: &mut Dice, text: &mut String) {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
@@ -67,7 +67,7 @@ fn a_match(hir: &Hir, dice: &mut Dice, text: &mut String) {
 }
 
 /// A message of one text.
-fn said(field: Field, text: String) -> Spoken<'static> {
+fn document_of(field: Field, text: String) -> SearchDocument<'static> {
     let piece = Piece {
         field,
         part: None,
@@ -76,7 +76,7 @@ fn said(field: Field, text: String) -> Spoken<'static> {
         at: None,
         text: Cow::Owned(text),
     };
-    Spoken {
+    SearchDocument {
         id: Cow::Borrowed("m"),
         role: Some(Role::User),
         created: 1,
@@ -90,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_matches_meets_every_term(pattern in pattern(), around in (nasty(3), nasty(3)), seed in any::<u64>()) {
+    fn a_text_that_matches_meets_every_term(pattern in pattern(), around in (nasty(3), nasty(3)), seed in any::<u64>()) {
         let mut parser = regex_syntax::ParserBuilder::new().multi_line(true).build();
         let hir = parser.parse(&pattern).unwrap();
         let regex = regex::RegexBuilder::new(&pattern).multi_line(true).build().unwrap();
@@ -103,14 +103,14 @@ proptest! {
         for (field, text) in [(Field::Text, text), (Field::ToolInput, json)] {
             let view = View::of(&text).filter(|_| field.is_json());
             let matches = regex.is_match(&text) || view.is_some_and(|view| regex.is_match(&view.text));
-            let folded = said(field, text).folded();
+            let folded = document_of(field, text).folded();
             let is_met = |term: &Vec<String>| term.iter().any(|one| folded.contains(one.as_str()));
             prop_assert!(!matches || terms.iter().all(is_met), "{:?}: {:?} in {:?}", pattern, terms, folded);
         }
     }
 }
 
-/// That property says something: most of these texts match, and most of these expressions have terms.
+/// Shows that the property above is not vacuous: many of these texts match, and many of these expressions have terms.
 #[test]
 fn matches_and_terms_are_common() {
     use proptest::strategy::ValueTree;

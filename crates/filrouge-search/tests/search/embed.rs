@@ -1,4 +1,4 @@
-//! Embedding services, asked over HTTP on this machine.
+//! Embedding services, called over HTTP on this machine.
 
-mod asked;
+mod requests;
 mod service;

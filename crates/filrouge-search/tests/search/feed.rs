@@ -1,14 +1,14 @@
-//! Indexes of genuine histories: they hold what is there, follow what becomes of it, and are good after a restart.
+//! Indexes of genuine histories contain the current documents, follow changes, and remain valid after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use filrouge_search::Spoken;
-use filrouge_search::feed::{Known, SourceIndex, file_name, reach};
+use filrouge_search::SearchDocument;
+use filrouge_search::feed::{IndexSnapshot, SourceIndex, file_name, index_scope};
 use filrouge_sources::{Source, claude_code, codex, opencode};
-use filrouge_store::contract::text_index::Asking as _;
+use filrouge_store::contract::text_index::IndexTestExt as _;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, TextIndex};
 
@@ -34,8 +34,8 @@ fn open(name: &str, path: &Path) -> Vec<Arc<dyn Source>> {
     sources.unwrap()
 }
 
-/// A history, the index of the largest source in it, and what the index is to hold.
-struct Place {
+/// A history, and the index of the largest source in it.
+struct HistoryCopy {
     name: &'static str,
     dir: tempfile::TempDir,
     index: Arc<dyn TextIndex>,
@@ -43,7 +43,7 @@ struct Place {
 
 type Bodies = BTreeMap<(String, String), Vec<u8>>;
 
-impl Place {
+impl HistoryCopy {
     fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    /// As a process that has just started sees it.
+    /// Opens the index, as a process that has just started does.
     fn opened(&self) -> SourceIndex {
         let sources = open(self.name, self.dir.path()).into_iter();
         let count = |source: &Arc<dyn Source>| source.list().unwrap().headers.len();
@@ -60,32 +60,39 @@ impl Place {
         SourceIndex::new(source, self.index.clone(), None)
     }
 
-    /// Brings in what has changed, and says which sessions were read. What the index then knows to be fresh is there, in it
-    /// and in the source, and it is fresh for others too.
-    fn follow(&self, opened: &SourceIndex) -> (usize, Arc<Known>) {
-        // What was written within the last tick of the file system's clock is read once more.
+    /// Indexes the changed sessions, and returns the number of sessions that were read. Asserts that the fresh sessions
+    /// have the same documents in the index and in the source, and are fresh for other processes, too.
+    fn follow(&self, opened: &SourceIndex) -> (usize, Arc<IndexSnapshot>) {
+        // Data written within the last tick of the file system's clock would be read twice.
         std::thread::sleep(Duration::from_millis(50));
         let read = opened.update(&mut |_| {}, &|| false).unwrap().sessions;
-        let known = opened.known(Duration::ZERO);
-        assert_eq!(known.pending, 0, "{}", self.name);
-        let (fresh, whole) = said(&**opened.source());
-        assert_eq!(known.fresh.keys().cloned().collect::<BTreeSet<_>>(), whole);
-        assert!(held(&*self.index, &known) == fresh, "{}", self.name);
-        let again = self.opened();
-        let there = again.known(Duration::ZERO);
+        let snapshot = opened.snapshot(Duration::ZERO);
+        assert_eq!(snapshot.pending, 0, "{}", self.name);
+        let (fresh, readable) = readable_documents(&**opened.source());
         assert_eq!(
-            (&there.fresh, there.pending),
-            (&known.fresh, 0),
+            snapshot.fresh.keys().cloned().collect::<BTreeSet<_>>(),
+            readable
+        );
+        assert!(
+            indexed_documents(&*self.index, &snapshot) == fresh,
             "{}",
             self.name
         );
-        (read, known)
+        let again = self.opened();
+        let snapshot_again = again.snapshot(Duration::ZERO);
+        assert_eq!(
+            (&snapshot_again.fresh, snapshot_again.pending),
+            (&snapshot.fresh, 0),
+            "{}",
+            self.name
+        );
+        (read, snapshot)
     }
 }
 
-/// What a source holds in sessions that can be read completely, and which those are.
-fn said(source: &dyn Source) -> (Bodies, BTreeSet<Box<str>>) {
-    let (mut all, mut whole) = (Bodies::new(), BTreeSet::new());
+/// The documents of those sessions of a source that can be fully read, and the ids of these sessions.
+fn readable_documents(source: &dyn Source) -> (Bodies, BTreeSet<Box<str>>) {
+    let (mut all, mut readable) = (Bodies::new(), BTreeSet::new());
     for header in &source.list().unwrap().headers {
         let Ok(conversation) = source.read(&header.id) else {
             continue;
@@ -93,31 +100,31 @@ fn said(source: &dyn Source) -> (Bodies, BTreeSet<Box<str>>) {
         if !conversation.skipped.is_empty() {
             continue;
         }
-        whole.insert(header.id.clone());
-        let messages = conversation.messages.iter().map(Spoken::of);
-        for spoken in Spoken::of_title(header).into_iter().chain(messages) {
-            let key = (header.id.to_string(), spoken.id.to_string());
-            all.insert(key, spoken.encode());
+        readable.insert(header.id.clone());
+        let messages = conversation.messages.iter().map(SearchDocument::of);
+        for doc in SearchDocument::of_title(header).into_iter().chain(messages) {
+            let key = (header.id.to_string(), doc.id.to_string());
+            all.insert(key, doc.encode());
         }
     }
-    (all, whole)
+    (all, readable)
 }
 
-fn held(index: &dyn TextIndex, known: &Known) -> Bodies {
-    let (reach, mut all) = (reach(), Bodies::new());
-    for (id, no) in &known.fresh {
+fn indexed_documents(index: &dyn TextIndex, snapshot: &IndexSnapshot) -> Bodies {
+    let (reach, mut all) = (index_scope(), Bodies::new());
+    for (id, no) in &snapshot.fresh {
         let query = CandidateQuery {
             reach: &reach,
             sessions: Some(&[*no]),
             kinds: u32::MAX,
             since: None,
             until: None,
-            wanted: filrouge_store::text_index::Wanted::All(&[]),
+            wanted: filrouge_store::text_index::CandidateFilter::All(&[]),
         };
         let found = index.candidates(&query).unwrap();
         let numbers: Vec<_> = found.iter().map(|one| one.document).collect();
         let each = &mut |_, body: &[u8]| {
-            let key = Spoken::decode(body).unwrap().id.into_owned();
+            let key = SearchDocument::decode(body).unwrap().id.into_owned();
             all.insert((id.to_string(), key), body.to_vec());
             true
         };
@@ -126,7 +133,7 @@ fn held(index: &dyn TextIndex, known: &Known) -> Bodies {
     all
 }
 
-/// All files below a folder.
+/// All files below a folder, sorted.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for child in fs::read_dir(dir).unwrap() {
@@ -140,7 +147,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Everything below a folder was left alone for long.
+/// Sets the modification time of everything below a folder to long ago.
 fn age(dir: &Path) {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_760_000_000);
     for child in fs::read_dir(dir).unwrap() {
@@ -153,17 +160,17 @@ fn age(dir: &Path) {
 }
 
 #[test]
-fn an_index_holds_a_history_and_is_good_after_a_restart() {
+fn an_index_holds_a_history_and_remains_valid_after_a_restart() {
     for name in HISTORIES {
-        let place = Place::new(name);
-        let opened = place.opened();
-        let (read, known) = place.follow(&opened);
+        let copied = HistoryCopy::new(name);
+        let opened = copied.opened();
+        let (read, snapshot) = copied.follow(&opened);
         assert!(
-            read >= known.fresh.len() && !known.fresh.is_empty(),
+            read >= snapshot.fresh.len() && !snapshot.fresh.is_empty(),
             "{name}"
         );
-        assert_eq!(place.follow(&opened).0, 0, "{name}: nothing has changed");
-        assert_eq!(place.follow(&place.opened()).0, 0, "{name}: a restart");
+        assert_eq!(copied.follow(&opened).0, 0, "{name}: nothing has changed");
+        assert_eq!(copied.follow(&copied.opened()).0, 0, "{name}: a restart");
         let source = opened.source();
         let file = file_name(&**source).unwrap();
         assert!(file.starts_with(source.name()) && file.ends_with(".index"));
@@ -177,22 +184,22 @@ fn a_tree_is_followed_file_by_file() {
         ("opencode-json-whole", true),
         ("opencode-json-legacy-whole", true),
     ] {
-        let place = Place::new(name);
-        let root = place.dir.path();
+        let copied = HistoryCopy::new(name);
+        let root = copied.dir.path();
         if quiet {
             age(root);
         }
-        let opened = place.opened();
-        place.follow(&opened);
+        let opened = copied.opened();
+        copied.follow(&opened);
         let all = files(root);
-        let of = |part: &str| {
+        let json_files_in = |folder: &str| {
             let has = |path: &&PathBuf| {
-                let names = path.iter().any(|step| step == part);
+                let names = path.iter().any(|step| step == folder);
                 names && path.extension().is_some_and(|e| e == "json")
             };
             all.iter().filter(has).cloned().collect::<Vec<_>>()
         };
-        let parts = of("part");
+        let parts = json_files_in("part");
         let texts: Vec<_> = parts
             .iter()
             .filter(|path| {
@@ -201,89 +208,89 @@ fn a_tree_is_followed_file_by_file() {
                     .contains("\"type\": \"text\"")
             })
             .collect();
-        let session = |path: &Path| fs::read_to_string(path).unwrap();
-        // A part is written in place: what was said last is still being said.
+        let content = |path: &Path| fs::read_to_string(path).unwrap();
+        // A part is rewritten in place, as when the latest text of a session still grows.
         let part = texts.first().unwrap();
-        let text = session(part).replacen("\"text\": \"", "\"text\": \"quarzwort ", 1);
+        let text = content(part).replacen("\"text\": \"", "\"text\": \"quarzwort ", 1);
         assert!(text.contains("quarzwort"));
         fs::write(part, &text).unwrap();
-        assert_eq!(place.follow(&opened).0, 1, "{name}: a part was changed");
+        assert_eq!(copied.follow(&opened).0, 1, "{name}: a part was changed");
         fs::remove_file(part).unwrap();
-        assert_eq!(place.follow(&opened).0, 1, "{name}: a part was removed");
+        assert_eq!(copied.follow(&opened).0, 1, "{name}: a part was removed");
         let other = texts.last().unwrap();
         fs::write(other, "{\"torn").unwrap();
-        let (read, known) = place.follow(&opened);
+        let (read, snapshot) = copied.follow(&opened);
         assert!(
-            read == 1 && !known.stale.is_empty(),
+            read == 1 && !snapshot.stale.is_empty(),
             "{name}: a part is damaged"
         );
-        // A message goes, which changes its folder.
-        let messages = of("message");
+        // A message is removed, which changes its folder.
+        let messages = json_files_in("message");
         let message = messages.first().unwrap();
         fs::remove_file(message).unwrap();
-        assert_eq!(place.follow(&opened).0, 1, "{name}: a message was removed");
+        assert_eq!(copied.follow(&opened).0, 1, "{name}: a message was removed");
     }
 }
 
 #[test]
 fn titles_and_sessions_of_a_tree_are_followed() {
-    let place = Place::new("opencode-json-whole");
-    age(place.dir.path());
-    let opened = place.opened();
-    let (_, before) = place.follow(&opened);
-    let session = files(&place.dir.path().join("storage/session")).remove(0);
+    let copied = HistoryCopy::new("opencode-json-whole");
+    age(copied.dir.path());
+    let opened = copied.opened();
+    let (_, before) = copied.follow(&opened);
+    let session = files(&copied.dir.path().join("storage/session")).remove(0);
     let text = fs::read_to_string(&session).unwrap();
     let new = text.replacen("\"title\": \"", "\"title\": \"quarzwort ", 1);
     assert_ne!(text, new);
     fs::write(&session, new).unwrap();
-    assert_eq!(place.follow(&opened).0, 1, "a title");
+    assert_eq!(copied.follow(&opened).0, 1, "a title");
     fs::remove_file(&session).unwrap();
-    let (read, after) = place.follow(&opened);
+    let (read, after) = copied.follow(&opened);
     assert_eq!((read, after.fresh.len()), (0, before.fresh.len() - 1));
-    let sessions = place.index.sessions(&reach()).unwrap();
+    let sessions = copied.index.sessions(&index_scope()).unwrap();
     assert_eq!(sessions.len(), after.fresh.len() + after.stale.len());
 }
 
 #[test]
 fn a_database_is_followed_row_by_row() {
-    let place = Place::new("opencode-sqlite");
-    let opened = place.opened();
-    place.follow(&opened);
-    let database = rusqlite::Connection::open(place.dir.path().join("opencode.db")).unwrap();
+    let copied = HistoryCopy::new("opencode-sqlite");
+    let opened = copied.opened();
+    copied.follow(&opened);
+    let database = rusqlite::Connection::open(copied.dir.path().join("opencode.db")).unwrap();
     let run = |sql: &str| assert_eq!(database.execute(sql, ()).unwrap(), 1, "{sql}");
-    let of_text = "SELECT id FROM part WHERE json_extract(data, '$.type') = 'text' LIMIT 1";
+    let first_text = "SELECT id FROM part WHERE json_extract(data, '$.type') = 'text' LIMIT 1";
     run(&format!(
         "UPDATE part SET data = json_set(data, '$.text', 'quarzwort'), time_updated = time_updated + 1 \
-         WHERE id = ({of_text})"
+         WHERE id = ({first_text})"
     ));
-    assert_eq!(place.follow(&opened).0, 1, "a part was changed");
-    run(&format!("DELETE FROM part WHERE id = ({of_text})"));
-    assert_eq!(place.follow(&opened).0, 1, "a part was removed");
+    assert_eq!(copied.follow(&opened).0, 1, "a part was changed");
+    run(&format!("DELETE FROM part WHERE id = ({first_text})"));
+    assert_eq!(copied.follow(&opened).0, 1, "a part was removed");
     run(
         "INSERT INTO message SELECT 'msg_zzz', session_id, time_created, time_updated, data FROM message LIMIT 1",
     );
-    assert_eq!(place.follow(&opened).0, 1, "a message was added");
+    assert_eq!(copied.follow(&opened).0, 1, "a message was added");
     let first = "(SELECT session_id FROM message LIMIT 1)";
     run(&format!(
         "UPDATE session SET title = 'quarzwort' WHERE id = {first}"
     ));
-    assert_eq!(place.follow(&opened).0, 1, "a title was changed");
-    // The log is folded in, and everything is as it was.
+    assert_eq!(copied.follow(&opened).0, 1, "a title was changed");
+    // A checkpoint of the write-ahead log changes no content.
     database
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
         .unwrap();
     drop(database);
-    assert_eq!(place.follow(&opened).0, 0, "a log was folded in");
-    assert_eq!(place.follow(&place.opened()).0, 0, "after a restart");
+    assert_eq!(copied.follow(&opened).0, 0, "a checkpoint of the log");
+    assert_eq!(copied.follow(&copied.opened()).0, 0, "after a restart");
 }
 
 #[test]
-fn lines_are_followed() {
+fn a_log_is_followed_line_by_line() {
     for name in ["claude-code", "codex"] {
-        let place = Place::new(name);
-        let opened = place.opened();
-        let (_, before) = place.follow(&opened);
-        let all = files(place.dir.path());
+        let copied = HistoryCopy::new(name);
+        let opened = copied.opened();
+        let (_, before) = copied.follow(&opened);
+        let all = files(copied.dir.path());
         let log = all
             .iter()
             .filter(|path| path.extension().is_some_and(|e| e == "jsonl"))
@@ -292,9 +299,9 @@ fn lines_are_followed() {
         let text = fs::read_to_string(log).unwrap();
         let (cut, _) = text.trim_end().rsplit_once('\n').unwrap();
         fs::write(log, format!("{cut}\n")).unwrap();
-        assert_eq!(place.follow(&opened).0, 1, "{name}: a line less");
+        assert_eq!(copied.follow(&opened).0, 1, "{name}: a line less");
         fs::write(log, format!("{cut}\n{{\"torn")).unwrap();
-        let (_, torn) = place.follow(&opened);
+        let (_, torn) = copied.follow(&opened);
         assert_eq!(torn.fresh.len() + 1, before.fresh.len(), "{name}: torn");
     }
 }

@@ -1,23 +1,23 @@
-//! An index that does not answer: its history is looked through, and that is said.
+//! When an index does not answer, its history is scanned, and a notice reports it.
 
 use std::sync::{Arc, Mutex};
 
 use filrouge_search::embed::Hashing;
 use filrouge_search::feed::Indexes;
 use filrouge_search::{Ask, Mode, Results, Searcher};
-use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Library, Role, Source};
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex,
-    Wanted, Which,
+    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
+    IndexVersion, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 
-/// Why it does not answer is the operator's to know.
-const UNANSWERED: &str = "a search index does not answer: its history was looked through";
+/// The notice gives no reason, because only the operator may know it.
+const UNANSWERED: &str = "a search index does not answer: its history was scanned";
 
-/// An index of which some calls, or all, fail.
+/// An index whose calls fail, all or some of them.
 #[derive(Default)]
 pub(crate) struct Broken {
     inner: MemoryIndex,
@@ -29,12 +29,13 @@ impl Broken {
         Arc::default()
     }
 
-    /// From now on only these fail.
+    /// Makes these calls fail from now on, and no others.
     pub(crate) fn fail(&self, calls: &[&'static str]) {
         *self.fails.lock().unwrap() = calls.to_vec();
     }
 
-    fn works(&self, call: &str) -> Result<&MemoryIndex, Failure> {
+    /// The inner index, or the failure of this call.
+    fn inner_for(&self, call: &str) -> Result<&MemoryIndex, Failure> {
         let fails = self.fails.lock().unwrap();
         if fails.iter().any(|one| ["all", call].contains(one)) {
             return Err(Failure::new(
@@ -47,33 +48,34 @@ impl Broken {
 }
 
 impl TextIndex for Broken {
-    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
-        self.works("known")?.known(which)
+    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        self.inner_for("state")?.state(which)
     }
 
     fn change(
         &self,
-        expected: Option<&Seen>,
+        expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        self.works("change")?.change(expected, updates, position)
+        self.inner_for("change")?
+            .change(expected, updates, position)
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
-        self.works("forget")?.forget(realm, key)
+        self.inner_for("forget")?.forget(realm, key)
     }
 
     fn clear(&self) -> Result<(), Failure> {
-        self.works("clear")?.clear()
+        self.inner_for("clear")?.clear()
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
         let call = match query.wanted {
-            Wanted::Nearest(..) => "nearest",
+            CandidateFilter::Nearest(..) => "nearest",
             _ => "candidates",
         };
-        self.works(call)?.candidates(query)
+        self.inner_for(call)?.candidates(query)
     }
 
     fn bodies(
@@ -81,7 +83,7 @@ impl TextIndex for Broken {
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        let inner = self.works("bodies")?;
+        let inner = self.inner_for("bodies")?;
         if self.fails.lock().unwrap().contains(&"garbled") {
             return inner.bodies(documents, &mut |document, _| each(document, b"?"));
         }
@@ -89,31 +91,35 @@ impl TextIndex for Broken {
     }
 
     fn tidy(&self) -> Result<bool, Failure> {
-        self.works("tidy")?.tidy()
+        self.inner_for("tidy")?.tidy()
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {
-        self.works("status")?.status()
+        self.inner_for("status")?.status()
     }
 }
 
-fn history() -> Arc<Made> {
-    let made = Made::default();
+fn history() -> Arc<MemorySource> {
+    let source = MemorySource::default();
     for n in 0..4 {
         let said = |m: usize| {
             let text = format!("a quince, number {m}");
-            made::message(&format!("m{m}"), Role::User, vec![made::text("p", &text)])
+            samples::message(
+                &format!("m{m}"),
+                Role::User,
+                vec![samples::text("p", &text)],
+            )
         };
         let messages = (0..=n).map(said).collect();
-        made.put(
-            made::header(&format!("s{n}"), 1),
-            made::conversation(messages),
+        source.put(
+            samples::header(&format!("s{n}"), 1),
+            samples::conversation(messages),
         );
     }
-    Arc::new(made)
+    Arc::new(source)
 }
 
-fn found(searcher: &Searcher, mode: Mode) -> (Vec<(String, usize, usize)>, Results) {
+fn search_quince(searcher: &Searcher, mode: Mode) -> (Vec<(String, usize, usize)>, Results) {
     let ask = Ask {
         query: "quince".to_owned(),
         now: Some(5),
@@ -127,51 +133,56 @@ fn found(searcher: &Searcher, mode: Mode) -> (Vec<(String, usize, usize)>, Resul
 }
 
 #[test]
-fn find_without_the_index_of_a_source() {
+fn find_scans_a_source_whose_index_does_not_answer() {
     let sources: Vec<Arc<dyn Source>> = vec![history()];
     let library = Library::new(sources.clone(), 1 << 20);
-    let right = found(&Searcher::new(library.clone()), Mode::Words).0;
-    assert_eq!(right.len(), 4);
+    let expected = search_quince(&Searcher::new(library.clone()), Mode::Words).0;
+    assert_eq!(expected.len(), 4);
     for fails in [
         &["all"][..],
-        &["known"],
+        &["state"],
         &["candidates"],
         &["bodies"],
         &["garbled"],
     ] {
         let (dir, broken) = (tempfile::tempdir().unwrap(), Broken::new());
-        let given = broken.clone();
-        let open = Box::new(move |_: &std::path::Path| Ok(given.clone() as Arc<dyn TextIndex>));
+        let opened = broken.clone();
+        let open = Box::new(move |_: &std::path::Path| Ok(opened.clone() as Arc<dyn TextIndex>));
         let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, open));
         let index = indexes.make(0).unwrap().unwrap();
         index.update(&mut |_| {}, &|| false).unwrap();
         let searcher = Searcher::new(library.clone()).with_indexes(indexes.clone());
         let searcher = searcher.with_embedder(Some(Arc::new(Hashing)));
-        assert_eq!(index.known(std::time::Duration::ZERO).fresh.len(), 4);
-        assert!(found(&searcher, Mode::Words).1.as_of.is_some());
+        assert_eq!(index.snapshot(std::time::Duration::ZERO).fresh.len(), 4);
+        assert!(search_quince(&searcher, Mode::Words).1.as_of.is_some());
         broken.fail(fails);
-        let knows = index.known(std::time::Duration::ZERO).failed.is_none();
-        assert_eq!(knows, fails != ["all"] && fails != ["known"]);
+        let knows = index.snapshot(std::time::Duration::ZERO).failed.is_none();
+        assert_eq!(knows, fails != ["all"] && fails != ["state"]);
         for mode in [Mode::Words, Mode::Both] {
-            let (hits, results) = found(&searcher, mode);
+            let (hits, results) = search_quince(&searcher, mode);
             let sorted = |mut hits: Vec<_>| {
                 hits.sort();
                 hits
             };
-            assert_eq!(sorted(hits), sorted(right.clone()), "{fails:?}");
+            assert_eq!(sorted(hits), sorted(expected.clone()), "{fails:?}");
             assert!(results.exact);
-            let told = results.notices.iter().filter(|n| *n == UNANSWERED);
-            assert_eq!(told.count(), 1, "{fails:?} {mode:?} {:?}", results.notices);
+            let unanswered = results.notices.iter().filter(|n| *n == UNANSWERED);
+            assert_eq!(
+                unanswered.count(),
+                1,
+                "{fails:?} {mode:?} {:?}",
+                results.notices
+            );
         }
     }
 }
 
 #[test]
-fn find_in_the_source_what_an_index_cannot_show() {
+fn sessions_that_an_index_cannot_show_are_read_from_the_source() {
     let sources: Vec<Arc<dyn Source>> = vec![history()];
     let (dir, broken) = (tempfile::tempdir().unwrap(), Broken::new());
-    let given = broken.clone();
-    let open = Box::new(move |_: &std::path::Path| Ok(given.clone() as Arc<dyn TextIndex>));
+    let opened = broken.clone();
+    let open = Box::new(move |_: &std::path::Path| Ok(opened.clone() as Arc<dyn TextIndex>));
     let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, open));
     indexes
         .make(0)
@@ -179,30 +190,30 @@ fn find_in_the_source_what_an_index_cannot_show() {
         .unwrap()
         .update(&mut |_| {}, &|| false)
         .unwrap();
-    // Nothing is looked through beforehand; then bodies cannot be read.
+    // No candidate is scanned before the page is built; then bodies cannot be read.
     let searcher = Searcher::new(Library::new(sources, 1 << 20)).with_indexes(indexes);
-    let searcher = searcher.looking_through(0);
+    let searcher = searcher.with_max_candidates(0);
     for fails in ["bodies", "garbled"] {
         broken.fail(&[fails]);
-        let (hits, results) = found(&searcher, Mode::Words);
+        let (hits, results) = search_quince(&searcher, Mode::Words);
         let mut hits: Vec<_> = hits
             .into_iter()
             .map(|(id, _, excerpts)| (id, excerpts))
             .collect();
         hits.sort();
-        let right: Vec<_> = (0..4).map(|n| (format!("s{n}"), n + 1)).collect();
-        assert_eq!(hits, right, "{fails}");
+        let expected: Vec<_> = (0..4).map(|n| (format!("s{n}"), n + 1)).collect();
+        assert_eq!(hits, expected, "{fails}");
         assert_eq!(results.notices, [UNANSWERED], "{fails}");
     }
 }
 
-/// What only an index knows is missing then, and that is said.
+/// Results that only the index can find are then missing, and a notice reports it.
 #[test]
-fn find_by_meaning_in_an_index_that_cannot_be_read() {
+fn find_by_meaning_reports_an_unreadable_index() {
     let sources: Vec<Arc<dyn Source>> = vec![history()];
     let (dir, broken) = (tempfile::tempdir().unwrap(), Broken::new());
-    let given = broken.clone();
-    let open = Box::new(move |_: &std::path::Path| Ok(given.clone() as Arc<dyn TextIndex>));
+    let opened = broken.clone();
+    let open = Box::new(move |_: &std::path::Path| Ok(opened.clone() as Arc<dyn TextIndex>));
     let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, open));
     let index = indexes.make(0).unwrap().unwrap();
     index.update(&mut |_| {}, &|| false).unwrap();
@@ -225,15 +236,15 @@ fn find_by_meaning_in_an_index_that_cannot_be_read() {
         },
     ];
     for ask in asks {
-        let told = |fails: &[&'static str]| {
+        let hits_and_notices = |fails: &[&'static str]| {
             broken.fail(fails);
             let results = searcher.search(&ask, &|| false).unwrap();
-            let told = results.notices.iter().filter(|n| *n == UNANSWERED).count();
-            (results.sessions.len(), told)
+            let unanswered = results.notices.iter().filter(|n| *n == UNANSWERED).count();
+            (results.sessions.len(), unanswered)
         };
-        assert_eq!(told(&[]), (4, 0), "{ask:?}");
+        assert_eq!(hits_and_notices(&[]), (4, 0), "{ask:?}");
         for fails in ["bodies", "garbled"] {
-            assert_eq!(told(&[fails]), (0, 1), "{fails} {ask:?}");
+            assert_eq!(hits_and_notices(&[fails]), (0, 1), "{fails} {ask:?}");
         }
     }
 }

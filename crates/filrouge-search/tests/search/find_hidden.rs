@@ -1,4 +1,4 @@
-//! Nothing is learnt of credentials by asking for parts of them, and no embedder is given any.
+//! Searches for parts of a credential reveal nothing about it, and no embedder receives one.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ fn key() -> String {
 }
 
 #[test]
-fn find_no_beginning_of_a_key() {
+fn searches_for_parts_of_a_key_reveal_nothing() {
     let key = key();
     let leaked = format!("the quince has the key {key} now");
     let answered = format!("use {key}, then");
@@ -55,9 +55,9 @@ fn find_no_beginning_of_a_key() {
             assert_eq!(answer(right, true).0, 0, "{right:?}");
             assert_eq!(answer(right, false).0, 1, "{right:?}");
         }
-        // Beside words that are there the order and the numbers are the same, too.
-        let beside = |part: &str| forms(&format!("quince medlars {part}"));
-        for (right, wrong) in beside(parts.0).iter().zip(&beside(parts.1)) {
+        // Next to words that match, the order and the numbers are the same, too.
+        let with_words = |part: &str| forms(&format!("quince medlars {part}"));
+        for (right, wrong) in with_words(parts.0).iter().zip(&with_words(parts.1)) {
             let ids = |ask: &Ask| {
                 let found = without.search(
                     &Ask {
@@ -78,13 +78,13 @@ fn find_no_beginning_of_a_key() {
     }
 }
 
-/// Keeps what it was given.
+/// An embedder that records the texts it receives.
 #[derive(Default)]
-struct Listening(Mutex<Vec<String>>);
+struct RecordingEmbedder(Mutex<Vec<String>>);
 
-impl Embedder for Listening {
+impl Embedder for RecordingEmbedder {
     fn id(&self) -> &str {
-        "listening"
+        "recording"
     }
 
     fn dimensions(&self) -> usize {
@@ -92,26 +92,29 @@ impl Embedder for Listening {
     }
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let given = texts.iter().map(|text| (*text).to_owned());
-        self.0.lock().unwrap().extend(given);
+        let received = texts.iter().map(|text| (*text).to_owned());
+        self.0.lock().unwrap().extend(received);
         Hashing.embed(texts)
     }
 }
 
 #[test]
-fn find_by_meaning_without_giving_credentials_away() {
-    let (index, listening) = (MemoryIndex::default(), Arc::new(Listening::default()));
+fn no_credential_reaches_the_embedder() {
+    let (index, recording_embedder) = (
+        MemoryIndex::default(),
+        Arc::new(RecordingEmbedder::default()),
+    );
     let said = format!("here: {} is it", key());
     let message = text("a", Role::User, &said);
-    let spoken = filrouge_search::Spoken::of(&message);
+    let doc = filrouge_search::SearchDocument::of(&message);
     let document = NewDocument {
         key: "a".into(),
         unit: 0,
-        kind: spoken.kind(),
+        kind: doc.kind(),
         created: 0,
         digest: 0,
-        folded: spoken.folded(),
-        body: spoken.encode(),
+        folded: doc.folded(),
+        body: doc.encode(),
     };
     let update = SessionUpdate {
         shard: Shard {
@@ -130,14 +133,14 @@ fn find_by_meaning_without_giving_credentials_away() {
     index
         .change(None, &[IndexUpdate::Session(update)], None)
         .unwrap();
-    assert_eq!(fill(&index, &*listening, 10), Ok(1));
+    assert_eq!(fill(&index, &*recording_embedder, 10), Ok(1));
     let world = world(vec![("s", vec![text("a", Role::User, "pears")])]);
     let searcher = world.searcher.clone();
-    let searcher = searcher.with_embedder(Some(listening.clone()));
+    let searcher = searcher.with_embedder(Some(recording_embedder.clone()));
     let question = similar(&format!("what is {} for", key()));
     searcher.search(&question, &|| false).unwrap();
-    // Of nothing but a credential nothing is left to embed.
+    // A question that consists of a credential leaves no text to embed.
     searcher.search(&similar(&key()), &|| false).unwrap();
-    let given = listening.0.lock().unwrap().clone();
-    assert_eq!(given, ["here:  is it", "what is  for"]);
+    let received = recording_embedder.0.lock().unwrap().clone();
+    assert_eq!(received, ["here:  is it", "what is  for"]);
 }

@@ -1,4 +1,4 @@
-//! What means the like: with vectors, without them, and page by page.
+//! Search by meaning: with vectors, without them, and page by page.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use filrouge_search::embed::{EmbedError, Embedder, Hashing, fill};
 use filrouge_search::feed::Indexes;
 use filrouge_search::{Ask, Hit, Mode, Results, Searcher};
-use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Library, Message, PartKind, Role, Source};
 use filrouge_store::text_index::memory::MemoryIndex;
 
 const DAY: i64 = 86_400_000;
 
-/// [`Hashing`], for as long as it works.
+/// An embedder like [`Hashing`] that fails while the flag is set.
 #[derive(Default)]
-pub(crate) struct Moody(pub(crate) AtomicBool);
+pub(crate) struct FailingEmbedder(pub(crate) AtomicBool);
 
-impl Embedder for Moody {
+impl Embedder for FailingEmbedder {
     fn id(&self) -> &str {
         Hashing.id()
     }
@@ -34,35 +34,35 @@ impl Embedder for Moody {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct MeaningWorld {
     _dir: tempfile::TempDir,
-    pub(crate) moody: Arc<Moody>,
+    pub(crate) embedder: Arc<FailingEmbedder>,
     pub(crate) searcher: Searcher,
 }
 
 pub(crate) fn text(id: &str, role: Role, said: &str) -> Message {
-    let mut message = made::message(id, role, vec![made::text("p", said)]);
-    // As they were said.
+    let mut message = samples::message(id, role, vec![samples::text("p", said)]);
+    // Creation times follow the order of the ids.
     message.created = id.bytes().map(i64::from).sum();
     message
 }
 
-pub(crate) fn world(sessions: Vec<(&str, Vec<Message>)>) -> World {
+pub(crate) fn world(sessions: Vec<(&str, Vec<Message>)>) -> MeaningWorld {
     titled(sessions, |_| None)
 }
 
 fn titled(
     sessions: Vec<(&str, Vec<Message>)>,
     title: impl Fn(&str) -> Option<&'static str>,
-) -> World {
-    let made = Made::default();
+) -> MeaningWorld {
+    let source = MemorySource::default();
     for (n, (id, messages)) in sessions.into_iter().enumerate() {
-        let mut header = made::header(id, n as i64 * DAY);
+        let mut header = samples::header(id, n as i64 * DAY);
         header.agent = (n % 2 == 0).then(|| "build".into());
         header.title = title(id).map(Into::into).or(header.title);
-        made.put(header, made::conversation(messages));
+        source.put(header, samples::conversation(messages));
     }
-    let sources: Vec<Arc<dyn Source>> = vec![Arc::new(made)];
+    let sources: Vec<Arc<dyn Source>> = vec![Arc::new(source)];
     let dir = tempfile::tempdir().unwrap();
     let index = Arc::new(MemoryIndex::default());
     let open = move |_: &std::path::Path| Ok(index.clone() as _);
@@ -70,27 +70,27 @@ fn titled(
     let index = indexes.make(0).unwrap().unwrap();
     index.update(&mut |_| {}, &|| false).unwrap();
     while fill(&**index.index(), &Hashing, 100).unwrap() > 0 {}
-    let moody = Arc::new(Moody::default());
+    let embedder = Arc::new(FailingEmbedder::default());
     let searcher = Searcher::new(Library::new(sources, 1 << 20)).with_indexes(indexes);
-    let searcher = searcher.with_embedder(Some(moody.clone()));
-    World {
+    let searcher = searcher.with_embedder(Some(embedder.clone()));
+    MeaningWorld {
         _dir: dir,
-        moody,
+        embedder,
         searcher,
     }
 }
 
-/// Uploads that fail, in words that are alike, and something else.
-fn uploads() -> World {
-    let mut call = made::tool(Some("upload failed"));
+/// Conversations on failing uploads in similar words, and an unrelated one.
+fn uploads() -> MeaningWorld {
+    let mut call = samples::tool(Some("upload failed"));
     call.name = "curl".into();
     let mut called = text("c", Role::Assistant, "I retried the upload");
     called
         .parts
-        .push(made::part("t", PartKind::Tool(Box::new(call))));
+        .push(samples::part("t", PartKind::Tool(Box::new(call))));
     let mut done = text("m", Role::Assistant, "");
-    let call = PartKind::Tool(Box::new(made::tool(Some("x"))));
-    done.parts = vec![made::part("t", call)];
+    let call = PartKind::Tool(Box::new(samples::tool(Some("x"))));
+    done.parts = vec![samples::part("t", call)];
     world(vec![
         (
             "exact",
@@ -141,7 +141,7 @@ pub(crate) fn similar(question: &str) -> Ask {
     }
 }
 
-impl World {
+impl MeaningWorld {
     pub(crate) fn search(&self, ask: &Ask) -> Results {
         self.searcher.search(ask, &|| false).unwrap()
     }
@@ -160,7 +160,7 @@ fn texts(hit: &Hit) -> Vec<&str> {
 }
 
 #[test]
-fn find_the_like_and_count_what_holds_the_words() {
+fn find_similar_sessions_and_count_only_those_that_hold_the_words() {
     let world = uploads();
     let found = world.search(&ask("retry the failed upload", Mode::Both));
     assert_eq!(found.sessions[0].session.id, "exact");
@@ -179,14 +179,14 @@ fn find_the_like_and_count_what_holds_the_words() {
         "{:?}",
         found.notices
     );
-    let meant = world.search(&ask("retry the failed upload", Mode::Meaning));
-    assert_eq!(meant.sessions[0].session.id, "exact");
+    let by_meaning = world.search(&ask("retry the failed upload", Mode::Meaning));
+    assert_eq!(by_meaning.sessions[0].session.id, "exact");
     assert_eq!(
-        (meant.total_matches, meant.total_sessions),
-        (0, meant.sessions.len())
+        (by_meaning.total_matches, by_meaning.total_sessions),
+        (0, by_meaning.sessions.len())
     );
-    assert!(meant.as_of.is_some());
-    // What has no meaning is found by its filters, or its expression.
+    assert!(by_meaning.as_of.is_some());
+    // A query without text to embed is answered by its filters or its expression.
     for (query, mode) in [
         ("agent:build role:user", Mode::Meaning),
         ("/up.o/", Mode::Both),
@@ -198,7 +198,7 @@ fn find_the_like_and_count_what_holds_the_words() {
 }
 
 #[test]
-fn find_the_like_where_filters_let() {
+fn find_similar_sessions_that_pass_the_filters() {
     let world = uploads();
     for mode in [Mode::Meaning, Mode::Both] {
         let ids = |query: &str| -> BTreeSet<String> {
@@ -231,7 +231,7 @@ fn find_the_like_where_filters_let() {
 }
 
 #[test]
-fn find_what_was_answered_before() {
+fn find_answers_to_similar_questions() {
     let world = uploads();
     let found = world.search(&similar("who retries a failed upload?"));
     let by_id = |id: &str| {
@@ -249,7 +249,7 @@ fn find_what_was_answered_before() {
         texts(by_id("like")),
         ["uploads fail, who retries them?", "I retried the upload"]
     );
-    // Who asked twice was answered once, in words, behind what was done for it.
+    // Two consecutive questions have one answer: the first message with text, after a tool call.
     let twice = texts(by_id("twice"));
     assert_eq!(twice.len(), 4);
     assert!(twice.contains(&"are the uploads retried?"));
@@ -258,7 +258,7 @@ fn find_what_was_answered_before() {
         ("yes, three times", "yes, three times")
     );
     assert_eq!(by_id("exact").matches, 0);
-    // A number of excerpts is one of questions, each with its answer.
+    // `excerpts` counts questions, each with its answer.
     let one = world.search(&Ask {
         excerpts: 1,
         ..similar("who retries a failed upload?")
@@ -267,7 +267,7 @@ fn find_what_was_answered_before() {
         let roles: Vec<_> = hit.excerpts.iter().map(|one| one.role.unwrap()).collect();
         assert_eq!(roles, [Role::User, Role::Assistant], "{}", hit.session.id);
     }
-    // Page by page within one session.
+    // Pages within one session.
     let mut alone = Ask {
         session_id: Some("twice".to_owned()),
         excerpts: 1,
@@ -292,13 +292,13 @@ fn find_what_was_answered_before() {
 #[test]
 fn find_by_words_alone_when_nothing_can_be_embedded() {
     let world = uploads();
-    world.moody.0.store(true, Ordering::Relaxed);
+    world.embedder.0.store(true, Ordering::Relaxed);
     let both = world.search(&ask("failed upload", Mode::Both));
-    let told = both
+    let by_words_notices = both
         .notices
         .iter()
-        .filter(|n| n.contains("by its words alone") && !n.contains("no connection"));
-    assert_eq!(told.count(), 1, "{:?}", both.notices);
+        .filter(|n| n.contains("by words only") && !n.contains("no connection"));
+    assert_eq!(by_words_notices.count(), 1, "{:?}", both.notices);
     assert_eq!(both.sessions[0].session.id, "exact");
     assert_eq!(
         both.total_matches,
@@ -306,8 +306,13 @@ fn find_by_words_alone_when_nothing_can_be_embedded() {
             .search(&ask("failed upload", Mode::Words))
             .total_matches
     );
-    let meant = world.search(&ask("retries", Mode::Meaning));
-    assert!(meant.sessions.iter().any(|hit| hit.session.id == "like"));
+    let by_meaning = world.search(&ask("retries", Mode::Meaning));
+    assert!(
+        by_meaning
+            .sessions
+            .iter()
+            .any(|hit| hit.session.id == "like")
+    );
     assert!(
         !world
             .search(&similar("who retries uploads?"))
@@ -315,28 +320,29 @@ fn find_by_words_alone_when_nothing_can_be_embedded() {
             .is_empty()
     );
     let without = world.searcher.clone().with_embedder(None);
-    let told = without
+    let results = without
         .search(&similar("who retries uploads?"), &|| false)
         .unwrap();
     assert!(
-        told.notices
+        results
+            .notices
             .iter()
             .any(|n| n.contains("no embedder is set up"))
-            && !told.sessions.is_empty()
+            && !results.sessions.is_empty()
     );
 }
 
-/// A title that says it comes before a session that stands in all lists for what was said in it.
+/// A matching title ranks above a session that is in all lists because of its messages.
 #[test]
-fn find_a_title_by_its_meaning_too() {
-    let told = vec![
+fn find_ranks_a_matching_title_above_messages_by_meaning() {
+    let sessions = vec![
         ("titled", vec![text("a", Role::User, "a walk by the sea")]),
         (
             "said",
             vec![text("a", Role::User, "the failed one: retry that upload?")],
         ),
     ];
-    let world = titled(told, |id| {
+    let world = titled(sessions, |id| {
         (id == "titled").then_some("Retry the failed upload")
     });
     for mode in [Mode::Both, Mode::Meaning] {
@@ -345,9 +351,9 @@ fn find_a_title_by_its_meaning_too() {
         assert_eq!(ids, ["titled", "said"], "{mode:?}");
         assert_eq!(found.sessions[0].excerpts[0].field, "title", "{mode:?}");
     }
-    // A title was not asked by anybody, nor answered.
-    let asked = world.ids(&similar("retry the failed upload"));
-    assert!(!asked.is_empty() && asked[0] == "said", "{asked:?}");
+    // A title is not a question and has no answer.
+    let ids = world.ids(&similar("retry the failed upload"));
+    assert!(!ids.is_empty() && ids[0] == "said", "{ids:?}");
     assert_eq!(
         world.ids(&ask("failed upload role:user", Mode::Meaning))[0],
         "said"

@@ -1,4 +1,4 @@
-//! Pages of what means the like follow each other.
+//! Pages of a search by meaning follow each other without gaps or repetitions.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -9,18 +9,19 @@ use filrouge_sources::Role;
 use super::find_meaning::{ask, similar, text, world};
 
 #[test]
-fn find_the_like_page_by_page() {
+fn find_similar_sessions_page_by_page() {
     let words = [
         "upload", "uploads", "failed", "retry", "retries", "sea", "walk",
     ];
     let names: Vec<String> = (0..40).map(|n| format!("s{n}")).collect();
     let sessions = names.iter().enumerate().map(|(n, name)| {
-        let said = |m: usize| format!("{} {} number {n}", words[(n + m) % 7], words[(n * m) % 7]);
+        let text_of =
+            |m: usize| format!("{} {} number {n}", words[(n + m) % 7], words[(n * m) % 7]);
         let messages = (0..4).map(|m| {
             text(
                 &format!("m{m}"),
                 [Role::User, Role::Assistant][m % 2],
-                &said(m),
+                &text_of(m),
             )
         });
         (name.as_str(), messages.collect())
@@ -36,18 +37,18 @@ fn find_the_like_page_by_page() {
         },
         similar("failed uploads"),
     ];
-    for (question, most) in questions.iter().flat_map(|q| [(q, 1_000), (q, 3)]) {
-        let searcher = world.searcher.clone().looking_through(most);
+    for (question, max_candidates) in questions.iter().flat_map(|q| [(q, 1_000), (q, 3)]) {
+        let searcher = world.searcher.clone().with_max_candidates(max_candidates);
         let search = |ask: &Ask| searcher.search(ask, &|| false).unwrap();
-        let whole = search(&Ask {
+        let one_page = search(&Ask {
             limit: 500,
             ..question.clone()
         });
-        assert!(whole.sessions.len() > 6 && whole.next_cursor.is_none() && whole.exact);
-        let matches: usize = whole.sessions.iter().map(|hit| hit.matches).sum();
+        assert!(one_page.sessions.len() > 6 && one_page.next_cursor.is_none() && one_page.exact);
+        let matches: usize = one_page.sessions.iter().map(|hit| hit.matches).sum();
         assert_eq!(
-            (whole.total_sessions, whole.total_matches),
-            (whole.sessions.len(), matches)
+            (one_page.total_sessions, one_page.total_matches),
+            (one_page.sessions.len(), matches)
         );
         let (mut paged, mut ask) = (
             Vec::new(),
@@ -69,32 +70,33 @@ fn find_the_like_page_by_page() {
                 .map(|hit| hit.session.id.clone())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(ids(&paged), ids(&whole.sessions), "{question:?}");
+        assert_eq!(ids(&paged), ids(&one_page.sessions), "{question:?}");
     }
-    // What has begun by meaning does not go on without it, nor the other way round: pages would not follow each other.
-    let fails = |it: bool| world.moody.0.store(it, Ordering::Relaxed);
+    // A search whose first page used the embedding does not continue without it, and vice versa: the pages would not
+    // have one order.
+    let set_failing = |failing: bool| world.embedder.0.store(failing, Ordering::Relaxed);
     let mut ask = Ask {
         limit: 3,
         ..ask("retry upload", Mode::Both)
     };
     ask.cursor = world.search(&ask).next_cursor;
-    fails(true);
+    set_failing(true);
     let why = world.searcher.search(&ask, &|| false).unwrap_err();
     assert_eq!(why.code(), "overloaded");
-    fails(false);
+    set_failing(false);
     let second: BTreeSet<String> = world.ids(&ask).into_iter().collect();
     ask.cursor = None;
     assert!(world.ids(&ask).iter().all(|id| !second.contains(id)));
-    fails(true);
+    set_failing(true);
     ask.cursor = world.search(&ask).next_cursor;
     let by_words = world.ids(&ask);
-    fails(false);
+    set_failing(false);
     assert_eq!(world.ids(&ask), by_words);
     assert!(
         world
             .search(&ask)
             .notices
             .iter()
-            .any(|n| n.contains("as on the page before"))
+            .any(|n| n.contains("as on the previous page"))
     );
 }

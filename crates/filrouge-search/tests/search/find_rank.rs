@@ -1,44 +1,44 @@
-//! The session that was meant comes first, by an index and by looking through everything.
+//! The session that the user most likely searches for is ranked first, by an index and by a full scan.
 
 use std::sync::Arc;
 
 use filrouge_search::feed::Indexes;
 use filrouge_search::{Ask, Order, Searcher};
-use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Library, Message, PartKind, Role, Source};
 use filrouge_sqlite::text_index::SqliteIndex;
 
 const DAY: i64 = 86_400_000;
 const NOW: i64 = 1_800_000_000_000;
 
-/// Sessions with what was said in each, by name, title and age in days.
-type Told<'a> = Vec<(&'a str, &'a str, i64, Vec<Message>)>;
+/// Sessions: id, title, age in days, messages.
+type Sessions<'a> = Vec<(&'a str, &'a str, i64, Vec<Message>)>;
 
 fn text(role: Role, said: &str) -> Message {
     let id = format!("{said:.20}");
-    made::message(&id, role, vec![made::text("p", said)])
+    samples::message(&id, role, vec![samples::text("p", said)])
 }
 
-fn printed(output: &str) -> Message {
-    let tool = made::part("p", PartKind::Tool(Box::new(made::tool(Some(output)))));
-    made::message(&format!("of {output:.20}"), Role::Assistant, vec![tool])
+fn tool_output_message(output: &str) -> Message {
+    let tool = samples::part("p", PartKind::Tool(Box::new(samples::tool(Some(output)))));
+    samples::message(&format!("of {output:.20}"), Role::Assistant, vec![tool])
 }
 
-/// The order in which sessions are found, by looking through them and by an index.
-fn order(told: Told<'_>, query: &str, order: Order) -> Vec<String> {
-    let found = hits(told, query, order).into_iter();
+/// The ids of the sessions found, in order; asserts that a scan and an index give the same order.
+fn order(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<String> {
+    let found = hits(sessions, query, order).into_iter();
     found.map(|(id, _)| id).collect()
 }
 
-/// Sessions with the texts of their excerpts, in the order in which they are found in both ways.
-fn hits(told: Told<'_>, query: &str, order: Order) -> Vec<(String, Vec<String>)> {
-    let made = Made::default();
-    for (id, title, age, messages) in told {
-        let mut header = made::header(id, NOW - age * DAY);
+/// Sessions with the texts of their excerpts, in the order found; asserts that a scan and an index give the same.
+fn hits(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<(String, Vec<String>)> {
+    let source = MemorySource::default();
+    for (id, title, age, messages) in sessions {
+        let mut header = samples::header(id, NOW - age * DAY);
         header.title = Some(title.into());
-        made.put(header, made::conversation(messages));
+        source.put(header, samples::conversation(messages));
     }
-    let sources: Vec<Arc<dyn Source>> = vec![Arc::new(made)];
+    let sources: Vec<Arc<dyn Source>> = vec![Arc::new(source)];
     let dir = tempfile::tempdir().unwrap();
     let open = |file: &std::path::Path| Ok(Arc::new(SqliteIndex::open(file)?) as _);
     let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, Box::new(open)));
@@ -74,8 +74,8 @@ fn hits(told: Told<'_>, query: &str, order: Order) -> Vec<(String, Vec<String>)>
 }
 
 #[test]
-fn find_the_title_before_the_text() {
-    let told = vec![
+fn titles_rank_above_messages() {
+    let sessions = vec![
         (
             "said",
             "Something",
@@ -89,28 +89,28 @@ fn find_the_title_before_the_text() {
             vec![text(Role::User, "nothing here")],
         ),
     ];
-    assert_eq!(order(told, "quince", Order::Best), ["titled", "said"]);
+    assert_eq!(order(sessions, "quince", Order::Best), ["titled", "said"]);
 }
 
 #[test]
-fn find_what_was_said_before_what_was_printed() {
+fn text_that_was_said_ranks_above_tool_output() {
     let many = (0..30)
-        .map(|n| printed(&format!("{n} quince in a list")))
+        .map(|n| tool_output_message(&format!("{n} quince in a list")))
         .collect();
-    let told = vec![
+    let sessions = vec![
         ("printed", "x", 0, many),
         ("answered", "x", 0, vec![text(Role::Assistant, "a quince")]),
         ("asked", "x", 0, vec![text(Role::User, "a quince")]),
     ];
     assert_eq!(
-        order(told, "quince", Order::Best),
+        order(sessions, "quince", Order::Best),
         ["asked", "answered", "printed"]
     );
 }
 
 #[test]
-fn find_words_side_by_side_before_scattered_ones() {
-    let told = vec![
+fn adjacent_words_rank_above_scattered_ones() {
+    let sessions = vec![
         (
             "scattered",
             "x",
@@ -121,14 +121,14 @@ fn find_words_side_by_side_before_scattered_ones() {
         ("together", "x", 2, vec![text(Role::User, "a Quince tart")]),
     ];
     assert_eq!(
-        order(told, "quince tart", Order::Best),
+        order(sessions, "quince tart", Order::Best),
         ["together", "scattered", "turned"]
     );
 }
 
 #[test]
-fn find_whole_words_before_parts_of_words() {
-    let told = vec![
+fn whole_words_rank_above_parts_of_words() {
+    let sessions = vec![
         (
             "part",
             "x",
@@ -138,40 +138,43 @@ fn find_whole_words_before_parts_of_words() {
         ("whole", "x", 3, vec![text(Role::User, "the cat sat")]),
         ("name", "x", 2, vec![text(Role::User, "run cat-file now")]),
     ];
-    assert_eq!(order(told, "cat", Order::Best), ["name", "whole", "part"]);
+    assert_eq!(
+        order(sessions, "cat", Order::Best),
+        ["name", "whole", "part"]
+    );
 }
 
 #[test]
-fn find_the_new_before_the_old() {
-    let told = || {
+fn recent_sessions_rank_above_old_ones() {
+    let sessions = || {
         vec![
             ("old", "x", 400, vec![text(Role::User, "a quince")]),
             ("new", "x", 1, vec![text(Role::User, "a quince")]),
-            ("newest", "x", 0, vec![printed("a quince")]),
+            ("newest", "x", 0, vec![tool_output_message("a quince")]),
         ]
     };
     assert_eq!(
-        order(told(), "quince", Order::Best),
+        order(sessions(), "quince", Order::Best),
         ["new", "old", "newest"]
     );
     assert_eq!(
-        order(told(), "quince", Order::Newest),
+        order(sessions(), "quince", Order::Newest),
         ["newest", "new", "old"]
     );
 }
 
 #[test]
-fn find_all_words_where_they_were_said_before_where_one_was_printed() {
-    // The least telling of the places without which not all words are there counts.
+fn all_words_in_messages_rank_above_one_in_tool_output() {
+    // The least significant text that is needed to cover all words counts.
     let mixed = |id: &str, output: &str| {
-        let tool = made::part("t", PartKind::Tool(Box::new(made::tool(Some(output)))));
-        made::message(
+        let tool = samples::part("t", PartKind::Tool(Box::new(samples::tool(Some(output)))));
+        samples::message(
             id,
             Role::User,
-            vec![made::text("p", "why does quince"), tool],
+            vec![samples::text("p", "why does quince"), tool],
         )
     };
-    let told = vec![
+    let sessions = vec![
         ("printed", "x", 0, vec![mixed("m", "a marmalade")]),
         (
             "said",
@@ -181,21 +184,21 @@ fn find_all_words_where_they_were_said_before_where_one_was_printed() {
         ),
     ];
     assert_eq!(
-        order(told, "quince marmalade", Order::Best),
+        order(sessions, "quince marmalade", Order::Best),
         ["said", "printed"]
     );
 }
 
 #[test]
-fn find_in_the_order_in_which_it_was_said() {
-    // A history need not keep its messages in that order; the first five are shown.
+fn excerpts_are_ordered_by_time() {
+    // A history may store its messages in another order than by time; the first five by time are shown.
     let said = (0..8).map(|n| {
         let mut message = text(Role::User, &format!("{n} quinces"));
         message.created = [5, 2, 7, 1, 8, 3, 6, 4][n];
         message
     });
-    let told = vec![("a", "Many quinces", 0, said.collect())];
-    let found = hits(told, "quinces", Order::Best);
+    let sessions = vec![("a", "Many quinces", 0, said.collect())];
+    let found = hits(sessions, "quinces", Order::Best);
     let texts = ["Many", "3", "1", "5", "7"].map(|before| format!("{before} «quinces»"));
     assert_eq!(found, [("a".to_owned(), texts.to_vec())]);
 }

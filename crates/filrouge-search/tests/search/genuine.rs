@@ -1,4 +1,4 @@
-//! Searching genuine histories: everything that can be read is found, and nothing else.
+//! Searches in genuine histories find all text that can be read, and no other text.
 
 use std::collections::BTreeSet;
 
@@ -26,11 +26,11 @@ fn ask(query: &str) -> Ask {
     }
 }
 
-fn found(library: &Library, query: &str) -> Results {
+fn results(library: &Library, query: &str) -> Results {
     search(library, &ask(query)).unwrap()
 }
 
-/// All texts of a message, those of arguments also as they read.
+/// All texts of a message; those of JSON also with their escapes resolved.
 fn texts(message: &Message) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for part in &message.parts {
@@ -79,7 +79,7 @@ fn strings(value: Value, all: &mut Vec<String>) {
     }
 }
 
-/// Every message that can be read, folded: its place and its texts.
+/// Every title and message that can be read: its place and its folded texts.
 fn everything(library: &Library) -> Vec<(String, Vec<String>)> {
     let mut all = Vec::new();
     for entry in &library.catalog().entries {
@@ -95,7 +95,7 @@ fn everything(library: &Library) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// A word of each text, where there is one: the middle one of its words of plain letters and digits.
+/// One word of each text that has words of letters and digits: the middle one.
 fn words(all: &[(String, Vec<String>)]) -> BTreeSet<String> {
     let texts = all.iter().flat_map(|(_, texts)| texts);
     let words = texts.filter_map(|text| {
@@ -109,7 +109,7 @@ fn words(all: &[(String, Vec<String>)]) -> BTreeSet<String> {
 }
 
 #[test]
-fn everything_that_is_read_is_found() {
+fn everything_that_can_be_read_is_found() {
     for name in [
         "opencode-json-whole",
         "opencode-json-legacy-whole",
@@ -149,28 +149,28 @@ fn everything_that_is_read_is_found() {
 }
 
 #[test]
-fn sentences_that_only_one_storage_holds() {
+fn text_of_each_storage_form_is_found() {
     let dir = copy_of("opencode-sqlite");
     let library = open("opencode-sqlite", dir.path());
-    let results = found(&library, "\"asked twice about the key\"");
-    assert!(results.total_matches > 0);
+    let found = results(&library, "\"asked twice about the key\"");
+    assert!(found.total_matches > 0);
     assert!(
-        results
+        found
             .sessions
             .iter()
             .all(|hit| hit.session.generation == "session_message")
     );
     let dir = copy_of("opencode-json-legacy-whole");
     let library = open("opencode-json-legacy-whole", dir.path());
-    assert!(found(&library, "ask_user").total_matches > 0);
+    assert!(results(&library, "ask_user").total_matches > 0);
     assert_eq!(
-        found(&library, "ask_user").total_matches,
-        found(&library, "/ASK_user/i").total_matches
+        results(&library, "ask_user").total_matches,
+        results(&library, "/ASK_user/i").total_matches
     );
 }
 
 #[test]
-fn filters_take_away_and_add_up() {
+fn results_of_complementary_filters_add_up() {
     let dir = copy_of("opencode-json-whole");
     let library = open("opencode-json-whole", dir.path());
     let of_role = |role| {
@@ -179,7 +179,7 @@ fn filters_take_away_and_add_up() {
             .unwrap()
             .total_matches
     };
-    let titles = found(&library, "the");
+    let titles = results(&library, "the");
     let titles = titles.sessions.iter().filter(|hit| {
         let title = hit.session.title.as_deref().unwrap_or_default();
         title.to_lowercase().contains("the")
@@ -190,7 +190,7 @@ fn filters_take_away_and_add_up() {
         titles.count(),
     );
     assert!(user > 0 && agent > 0);
-    assert_eq!(user + agent + title, found(&library, "the").total_matches);
+    assert_eq!(user + agent + title, results(&library, "the").total_matches);
     let all = search(
         &library,
         &Ask {
@@ -217,15 +217,15 @@ fn filters_take_away_and_add_up() {
             .all(|e| e.tool.as_deref() == Some("bash"))
     );
     let (kept, dropped) = (
-        found(&library, "the -key").total_matches,
-        found(&library, "the key").total_matches,
+        results(&library, "the -key").total_matches,
+        results(&library, "the key").total_matches,
     );
     assert!(kept > 0 && dropped > 0);
-    assert_eq!(kept + dropped, found(&library, "the").total_matches);
+    assert_eq!(kept + dropped, results(&library, "the").total_matches);
 }
 
 #[test]
-fn regexes_go_over_lines_and_words_over_alphabets() {
+fn expressions_match_lines_and_words_of_any_alphabet() {
     let dir = copy_of("opencode-sqlite");
     let library = open("opencode-sqlite", dir.path());
     let all = everything(&library);
@@ -234,37 +234,37 @@ fn regexes_go_over_lines_and_words_over_alphabets() {
         .iter()
         .filter(|(_, texts)| texts.iter().any(lines))
         .count();
-    assert_eq!(found(&library, "/^error/i").total_matches, expected);
-    let over = found(&library, r"/\w+\n\s*\w+/");
+    assert_eq!(results(&library, "/^error/i").total_matches, expected);
+    let over = results(&library, r"/\w+\n\s*\w+/");
     assert!(
         over.sessions
             .iter()
             .flat_map(|h| &h.excerpts)
             .any(|e| e.field == "tool_output")
     );
-    let beyond = all
+    let non_ascii = all
         .iter()
         .flat_map(|(_, texts)| texts)
         .flat_map(|t| t.split_whitespace());
-    let beyond: BTreeSet<&str> = beyond
+    let non_ascii: BTreeSet<&str> = non_ascii
         .filter(|w| !w.is_ascii() && !w.starts_with(['"', '-', '/']))
         .collect();
-    assert!(beyond.len() > 3, "{beyond:?}");
-    for word in beyond.into_iter().take(40) {
+    assert!(non_ascii.len() > 3, "{non_ascii:?}");
+    for word in non_ascii.into_iter().take(40) {
         let expected = all
             .iter()
             .filter(|(_, texts)| texts.iter().any(|t| t.contains(word)))
             .count();
-        assert!(found(&library, word).total_matches >= expected, "{word}");
+        assert!(results(&library, word).total_matches >= expected, "{word}");
     }
 }
 
 #[test]
-fn what_nobody_can_read_is_not_counted() {
+fn messages_that_cannot_be_read_are_not_counted() {
     let dir = copy_of("opencode-sqlite-first");
     let path = dir.path().join("opencode.db");
     let library = open("opencode", dir.path());
-    let before = found(&library, "the").total_matches;
+    let before = results(&library, "the").total_matches;
     let script = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); \
         m=c.execute(\"select message_id from part where data like '%\\\"text\\\"%the %' limit 1\").fetchone()[0]; \
         c.execute('pragma foreign_keys=off'); c.execute('delete from message where id=?', (m,)); c.commit()";
@@ -274,5 +274,5 @@ fn what_nobody_can_read_is_not_counted() {
         .status();
     assert!(done.unwrap().success());
     let library = open("opencode", dir.path());
-    assert_eq!(found(&library, "the").total_matches, before - 1);
+    assert_eq!(results(&library, "the").total_matches, before - 1);
 }

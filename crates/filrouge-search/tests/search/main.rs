@@ -1,4 +1,4 @@
-//! Searching histories that other programs wrote, and the ledger.
+//! Tests of searches in the ledger and in histories that other programs wrote.
 
 // Helpers outside test functions unwrap too.
 #![allow(clippy::unwrap_used)]
@@ -26,7 +26,7 @@ fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
     Searcher::new(library.clone()).search(ask, &|| false)
 }
 
-/// The genuine files at the repository's root.
+/// The path of a genuine history among the repository's fixtures.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/fixtures")

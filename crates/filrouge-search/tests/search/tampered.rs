@@ -1,4 +1,4 @@
-//! A ledger in which somebody has changed a record.
+//! Searches in a ledger in which a record was tampered with.
 
 use std::process::Command;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 
-/// A ledger with its engine, on a runtime whose threads the test is none of.
+/// A ledger with its engine, on a separate runtime, because the test must not run on a thread of that runtime.
 struct World {
     runtime: Runtime,
     engine: Arc<Engine>,
@@ -61,7 +61,7 @@ impl World {
         (found, feed.counts())
     }
 
-    /// A session in which a person has said something.
+    /// Records a session in which a person sends this text.
     fn say(&self, id: &str, text: &str) {
         let session: SessionId = id.parse().unwrap();
         let request = CreateSession {
@@ -73,8 +73,8 @@ impl World {
             metadata: None,
         };
         let caller = operator();
-        let made = self.engine.sessions.create(&caller, request);
-        self.runtime.block_on(made).unwrap();
+        let created = self.engine.sessions.create(&caller, request);
+        self.runtime.block_on(created).unwrap();
         let parts = json!([{ "type": "text", "text": text }]);
         let item = json!({ "role": "user", "channel": "question", "parts": parts });
         let item: ItemBody = serde_json::from_value(item).unwrap();
@@ -88,7 +88,7 @@ impl World {
         self.runtime.block_on(recorded).unwrap();
     }
 
-    fn seen(&self) -> LedgerSource {
+    fn source(&self) -> LedgerSource {
         LedgerSource::new(
             self.engine.clone(),
             operator(),
@@ -101,7 +101,7 @@ fn operator() -> Caller {
     Caller::operator(TenantId::default_tenant())
 }
 
-/// Runs a script on a database, which is `c`.
+/// Runs a Python script on a database, which the script accesses as `c`.
 pub(crate) fn python(path: &Path, script: &str) {
     let head =
         "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)\n";
@@ -110,11 +110,11 @@ pub(crate) fn python(path: &Path, script: &str) {
         .arg(path)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
 }
 
-/// Writes zeroes over what was said in the session `b`.
+/// Overwrites the records of the session `b` with zeroes.
 fn tamper(path: &Path) {
     let script = "c.execute(\"UPDATE record SET body = zeroblob(length(body)) WHERE id IN (SELECT record_id FROM record_key \
          WHERE session_pk = (SELECT pk FROM session WHERE session_id = 'b'))\")\n\
@@ -123,7 +123,7 @@ fn tamper(path: &Path) {
 }
 
 #[test]
-fn what_no_record_says_any_more_is_not_shown_from_an_index() {
+fn indexed_text_that_no_record_confirms_is_not_shown() {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().join("filrouge.db");
     let index = || Arc::new(SqliteIndex::open(store.path().join("filrouge.index")).unwrap());
@@ -145,12 +145,12 @@ fn what_no_record_says_any_more_is_not_shown_from_an_index() {
     assert_eq!(
         (counts.stale, counts.sessions),
         (1, 0),
-        "it was not read again"
+        "the session was read again"
     );
 }
 
 #[test]
-fn a_search_tells_of_sessions_that_were_tampered_with() {
+fn a_search_reports_tampered_sessions() {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().join("filrouge.db");
     let world = World::at(&path);
@@ -160,9 +160,9 @@ fn a_search_tells_of_sessions_that_were_tampered_with() {
     drop(world);
     tamper(&path);
     let world = World::at(&path);
-    let source = Arc::new(world.seen());
+    let source = Arc::new(world.source());
     assert!(matches!(source.read("b"), Err(ReadError::Skipped(_))));
-    // Everything is listed, and only what is asked for is looked through.
+    // All sessions are listed; only those that pass the query's filters are scanned.
     let library = Library::new(Vec::new(), 0).with(source);
     for (exclude, found, notices) in [("a", 1, 1), ("b", 2, 0)] {
         let ask = Ask {
@@ -175,7 +175,7 @@ fn a_search_tells_of_sessions_that_were_tampered_with() {
             (answer.total_sessions, answer.notices.len()),
             (found, notices)
         );
-        let told = "sessions that could not be read, or not completely: 1";
-        assert!(answer.notices.iter().all(|notice| notice == told));
+        let expected = "sessions that could not be read, or not completely: 1";
+        assert!(answer.notices.iter().all(|notice| notice == expected));
     }
 }

@@ -11,11 +11,11 @@ use tokio::net::TcpListener;
 
 use filrouge_http::ListenError;
 
-/// Serves `corpus` at `/mcp` until `stop` is done. Nobody is asked who they are: only this machine is answered, and
-/// only under its own names.
+/// Serves `corpus` at `/mcp` until `stop` completes. It has no authentication: it accepts only this machine, and only
+/// under its own names.
 ///
 /// # Errors
-/// [`ListenError::NotLoopback`] for a listener that others reach, [`ListenError::Io`] when it fails.
+/// [`ListenError::NotLoopback`] for a listener that other machines can reach, [`ListenError::Io`] when it fails.
 pub async fn serve_mcp(
     listener: TcpListener,
     corpus: Corpus,
@@ -28,7 +28,7 @@ pub async fn serve_mcp(
         return Err(ListenError::NotLoopback(address));
     }
     let hosts = vec![address.ip().to_string()];
-    // Agents of several folders may call: none of them is told from the others.
+    // The calling agents may work in different folders: all of them see the same histories.
     let server = McpServer::new(Histories::All(Box::new(corpus)), Own::default());
     let service = HttpService::new(server, hosts);
     let answer = async move |request: Request| service.handle(request).await.map(Body::new);

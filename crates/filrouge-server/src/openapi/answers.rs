@@ -1,4 +1,4 @@
-//! Successful answers, for `responses(…)`.
+//! Successful responses, for `responses(…)`.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -28,29 +28,29 @@ macro_rules! answers {
 
 answers! {
     /// 200 with a `T`.
-    Shown: "200" shown::<T>("As it stands.");
+    Shown: "200" shown::<T>("The current state.");
     /// 200 with a page of `T`.
     Listed: "200" page::<T>();
-    /// 200 with a page of `T`, which may be a copy's.
+    /// 200 with a page of `T`, which may come from a copy.
     Copied: "200" copied(page::<T>());
-    /// 200 with a page of `T`, or with a stream of what comes.
+    /// 200 with a page of `T`, or with a stream of new items.
     Tailed: "200" page::<T>().content("text/event-stream", text(EVENTS));
     /// 200 with a page of `T`, or with all rows as lines or as a table.
     Tabled: "200" page::<T>().content("application/x-ndjson", text(LINES)).content("text/csv", text(TABLE));
     /// 200 with what was written.
     Written: "200" durable(shown::<T>("Written, or written before by the same request."));
     /// 200 with a `T` and the `ETag` of its state.
-    Tagged: "200" tagged(shown::<T>("As it stands."));
+    Tagged: "200" tagged(shown::<T>("The current state."));
     /// 200 with what was written and the `ETag` of its new state.
-    TaggedWrite: "200" durable(tagged(shown::<T>("As it stands now.")));
-    /// 201 with what is new, 200 with what was there already, and its `ETag`.
+    TaggedWrite: "200" durable(tagged(shown::<T>("The new state.")));
+    /// 201 with a new `T`, 200 with an existing one, and its `ETag`.
     Made:
         "201" durable(tagged(shown::<T>("New."))),
-        "200" durable(tagged(shown::<T>("It is the caller's already: as it stands now.")));
-    /// 201 with what is new, 200 with what was there already.
+        "200" durable(tagged(shown::<T>("The caller has it already: its current state.")));
+    /// 201 with a new `T`, 200 with an existing one.
     Created:
         "201" durable(shown::<T>("New.")),
-        "200" durable(shown::<T>("It was there already: the first answer again."));
+        "200" durable(shown::<T>("It exists already: the first response, repeated."));
 }
 
 const EVENTS: &str = "Server-sent events without an end. `item`: its id is the seq, its data an `Item`. `draft`: \
@@ -60,23 +60,23 @@ const TABLE: &str = "All rows: a line with the names of the members, then a line
     empty. A cell that a spreadsheet would take for a formula begins with an apostrophe, and so does one that begins \
     with an apostrophe.";
 
-/// As `R`, or 204 when somebody else is at work and no answer is wanted then.
+/// Like `R`, or 204 when another caller is at work and the request asked for no response then.
 pub(crate) struct OrNothing<R>(PhantomData<R>);
 
 impl<R: IntoResponses> IntoResponses for OrNothing<R> {
     fn responses() -> Responses {
         let mut all = R::responses();
-        let nothing = "Somebody else is at work, and `on_busy=204` wants no answer then.";
+        let nothing = "Another caller is at work, and the request has `on_busy=204`.";
         let nothing = ResponseBuilder::new().description(nothing).build();
         all.insert("204".to_owned(), RefOr::T(nothing));
         all
     }
 }
 
-/// The member under which an answer carries the schemas that its own refers to.
+/// The member in which a response carries the schemas that it refers to.
 pub(super) const COMPONENTS: &str = "x-components";
 
-/// A type's schema and those that it refers to.
+/// A type's schema, and the schemas that it refers to.
 fn components<T: ToSchema>() -> Map<String, Value> {
     let mut all = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut all);
@@ -101,23 +101,26 @@ fn shown<T: ToSchema>(description: &str) -> ResponseBuilder {
 }
 
 fn durable(response: ResponseBuilder) -> ResponseBuilder {
-    let mut durability = header("What the write has survived.", "string");
+    let mut durability = header("What the write survives.", "string");
     durability.schema =
         Some(raw(json!({"type": "string", "enum": ["flushed", "buffered", "ephemeral"]})).into());
-    let masked = "How many credentials were masked in what was written; absent when none was.";
+    let masked = "The number of credentials that were masked in the write; absent when none was.";
     response
         .header("Filrouge-Durability", durability)
         .header("Filrouge-Masked", header(masked, "integer"))
 }
 
 fn tagged(response: ResponseBuilder) -> ResponseBuilder {
-    let tag = header("Names the state of what a patch can change.", "string");
+    let tag = header(
+        "Identifies the state of the members that a patch can change.",
+        "string",
+    );
     response.header("ETag", tag)
 }
 
 fn copied(response: ResponseBuilder) -> ResponseBuilder {
     let source = "`hot` when the ledger did not answer and a copy did; absent otherwise.";
-    let seq = "The session's newest seq as that copy knows it.";
+    let seq = "The session's newest seq in that copy.";
     response
         .header("Filrouge-Source", header(source, "string"))
         .header("Filrouge-As-Of-Seq", header(seq, "integer"))
@@ -144,11 +147,11 @@ fn page<T: ToSchema>() -> ResponseBuilder {
             "data": {
                 "type": "array",
                 "items": Ref::from_schema_name(row),
-                "description": "What is listed, in the order of the list.",
+                "description": "The rows, in the order of the list.",
             },
             "next_cursor": {
                 "type": ["string", "null"],
-                "description": "Give it as `cursor` for the next page; `null` on the last one.",
+                "description": "Send it as `cursor` to get the next page; `null` on the last one.",
             },
         },
     });

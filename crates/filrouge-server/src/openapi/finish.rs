@@ -1,4 +1,4 @@
-//! What all operations have in common.
+//! Completes the document with what all operations share.
 
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi as _;
@@ -9,13 +9,13 @@ use super::links::link;
 use super::problems::{self, RAW};
 use super::schemas::{Components, complete};
 
-/// Requests and answers by operation id; `requests` are several, by name.
+/// Example requests and responses by operation id; `requests` holds several, by name.
 const EXAMPLES: &str = include_str!("examples.json");
 
-/// Operations that anybody may call (DESIGN §8).
+/// Operations that anyone may call (DESIGN §8).
 pub(super) const PUBLIC: &[&str] = &["getHealth", "getReadiness", "getOpenApi"];
 
-/// Makes the document whole.
+/// Completes the document.
 pub(crate) fn finish(mut api: OpenApi) -> Value {
     api.merge(Components::openapi());
     let mut document = json!(api);
@@ -31,7 +31,7 @@ pub(crate) fn finish(mut api: OpenApi) -> Value {
         "bearer": {
             "type": "http",
             "scheme": "bearer",
-            "description": "An API key or a JWT. A server without keys answers its own machine only, without it.",
+            "description": "An API key or a JWT. A server without keys accepts only its own machine, without either.",
         },
     });
     document["components"]["headers"] = headers();
@@ -57,7 +57,7 @@ pub(crate) fn finish(mut api: OpenApi) -> Value {
     document
 }
 
-/// Puts schemas that were carried as extensions where they belong.
+/// Moves schemas that were stored in extensions to `components` and to their places in the document.
 fn unpack(value: &mut Value, components: &mut Map<String, Value>) {
     match value {
         Value::Object(object) => {
@@ -92,9 +92,9 @@ fn info() -> Value {
 fn tags() -> Value {
     json!([
         {"name": "sessions", "description": "Conversations."},
-        {"name": "turns", "description": "Requests and all that answers them."},
+        {"name": "turns", "description": "Requests and their responses."},
         {"name": "items", "description": "The journal's entries."},
-        {"name": "calls", "description": "Live calls: one holder at a time, checkpoints, going on where it stopped."},
+        {"name": "calls", "description": "Live calls: one holder at a time, checkpoints, and resuming."},
         {"name": "events", "description": "What happened in a session, for key figures."},
         {"name": "changes", "description": "The feed of what happened in sessions, in the order of commits."},
         {"name": "reading", "description": "A conversation as a whole: context, export, verification."},
@@ -106,20 +106,20 @@ fn tags() -> Value {
 fn headers() -> Value {
     json!({
         "RequestId": {
-            "description": "The request's id, as the server's log has it.",
+            "description": "The request's id, which the server also logs.",
             "schema": {"type": "string"},
         },
     })
 }
 
-/// Who asks (DESIGN §8).
+/// Authentication (DESIGN §8).
 fn parameters() -> Value {
     let visible = r"^[!-~]([ -~]*[!-~])?$";
     json!({
         "Identity": {
             "name": "Filrouge-Identity",
             "in": "header",
-            "description": "The end user on whose behalf a service asks; other characters as UTF-8.",
+            "description": "The end user on whose behalf a service calls; other characters as UTF-8.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": visible},
         },
         "SessionToken": {
@@ -131,7 +131,7 @@ fn parameters() -> Value {
         "Fence": {
             "name": "Filrouge-Fence",
             "in": "header",
-            "description": "The fence of the lease that the session is held by; one in the body must be the same.",
+            "description": "The fence of the lease that holds the session; a fence in the body must be equal.",
             "schema": {"type": "integer", "minimum": 0, "maximum": u64::MAX},
         },
     })
@@ -149,8 +149,8 @@ fn complete_operation(operation: &mut Value, id: &str, examples: &Value) {
     } else {
         operation["security"] = json!([{"bearer": []}]);
         if id != "getMetrics" {
-            let asking = ["Identity", "SessionToken"];
-            parameters.extend(asking.map(|name| refer("parameters", name)));
+            let headers = ["Identity", "SessionToken"];
+            parameters.extend(headers.map(|name| refer("parameters", name)));
             if problems::is_fenced(id) {
                 parameters.push(refer("parameters", "Fence"));
             }
@@ -163,7 +163,7 @@ fn complete_operation(operation: &mut Value, id: &str, examples: &Value) {
             without_null(content);
             match own.get("requests") {
                 Some(several) => content["examples"] = several.clone(),
-                None => content["example"] = of_media(&own["request"], media).clone(),
+                None => content["example"] = for_media(&own["request"], media).clone(),
             }
         }
     }
@@ -175,8 +175,8 @@ pub(super) fn refer(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
 }
 
-/// An example, or the one for this media type where each has its own.
-fn of_media<'e>(example: &'e Value, media: &str) -> &'e Value {
+/// The example for this media type: a part of `example` if its members are media types, else all of it.
+fn for_media<'e>(example: &'e Value, media: &str) -> &'e Value {
     let mut names = example.as_object().into_iter().flat_map(Map::keys);
     if names.any(|name| name.contains('/')) {
         &example[media]
@@ -189,10 +189,10 @@ fn complete_responses(responses: &mut Value, examples: &Value) {
     for (status, response) in responses.as_object_mut().into_iter().flatten() {
         response["headers"]["Filrouge-Request-Id"] = refer("headers", "RequestId");
         let example = &examples[status.as_str()];
-        // One without an answer has no content at all.
+        // A response without a body has no content at all.
         let contents = response.get_mut("content").and_then(Value::as_object_mut);
         for (media, content) in contents.into_iter().flatten() {
-            let example = of_media(example, media);
+            let example = for_media(example, media);
             if content.get("example").is_none() && !example.is_null() {
                 content["example"] = example.clone();
             }
@@ -200,7 +200,7 @@ fn complete_responses(responses: &mut Value, examples: &Value) {
     }
 }
 
-/// Numbers of a parameter end where the server's do.
+/// Sets the maximum of an integer parameter to the server's maximum.
 fn bounded(parameter: &mut Value) {
     if let Some(schema) = parameter.get_mut("schema")
         && schema["type"] == "integer"
@@ -210,13 +210,13 @@ fn bounded(parameter: &mut Value) {
     }
 }
 
-/// A parameter or body is left out and never null.
+/// Removes `null` from a parameter's or body's schema: callers leave these out instead.
 fn without_null(parameter: &mut Value) {
     let Some(schema) = parameter.get_mut("schema") else {
         return;
     };
-    let not_null = |of: &Value, is_null: fn(&Value) -> bool| {
-        let all = of.as_array()?.iter().filter(|one| !is_null(one));
+    let not_null = |values: &Value, is_null: fn(&Value) -> bool| {
+        let all = values.as_array()?.iter().filter(|one| !is_null(one));
         let mut rest: Vec<Value> = all.cloned().collect();
         if rest.len() == 1 { rest.pop() } else { None }
     };

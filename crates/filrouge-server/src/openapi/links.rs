@@ -1,34 +1,34 @@
-//! Where an answer leads: OpenAPI links, for readers and for programs that walk the document.
+//! Links from responses to further operations, for readers and for programs that explore the document.
 
 use serde_json::{Value, json};
 
-/// Parameters, and where in the answer or its request their values stand.
-type Given = &'static [(&'static str, &'static str)];
+/// Parameters, and the places of their values in the response or its request.
+type Parameters = &'static [(&'static str, &'static str)];
 
-const SESSION: Given = &[("session_id", "$response.body#/session_id")];
-const TURN: Given = &[
+const SESSION: Parameters = &[("session_id", "$response.body#/session_id")];
+const TURN: Parameters = &[
     ("session_id", "$response.body#/session_id"),
     ("turn_id", "$response.body#/turn_id"),
 ];
-const SAME_SESSION: Given = &[("session_id", "$request.path.session_id")];
-const SAME_TURN: Given = &[
+const SAME_SESSION: Parameters = &[("session_id", "$request.path.session_id")];
+const SAME_TURN: Parameters = &[
     ("session_id", "$request.path.session_id"),
     ("turn_id", "$request.path.turn_id"),
 ];
-const FIRST_SESSION: Given = &[("session_id", "$response.body#/data/0/session_id")];
-const FIRST_TURN: Given = &[
+const FIRST_SESSION: Parameters = &[("session_id", "$response.body#/data/0/session_id")];
+const FIRST_TURN: Parameters = &[
     ("session_id", "$request.path.session_id"),
     ("turn_id", "$response.body#/data/0/turn_id"),
 ];
 
-macro_rules! leads {
-    ($($from:ident $given:ident: $($to:ident)+;)+) => {
-        /// Operations, those that their successful answers lead to, and the parameters of these.
-        const LEADS: &[(&str, &[&str], Given)] = &[$((stringify!($from), &[$(stringify!($to)),+], $given)),+];
+macro_rules! links {
+    ($($from:ident $parameters:ident: $($to:ident)+;)+) => {
+        /// Operations, the targets of the links in their successful responses, and the parameters of these links.
+        const LINKS: &[(&str, &[&str], Parameters)] = &[$((stringify!($from), &[$(stringify!($to)),+], $parameters)),+];
     };
 }
 
-leads! {
+links! {
     createSession SESSION: getSession startTurn listTurns listItems restoreContext exportSession verifySession patchSession
         closeSession linkSession recordEvent takeLease resumeSession putCheckpoint eraseSession;
     listSessions FIRST_SESSION: getSession startTurn listTurns;
@@ -50,25 +50,26 @@ leads! {
     replaceTurn TURN: getTurn redactTurn;
 }
 
-/// Puts the links of `operation` into its answers.
+/// Adds the links of `operation` to its responses.
 pub(super) fn link(operation: &str, responses: &mut Value) {
-    for (_, targets, given) in LEADS.iter().filter(|lead| lead.0 == operation) {
-        let given: Value = given.iter().copied().collect();
+    for (_, targets, parameters) in LINKS.iter().filter(|source| source.0 == operation) {
+        let parameters: Value = parameters.iter().copied().collect();
         for status in ["200", "201"] {
             let Some(response) = responses.get_mut(status) else {
                 continue;
             };
             for target in *targets {
-                response["links"][*target] = json!({"operationId": target, "parameters": given});
+                response["links"][*target] =
+                    json!({"operationId": target, "parameters": parameters});
             }
         }
     }
 }
 
-/// The operations that the links name.
+/// The operations that the links name, as source or target.
 #[cfg(test)]
 pub(super) fn named() -> impl Iterator<Item = &'static str> {
-    LEADS
+    LINKS
         .iter()
-        .flat_map(|lead| lead.1.iter().copied().chain([lead.0]))
+        .flat_map(|source| source.1.iter().copied().chain([source.0]))
 }

@@ -1,4 +1,4 @@
-//! What paths name, for `params(…)`.
+//! Parameters of paths and headers, for `params(…)`.
 
 use filrouge_types::{SessionId, TenantId};
 use utoipa::IntoParams;
@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "the fields are read by the derive")]
 pub(crate) struct SessionPath {
-    /// The session; percent-encoded, so that an id may hold `/`.
+    /// The session; percent-encoded, so that an id may contain `/`.
     session_id: SessionId,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct TenantPath {
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "the fields are read by the derive")]
 pub(crate) struct TurnPath {
-    /// The session; percent-encoded, so that an id may hold `/`.
+    /// The session; percent-encoded, so that an id may contain `/`.
     session_id: SessionId,
-    /// The turn, as its start answered it.
+    /// The turn's id, as the response to its start returned it.
     #[param(value_type = String, format = "uuid")]
     turn_id: String,
 }
 
-/// A condition on the state of what is changed.
+/// A condition on the state of the session to change.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "the fields are read by the derive")]
@@ -44,12 +44,12 @@ pub(crate) struct IfMatch {
     if_match: Option<String>,
 }
 
-/// Where a stream goes on.
+/// The position at which a stream continues.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "the fields are read by the derive")]
 pub(crate) struct LastEventId {
-    /// For a stream: the seq that was seen last.
+    /// For a stream: the seq that the client received last.
     #[param(rename = "Last-Event-ID", value_type = Option<String>, example = "2")]
     last_event_id: Option<String>,
 }

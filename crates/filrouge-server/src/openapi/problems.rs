@@ -1,4 +1,4 @@
-//! Which error codes an operation can answer, by status.
+//! The error codes of each operation, by status.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::finish::{PUBLIC, refer};
 
 macro_rules! special {
     ($($of:ident $($fenced:ident)?: $($code:ident)*;)+) => {
-        /// Operations, whether they may be made under a lease (DESIGN §6), and the codes that no rule gives them.
+        /// Operations, whether they accept a fence (DESIGN §6), and the codes that follow from no rule.
         const SPECIAL: &[(&str, &[&str], &[ErrorCode])] =
             &[$((stringify!($of), &[$(stringify!($fenced))?], &[$(ErrorCode::$code),*])),+];
     };
@@ -49,7 +49,7 @@ special! {
         FinalExists CredentialRefused TurnReplaced AnswerMissing;
 }
 
-/// Whether an operation may be made under a lease.
+/// Whether an operation accepts a fence.
 pub(super) fn is_fenced(id: &str) -> bool {
     let mut all = SPECIAL.iter();
     all.any(|(of, fenced, _)| *of == id && !fenced.is_empty())
@@ -64,13 +64,13 @@ macro_rules! rules {
     };
 }
 
-/// The codes of an operation: by what it needs, names and does, and its own.
+/// The codes of an operation: by its permission, path and method, and its special ones.
 pub(super) fn codes(id: &str, method: &str, path: &str, has_body: bool) -> Vec<ErrorCode> {
     let is_public = PUBLIC.contains(&id);
     let is_stored = !["getHealth", "getOpenApi", "getMetrics", "getInfo"].contains(&id);
     let names = |parameter: &str| path.contains(parameter);
     let mut all = Vec::new();
-    // A turn makes its session, and a stream's body is no JSON.
+    // Starting a turn creates its session, and a stream's body is not JSON.
     rules! { all:
         is_public && id != "getHealth" => Forbidden RequestTimeout Internal Overloaded;
         !is_public => Unauthenticated Forbidden RequestTimeout Invalid RateLimited Internal Overloaded;
@@ -89,8 +89,8 @@ pub(super) fn codes(id: &str, method: &str, path: &str, has_body: bool) -> Vec<E
     all
 }
 
-/// Puts problems among the answers of an operation. What several operations answer alike is in one place: each set of
-/// codes is a response of its own.
+/// Adds problems to the responses of an operation. Operations share equal ones: each set of codes is one response
+/// component.
 pub(super) fn add(responses: &mut Value, shared: &mut Map<String, Value>, codes: Vec<ErrorCode>) {
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for code in codes {
@@ -126,7 +126,11 @@ fn response(status: u16, codes: &[ErrorCode]) -> Value {
         headers.insert(name.to_owned(), header);
     };
     if codes.iter().all(|code| code.retry()) {
-        header("Retry-After", "Seconds until it may go better.", "integer");
+        header(
+            "Retry-After",
+            "Seconds until a retry may succeed.",
+            "integer",
+        );
     }
     if codes.contains(&ErrorCode::Unauthenticated) {
         header("WWW-Authenticate", "The scheme: `Bearer`.", "string");
@@ -138,10 +142,10 @@ fn response(status: u16, codes: &[ErrorCode]) -> Value {
     })
 }
 
-/// The member under which a schema stands that the library's types have no words for.
+/// The member that holds a schema which the library's types cannot express.
 pub(super) const RAW: &str = "x-raw";
 
-/// A schema as it is written; [`super::finish`] puts it in its place.
+/// A schema as literal JSON; [`super::finish`] moves it to its place.
 pub(crate) fn raw(schema: Value) -> Schema {
     let written = ExtensionsBuilder::new().add(RAW, schema).build();
     ObjectBuilder::new()

@@ -1,4 +1,4 @@
-//! Schemas of bodies that no derive can tell: made elsewhere, or with rules between their members.
+//! Schemas of bodies that no derive can express: types of other crates, or rules between members.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use utoipa::{OpenApi, PartialSchema, ToSchema};
 
 use super::problems::raw;
 
-/// What `components/schemas` holds beside what the handlers name.
+/// The entries of `components/schemas` that no handler names.
 #[derive(OpenApi)]
 #[openapi(components(schemas(
     Session,
@@ -54,7 +54,7 @@ written_out! {
     Bundle: json!({"type": "object", "description": "A signed bundle, as docs/format.md specifies it."});
     /// This document.
     Document: json!({"type": "object", "description": "An OpenAPI document."});
-    /// As a start, with an answer.
+    /// Like a start, with an answer.
     ReplaceTurn: replace_turn();
 }
 
@@ -63,14 +63,14 @@ written_out! {
 #[schema(as = Context)]
 #[expect(dead_code, reason = "the fields are read by the derive")]
 pub(crate) struct Context {
-    /// In the format that was asked for; goes into the provider's request as it is.
+    /// In the requested format; copied unchanged into the provider's request.
     #[schema(value_type = Vec<Object>)]
     messages: (),
     /// What was kept, what was left out and why.
     report: Report,
 }
 
-/// One of these words.
+/// The schema of a string that has one of these values.
 pub(crate) fn words<W: Into<Value>>(all: impl IntoIterator<Item = W>) -> Schema {
     let words = ObjectBuilder::new().schema_type(Type::String);
     words.enum_values(Some(all)).build().into()
@@ -82,7 +82,7 @@ fn value(schema: RefOr<Schema>) -> Value {
 
 fn replace_turn() -> Value {
     let mut schema = start_turn();
-    schema["description"] = json!("As a start, with the answer.");
+    schema["description"] = json!("Like a start, with the answer.");
     schema["properties"]["answer_neutral"] =
         json!({"type": "string", "description": "The answer."});
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
@@ -91,7 +91,7 @@ fn replace_turn() -> Value {
     schema
 }
 
-/// One of the questions must be there.
+/// The schema of a start; it requires one of the questions.
 fn start_turn() -> Value {
     let mut schema = value(StartTurn::schema());
     with_application(&mut schema);
@@ -101,7 +101,7 @@ fn start_turn() -> Value {
     schema
 }
 
-/// What the application says of a turn stands among the turn's members.
+/// Adds the members of the application to those of the turn.
 fn with_application(turn: &mut Value) {
     let mut application = value(Application::schema());
     let members = application["properties"].as_object_mut();
@@ -110,8 +110,8 @@ fn with_application(turn: &mut Value) {
     }
 }
 
-/// Answers in which every member is always there, `null` for absent (DESIGN §12).
-const WHOLE: &[&str] = &[
+/// Responses in which every member is always present, `null` for an absent value (DESIGN §12).
+const ALL_REQUIRED: &[&str] = &[
     "Session",
     "Turn",
     "Item",
@@ -131,19 +131,19 @@ const WHOLE: &[&str] = &[
     "ContextWindow",
     "Finding",
 ];
-/// Puts in what the derives leave out.
+/// Adds what the derives leave out.
 pub(super) fn complete(schemas: &mut Map<String, Value>) {
     schemas.insert("StartTurn".to_owned(), start_turn());
     if let Some(turn) = schemas.get_mut("Turn") {
         with_application(turn);
     }
-    for name in WHOLE {
+    for name in ALL_REQUIRED {
         if let Some(schema) = schemas.get_mut(*name) {
-            whole(schema);
+            require_all(schema);
         }
     }
     for schema in schemas.values_mut() {
-        // A fence is any number of 64 bits, and of a derive's formats none says so.
+        // A fence is any unsigned 64-bit number, and no format of the derives says so.
         if let Some(fence) = schema.pointer_mut("/properties/fence") {
             fence["format"] = json!("uint64");
         }
@@ -153,15 +153,15 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Every member is there, also of what it is composed of.
-fn whole(schema: &mut Value) {
+/// Makes every member required, including those of composed schemas.
+fn require_all(schema: &mut Value) {
     for part in schema
         .get_mut("allOf")
         .and_then(Value::as_array_mut)
         .into_iter()
         .flatten()
     {
-        whole(part);
+        require_all(part);
     }
     if let Some(members) = schema.get("properties").and_then(Value::as_object) {
         schema["required"] = members.keys().cloned().collect();

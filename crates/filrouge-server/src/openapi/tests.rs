@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::finish;
 use super::links::named;
 
-/// Where a problem's response names its codes.
+/// The pointer to a problem response's codes.
 const CODES: &str = "/content/application~1problem+json/schema/allOf/1/properties/code/enum";
 
 fn document() -> Value {
@@ -31,41 +31,41 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-fn references(value: &Value, found: &mut Vec<String>) {
+fn references(value: &Value, collected: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
                 match (name.as_str(), member.as_str()) {
-                    ("$ref", Some(reference)) => found.push(reference.to_owned()),
-                    _ => references(member, found),
+                    ("$ref", Some(reference)) => collected.push(reference.to_owned()),
+                    _ => references(member, collected),
                 }
             }
         }
-        Value::Array(elements) => elements.iter().for_each(|e| references(e, found)),
+        Value::Array(elements) => elements.iter().for_each(|e| references(e, collected)),
         _ => {}
     }
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     let document = document();
-    let mut found = Vec::new();
-    references(&document, &mut found);
-    assert!(found.len() > 100);
-    for reference in found {
+    let mut collected = Vec::new();
+    references(&document, &mut collected);
+    assert!(collected.len() > 100);
+    for reference in collected {
         assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
     }
 }
 
 #[test]
-fn links_lead_to_operations_that_there_are() {
+fn links_name_existing_operations() {
     let document = document();
-    let known: BTreeSet<String> = operations(&document)
+    let ids: BTreeSet<String> = operations(&document)
         .into_iter()
         .map(|(id, _)| id)
         .collect();
     for name in named() {
-        assert!(known.contains(name), "{name}");
+        assert!(ids.contains(name), "{name}");
     }
 }
 
@@ -121,14 +121,14 @@ fn has_example(document: &Value, content: &Value, at: &str) {
     same_members(document, &content["schema"], &content["example"], at);
 }
 
-/// A schema with the members of all that it is composed of.
-fn whole(document: &Value, schema: &Value) -> Value {
+/// A schema, merged with the members of all schemas that it is composed of.
+fn merged(document: &Value, schema: &Value) -> Value {
     let mut schema = resolved(document, schema).clone();
     let Some(Value::Array(parts)) = schema.as_object_mut().and_then(|s| s.remove("allOf")) else {
         return schema;
     };
     for part in parts {
-        let part = whole(document, &part);
+        let part = merged(document, &part);
         for (name, member) in part["properties"].as_object().unwrap() {
             schema["properties"][name] = member.clone();
         }
@@ -139,17 +139,17 @@ fn whole(document: &Value, schema: &Value) -> Value {
     schema
 }
 
-/// An example has the members that its schema requires, and no others.
+/// Asserts that an example has the members that its schema requires, and no others.
 fn same_members(document: &Value, schema: &Value, example: &Value, at: &str) {
-    let schema = whole(document, schema);
-    let (Some(members), Some(known)) = (example.as_object(), schema["properties"].as_object())
+    let schema = merged(document, schema);
+    let (Some(members), Some(properties)) = (example.as_object(), schema["properties"].as_object())
     else {
         return;
     };
     let open = schema["additionalProperties"] == true;
     for name in members.keys().filter(|_| !open) {
         assert!(
-            known.contains_key(name),
+            properties.contains_key(name),
             "{at}: {name} is not in the schema"
         );
     }
@@ -159,7 +159,7 @@ fn same_members(document: &Value, schema: &Value, example: &Value, at: &str) {
             "{at}: no {name}"
         );
     }
-    for (name, inner) in known {
+    for (name, inner) in properties {
         let at = format!("{at}.{name}");
         match members.get(name) {
             Some(Value::Array(elements)) => elements
@@ -171,13 +171,13 @@ fn same_members(document: &Value, schema: &Value, example: &Value, at: &str) {
     }
 }
 
-/// The stream's schema is a text: what its events hold is named in words, and shown by the example.
+/// The stream's schema is a string: the description names the schemas of its events, and the example shows them.
 #[test]
 fn events_of_the_tail_are_described() {
     let document = document();
     let list = document.pointer("/paths/~1api~1v1~1sessions~1{session_id}~1items/get");
     let content = &list.unwrap()["responses"]["200"]["content"]["text/event-stream"];
-    let told = content["schema"]["description"].as_str().unwrap();
+    let description = content["schema"]["description"].as_str().unwrap();
     let mut shown = BTreeSet::new();
     for event in content["example"]
         .as_str()
@@ -193,7 +193,10 @@ fn events_of_the_tail_are_described() {
             "draft" => "DraftEvent",
             other => panic!("{other}"),
         };
-        assert!(told.contains(&format!("`{name}`")) && told.contains(&format!("`{schema}`")));
+        assert!(
+            description.contains(&format!("`{name}`"))
+                && description.contains(&format!("`{schema}`"))
+        );
         let schema = &document["components"]["schemas"][schema];
         assert!(schema["required"].as_array().unwrap().len() > 5, "{name}");
         same_members(&document, schema, &data, name);
@@ -203,32 +206,32 @@ fn events_of_the_tail_are_described() {
 }
 
 #[test]
-fn every_error_code_is_told_of() {
-    let mut told = BTreeSet::new();
+fn every_error_code_is_documented() {
+    let mut documented = BTreeSet::new();
     let document = document();
     for (_, operation) in operations(&document) {
         for response in operation["responses"].as_object().unwrap().values() {
             let codes = resolved(&document, response)
                 .pointer(CODES)
                 .and_then(Value::as_array);
-            told.extend(codes.into_iter().flatten().filter_map(Value::as_str));
+            documented.extend(codes.into_iter().flatten().filter_map(Value::as_str));
         }
     }
-    // What no operation answers: these say that there is none.
+    // No operation returns these: they say that there is no operation.
     let none = ["route_not_found", "method_not_allowed"];
     for code in filrouge_types::ErrorCode::ALL {
         assert_ne!(
-            told.contains(code.as_str()),
+            documented.contains(code.as_str()),
             none.contains(&code.as_str()),
             "{code}"
         );
     }
 }
 
-/// What a reader of the document cannot know: papers of this project, values of its language, names of its routes'
-/// parameters that are not those of the document.
+/// Texts must not contain what a reader of the document cannot know: this project's design documents, Rust syntax, or
+/// parameter names of the router that differ from the document's.
 #[test]
-fn texts_are_for_those_who_do_not_know_the_program() {
+fn texts_contain_no_internal_references() {
     let mut texts = Vec::new();
     described(&document(), &mut texts);
     assert!(texts.len() > 200);
@@ -241,19 +244,19 @@ fn texts_are_for_those_who_do_not_know_the_program() {
     }
 }
 
-fn described(value: &Value, found: &mut Vec<String>) {
+fn described(value: &Value, collected: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
                 match (name.as_str(), member.as_str()) {
                     ("description" | "summary" | "title", Some(text)) => {
-                        found.push(text.to_owned());
+                        collected.push(text.to_owned());
                     }
-                    _ => described(member, found),
+                    _ => described(member, collected),
                 }
             }
         }
-        Value::Array(elements) => elements.iter().for_each(|e| described(e, found)),
+        Value::Array(elements) => elements.iter().for_each(|e| described(e, collected)),
         _ => {}
     }
 }
@@ -297,7 +300,7 @@ fn only_writes_promise_durability() {
     for path in document["paths"].as_object().unwrap().values() {
         for (method, operation) in path.as_object().unwrap() {
             for (status, response) in operation["responses"].as_object().unwrap() {
-                // 204 answers nothing: nothing was written.
+                // 204 means that nothing was written.
                 if status.starts_with('2') && status != "204" {
                     let promised = response["headers"]["Filrouge-Durability"].is_object();
                     assert_eq!(promised, method != "get", "{}", operation["operationId"]);

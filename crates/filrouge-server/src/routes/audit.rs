@@ -19,7 +19,7 @@ use filrouge_http::access::{Principal, may};
 use filrouge_http::answer::{Answer, Page, accepted, attachment, json};
 use filrouge_http::extract::{InTenant, LIMIT_MAX, Limit};
 
-/// What the rows are written as.
+/// The format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Format {
@@ -48,7 +48,7 @@ impl Format {
     }
 }
 
-/// The first format that `Accept` names.
+/// The first supported format that `Accept` names.
 fn named(headers: &HeaderMap) -> Format {
     let mut named = accepted(headers).filter_map(|media_type| match media_type.as_str() {
         "application/json" => Some(Format::Json),
@@ -63,35 +63,35 @@ fn named(headers: &HeaderMap) -> Format {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
-    /// Of one session, by seq.
+    /// Only items of this session, by seq.
     session_id: Option<SessionId>,
-    /// What an end user has asked, and what was answered.
+    /// Only turns that this end user asked, with their answers.
     identity_id: Option<IdentityId>,
-    /// Calls of a tool, and their results.
+    /// Only calls of this tool, and their results.
     tool: Option<Box<str>>,
-    /// What an agent has said and done.
+    /// Only items of this agent.
     agent: Option<Box<str>>,
-    /// What was committed at this moment or later.
+    /// Only items committed at this moment or later.
     since: Option<Timestamp>,
-    /// What was committed before this moment.
+    /// Only items committed before this moment.
     until: Option<Timestamp>,
-    /// What the rows are written as; goes before `Accept`.
+    /// The format of the rows; overrides `Accept`.
     #[param(inline)]
     format: Option<Format>,
-    /// At most so many rows: 50 unless asked for a page, all for `jsonl` and `csv`.
+    /// The maximum number of rows: by default 50 for a page, all for `jsonl` and `csv`.
     #[param(inline)]
     limit: Option<Limit>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[param(pattern = r"^[0-9]+(\.[0-9]+)?(-[0-9]+-[0-9]+)?$")]
     cursor: Option<String>,
 }
 
 /// Lists who said what, and which tool was called with which parameters, by which agent and model.
 ///
-/// One row for each item of the journal, and for each call and result where an item holds several. With `session_id`
-/// by seq, else of the whole tenant in the order of commits. The work for a page is bounded: it may hold fewer rows
-/// than asked for, even none, and still have a `next_cursor`. `jsonl` and `csv` (or `Accept`) give all rows in one
-/// answer, written as they are read.
+/// One row for each item of the ledger, and for each call and result where an item holds several. With `session_id` by
+/// seq, otherwise for the whole tenant in commit order. The work for a page is bounded: it may hold fewer rows than
+/// the limit, even none, and still have a `next_cursor`. `jsonl` and `csv` (or `Accept`) return all rows in one
+/// response, written as they are read.
 #[utoipa::path(
     get,
     path = "/api/v1/audit",
@@ -106,7 +106,7 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Answer {
     let format = at.query.format.unwrap_or_else(|| named(&headers));
-    let asked = AuditQuery {
+    let query = AuditQuery {
         session_id: at.query.session_id,
         identity_id: at.query.identity_id,
         tool: at.query.tool,
@@ -119,7 +119,7 @@ pub(super) async fn list(
     };
     if format == Format::Json {
         let limit = at.query.limit.unwrap_or_default().into();
-        let page = app.audit.page(&at.caller, AuditQuery { limit, ..asked });
+        let page = app.audit.page(&at.caller, AuditQuery { limit, ..query });
         let AuditPage { rows, next, .. } = page.await?;
         let page = Page {
             data: rows,
@@ -131,30 +131,30 @@ pub(super) async fn list(
         app,
         caller: at.caller,
         principal: at.principal,
-        query: asked,
+        query,
         left: at.query.limit.map_or(usize::MAX, Into::into),
         format,
     };
     rows.answer().await
 }
 
-/// Rows that are read and written page by page.
+/// Reads and writes rows page by page.
 struct Rows {
     app: App,
     caller: Caller,
     principal: Principal,
     query: AuditQuery,
-    /// How many may still come.
+    /// The maximum number of further rows.
     left: usize,
     format: Format,
 }
 
-/// Some of the answer, and what follows it.
+/// A part of the response, and the rest of the rows.
 type Piece = (Bytes, Option<Rows>);
 
 impl Rows {
     async fn answer(self) -> Answer {
-        let leave = self.app.limits().large_answer().await?;
+        let permit = self.app.limits().large_answer().await?;
         let (media_type, name, head) = match self.format {
             Format::Csv => {
                 let media_type = "text/csv; charset=utf-8; header=present";
@@ -168,21 +168,21 @@ impl Rows {
                 None => Ok(None),
             }
         }));
-        // What fails at once is reported as any failure is.
+        // A failure before the first bytes gets an ordinary error response.
         let first = pieces.try_next().await?.unwrap_or_default();
         let begin = Bytes::from([head.as_bytes(), &first].concat());
-        // A failure cuts the answer off, so that nobody takes it for whole.
+        // A later failure cuts the response off, so that it is not mistaken for complete.
         let following = pieces.inspect_err(|failure: &Failure| {
             let code = failure.code.as_str();
             tracing::warn!(code, detail = %failure.detail, "an audit was cut off");
         });
         let body = once(ready(Ok(begin))).chain(following);
         let body = body.try_filter(|bytes| ready(!bytes.is_empty()));
-        let body = leave.hold_in(HttpBody::from_stream(body));
+        let body = permit.hold_in(HttpBody::from_stream(body));
         Ok(attachment(media_type, name, body))
     }
 
-    /// Reads a page. What is written after the first one was read does not come any more, so that there is an end.
+    /// Reads a page. Commits made after the first page was read are left out, so that the response ends.
     async fn piece(mut self) -> Result<Piece, Failure> {
         let ended = if *self.app.stopping().borrow() {
             Some("the server stops")
@@ -201,8 +201,8 @@ impl Rows {
         self.left -= page.rows.len();
         let lines = self.format.lines(&page.rows)?;
         self.query.cursor = page.next;
-        let goes_on = page.next.is_some() && self.left > 0;
-        Ok((lines.into(), goes_on.then_some(self)))
+        let has_more = page.next.is_some() && self.left > 0;
+        Ok((lines.into(), has_more.then_some(self)))
     }
 }
 
@@ -212,14 +212,14 @@ mod tests {
 
     use super::*;
 
-    fn asks(accept: &str) -> Format {
+    fn requested(accept: &str) -> Format {
         let mut headers = HeaderMap::new();
         headers.append(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
         named(&headers)
     }
 
     #[test]
-    fn a_format_is_asked_for_by_its_media_type() {
+    fn a_format_is_chosen_by_its_media_type() {
         assert_eq!(named(&HeaderMap::new()), Format::Json);
         for (accept, expected) in [
             ("*/*", Format::Json),
@@ -228,7 +228,7 @@ mod tests {
             ("application/jsonl, text/csv", Format::Jsonl),
             ("application/json, text/csv", Format::Json),
         ] {
-            assert_eq!(asks(accept), expected, "{accept}");
+            assert_eq!(requested(accept), expected, "{accept}");
         }
     }
 }

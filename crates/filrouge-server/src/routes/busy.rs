@@ -1,4 +1,4 @@
-//! What a caller wants when somebody else is at work: `on_busy` (DESIGN §6).
+//! The caller's choice when another caller is at work: `on_busy` (DESIGN §6).
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use filrouge_http::access::Principal;
 use filrouge_http::extract::wait;
 use filrouge_http::problem::Problem;
 
-/// Waits for what may take its time, unless the server stops or the credentials end. What was written by then stays.
+/// Waits for `waiting`, unless the server stops or the credentials expire. What was written until then stays.
 ///
 /// # Errors
 /// `overloaded` when the server stops, `unauthenticated`, and those of `waiting`.
@@ -31,58 +31,58 @@ pub(super) async fn waited<T>(
     }
 }
 
-/// What a task of its own has done; its panic is this request's.
+/// The result of a spawned task; a panic of the task propagates to this request.
 ///
 /// # Errors
-/// `internal` when it was given up.
-pub(super) async fn done<T>(task: JoinHandle<T>) -> Result<T, Failure> {
+/// `internal` when the task was cancelled.
+pub(super) async fn join_task<T>(task: JoinHandle<T>) -> Result<T, Failure> {
     match task.await.map_err(JoinError::try_into_panic) {
         Ok(done) => Ok(done),
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        Err(Err(given_up)) => Err(Failure::new(ErrorCode::Internal, given_up.to_string())),
+        Err(Err(cancelled)) => Err(Failure::new(ErrorCode::Internal, cancelled.to_string())),
     }
 }
 
-/// How long a turn is waited for unless the caller says.
+/// How long to wait for a turn by default.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// What is wanted when somebody else is at work.
+/// The caller's choice when another caller is at work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WhenBusy {
-    /// To wait.
+    /// Wait.
     Wait,
-    /// To be refused at once.
+    /// Refuse at once.
     Reject,
-    /// To get no answer: 204.
+    /// Respond with 204 and no body.
     #[serde(rename = "204")]
     NoContent,
 }
 
-/// For a turn that may be open already.
+/// The query parameters of a request whose turn may already be open.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OnOpenTurn {
-    /// What happens when the turn of this request is open already, so that somebody works at it: `wait` for its end and
-    /// get it then, 409 `turn_busy` by `reject`, or 204. Without it, the turn comes as it stands.
+    /// What to do when this request's turn is already open, so that another caller works on it: `wait` for its end and
+    /// return it then; `reject` with 409 `turn_busy`; or `204`. By default the turn is returned in its present state.
     #[param(inline)]
     on_busy: Option<WhenBusy>,
-    /// With `on_busy=wait`: for how many milliseconds, 30000 unless said; 409 `turn_busy` afterwards.
+    /// With `on_busy=wait`: the milliseconds to wait, 30000 by default; then 409 `turn_busy`.
     #[param(minimum = 0, maximum = 60_000)]
     wait: Option<u64>,
 }
 
 impl OnOpenTurn {
-    /// What the engine is told; `None` when the turn is wanted as it stands.
+    /// The policy for the engine; `None` to return the turn in its present state.
     ///
     /// # Errors
-    /// `invalid` for a time that is not waited.
+    /// `invalid` for a time that is out of range or that another policy excludes.
     pub(super) fn policy(&self) -> Result<Option<OnBusy>, Problem> {
         if self.wait.is_some() && self.on_busy != Some(WhenBusy::Wait) {
             return Err(
                 Problem::new(ErrorCode::Invalid, "wait: only with on_busy=wait")
-                    .with_hint("leave wait out, or say on_busy=wait"),
+                    .with_hint("leave wait out, or send on_busy=wait"),
             );
         }
         let time = self.wait.map_or(Ok(WAIT), |ms| wait(Some(ms)))?;
@@ -94,37 +94,37 @@ impl OnOpenTurn {
     }
 }
 
-/// For a session that somebody else may hold.
+/// The query parameters of a request for a session that another caller may hold.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OnHeld {
-    /// What happens while somebody else holds the session: `wait` for `wait_ms`, then 423 `lease_timeout`; `reject`, 423
-    /// at once; `204`, as `wait`, and no answer in the end.
+    /// What to do while another caller holds the session: `wait` for `wait_ms`, then 423 `lease_timeout`; `reject`
+    /// with 423 at once; `204` like `wait`, but with no body at the end.
     #[param(inline)]
     on_busy: Option<WhenBusy>,
 }
 
 impl OnHeld {
-    /// How long is waited, of what the body says.
+    /// The time to wait, given the body's `wait_ms`.
     ///
     /// # Errors
-    /// `invalid` for a time that is not waited.
-    pub(super) fn wait_ms(&self, asked: Option<u64>) -> Result<Option<u64>, Problem> {
+    /// `invalid` for a time together with `reject`.
+    pub(super) fn wait_ms(&self, requested: Option<u64>) -> Result<Option<u64>, Problem> {
         if self.on_busy != Some(WhenBusy::Reject) {
-            return Ok(asked);
+            return Ok(requested);
         }
-        match asked {
+        match requested {
             None | Some(0) => Ok(Some(0)),
             Some(_) => {
-                let what = "wait_ms: nothing is waited for with on_busy=reject";
+                let what = "wait_ms: with on_busy=reject the request does not wait";
                 Err(Problem::new(ErrorCode::Invalid, what)
-                    .with_hint("leave wait_ms out, or say on_busy=wait"))
+                    .with_hint("leave wait_ms out, or send on_busy=wait"))
             }
         }
     }
 
-    /// Passes on a failure, but for a session that is held when no answer is wanted then.
+    /// Returns a failure, except for a held session when the caller chose 204.
     ///
     /// # Errors
     /// The failure.

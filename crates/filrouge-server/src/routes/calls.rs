@@ -10,14 +10,14 @@ use super::busy::{OnHeld, waited};
 use super::page::PageQuery;
 use crate::app::App;
 use crate::openapi::{Created, Listed, OrNothing, SessionPath, Shown, Written};
-use filrouge_http::access::{may, tell_session_token};
+use filrouge_http::access::{add_session_token, may};
 use filrouge_http::answer::{Answer, Page, created, json, no_content, written};
 use filrouge_http::extract::{Body, InSession};
 
-/// Takes the lease of a session, waiting while somebody else holds it.
+/// Takes the lease of a session; waits while another caller holds it.
 ///
-/// From then on who writes to the session names the fence, as `fence` or as `Filrouge-Fence`, and everybody else is
-/// refused. Who holds it already keeps the fence, for longer.
+/// From then on writers to the session must send the fence, as `fence` or as `Filrouge-Fence`; all other writes are
+/// refused. The present holder keeps its fence and gets more time.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/lease",
@@ -40,7 +40,7 @@ pub(super) async fn take(
     }
 }
 
-/// Renews a lease from now on, under the fence that it is held by.
+/// Renews a lease from now on, under its present fence.
 #[utoipa::path(
     put,
     path = "/api/v1/sessions/{session_id}/lease",
@@ -59,7 +59,7 @@ pub(super) async fn renew(
     written(&lease)
 }
 
-/// Gives the newest fence, and who holds the session now, if anybody does.
+/// Returns the newest fence, and the session's present holder, if any.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/lease",
@@ -77,11 +77,11 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> An
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReleaseQuery {
-    /// Who holds the session.
+    /// The session's holder.
     #[serde(deserialize_with = "holder")]
     #[param(value_type = filrouge_types::schema::Holder, inline)]
     holder: Box<str>,
-    /// The fence that it is held by; `Filrouge-Fence` says it as well.
+    /// The fence of its lease; `Filrouge-Fence` is an alternative.
     fence: Option<u64>,
 }
 
@@ -93,9 +93,9 @@ fn holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Error> {
     Ok(holder)
 }
 
-/// Gives a session free.
+/// Releases the lease of a session.
 ///
-/// One that was taken over or whose time is up is free of this holder already. Whoever waits for it is woken.
+/// A lease that was taken over or has expired counts as released. Waiting callers are woken.
 #[utoipa::path(
     delete,
     path = "/api/v1/sessions/{session_id}/lease",
@@ -115,9 +115,10 @@ pub(super) async fn release(
     written(&lease)
 }
 
-/// Puts a checkpoint, once for each seq; its label becomes the session's state.
+/// Writes a checkpoint, once for each seq; its label becomes the session's state.
 ///
-/// The same one again changes nothing; another one at the same seq is a conflict. The newest ones are kept.
+/// Repeating an equal checkpoint changes nothing; a different one at the same seq is a conflict. Only the newest ones
+/// are kept.
 #[utoipa::path(
     put,
     path = "/api/v1/sessions/{session_id}/checkpoints",
@@ -150,20 +151,20 @@ pub(super) struct ListedCheckpoint {
     /// The application's state; `null` when it cannot be read.
     #[schema(value_type = Option<Object>)]
     state: Option<RawJson>,
-    /// When it was put; `null` when it cannot be read.
+    /// When it was written; `null` when it cannot be read.
     created_at: Option<Timestamp>,
-    /// Whether it is not what was put: then its seq is all that is shown.
+    /// Whether it differs from what was written: then only its seq is returned.
     unreadable: bool,
 }
 
 impl From<Result<Checkpoint, u64>> for ListedCheckpoint {
-    fn from(found: Result<Checkpoint, u64>) -> Self {
-        match found {
-            Ok(found) => Self {
-                seq: found.seq,
-                label: found.label,
-                state: Some(found.state),
-                created_at: Some(found.created_at),
+    fn from(checkpoint: Result<Checkpoint, u64>) -> Self {
+        match checkpoint {
+            Ok(checkpoint) => Self {
+                seq: checkpoint.seq,
+                label: checkpoint.label,
+                state: Some(checkpoint.state),
+                created_at: Some(checkpoint.created_at),
                 unreadable: false,
             },
             Err(seq) => Self {
@@ -204,7 +205,7 @@ pub(super) async fn checkpoints(
     json(&Page { data, next_cursor })
 }
 
-/// Gives the newest checkpoint that can be read.
+/// Returns the newest checkpoint that can be read.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/checkpoints/latest",
@@ -218,11 +219,11 @@ pub(super) async fn latest_checkpoint(State(app): State<App>, at: InSession<may:
     json(&calls.latest_checkpoint(&at.caller, &at.session).await?)
 }
 
-/// Takes the lease of a session and gives what it takes to go on.
+/// Takes the lease of a session and returns what the caller needs to continue.
 ///
-/// The newest checkpoint that can be read, the items behind it, and the newest seq, of one moment in which the lease was
-/// held. What is left of a long tail is read by `GET …/items?after=` its cursor. With `create` a session that is not
-/// there is made.
+/// The newest readable checkpoint, the items after it, and the newest seq, all from one moment at which the lease was
+/// held. The caller reads the rest of a long tail with `GET …/items?after=` its cursor. With `create`, a missing
+/// session is created.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/resume",
@@ -254,7 +255,7 @@ pub(super) async fn resume(
         && new
         && app.sessions.needs_token(&at.caller, &at.session).await
     {
-        tell_session_token(&mut response, &fresh);
+        add_session_token(&mut response, &fresh);
     }
     Ok(response)
 }

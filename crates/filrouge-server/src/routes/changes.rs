@@ -1,4 +1,4 @@
-//! `/api/v1/changes`: what happened in sessions, in the order of commits (DESIGN §10).
+//! `/api/v1/changes`: what happened in sessions, in commit order (DESIGN §10).
 
 use axum::extract::State;
 use filrouge_store::read::{ChangeCursor, ChangePage, SessionChange};
@@ -18,9 +18,9 @@ use filrouge_http::problem::Problem;
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChangePage)]
 pub(crate) struct Changes {
-    /// Changes in the order of commits.
+    /// Changes in commit order.
     data: Vec<SessionChange>,
-    /// Where to go on, also on a page without changes. One that is what `after` was means: nothing new yet.
+    /// Where to continue, even on a page without changes. When it equals `after`, there is nothing new yet.
     #[schema(example = "42")]
     next_cursor: String,
 }
@@ -38,17 +38,17 @@ impl From<ChangePage> for Changes {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
-    /// Those behind this `next_cursor` or `cursor` of a change; left out: from the beginning.
+    /// Only changes after this `next_cursor`, or after this `cursor` of a change; by default from the beginning.
     #[param(pattern = r"^[0-9]+(\.[0-9]+)?$")]
     after: Option<String>,
-    /// Another word for `after`.
+    /// A synonym of `after`.
     #[param(pattern = r"^[0-9]+(\.[0-9]+)?$")]
     cursor: Option<String>,
-    /// At most so many.
+    /// The maximum number of changes.
     #[serde(default)]
     #[param(inline)]
     limit: Limit,
-    /// Wait so many milliseconds for a change when there is none yet: a long poll.
+    /// How many milliseconds to wait for a change when there is none yet: a long poll.
     #[param(minimum = 0, maximum = 60_000, default = 0)]
     wait: Option<u64>,
 }
@@ -57,17 +57,17 @@ fn after(query: &ListQuery) -> Result<ChangeCursor, Problem> {
     match (&query.after, &query.cursor) {
         (Some(after), Some(cursor)) if after != cursor => Err(Problem::new(
             ErrorCode::Invalid,
-            "after and cursor name two places",
+            "after and cursor name different positions",
         )),
         (Some(text), _) | (None, Some(text)) => Ok(text.parse()?),
         (None, None) => Ok(ChangeCursor::default()),
     }
 }
 
-/// Lists what happened in sessions, in the order of commits; none can be skipped.
+/// Lists what happened in sessions, in commit order, without gaps.
 ///
-/// On behalf of an end user it tells of that user's sessions, otherwise of the whole tenant. It tells that something
-/// happened, not what was said.
+/// On behalf of an end user it lists that user's sessions, otherwise the whole tenant's. It reports that something
+/// happened, not the content.
 #[utoipa::path(
     get,
     path = "/api/v1/changes",

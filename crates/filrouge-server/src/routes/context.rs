@@ -19,18 +19,18 @@ use filrouge_http::problem::Problem;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowQuery {
-    /// What the messages are written as: `pairs` unless asked.
+    /// The format of the messages: `pairs` by default.
     #[param(schema_with = formats)]
     format: Option<String>,
-    /// The language: neutral unless asked.
+    /// The language: neutral by default.
     variant: Option<Variant>,
-    /// Only the newest turns, at most so many.
+    /// Only the newest turns, at most this many.
     #[param(minimum = 1)]
     last_turns: Option<usize>,
     /// Only the newest turns, by an estimate of their tokens.
     #[param(minimum = 1)]
     max_tokens: Option<u64>,
-    /// What becomes of a call that was never answered.
+    /// How to treat a call that was never answered.
     #[serde(default)]
     #[param(inline)]
     unanswered: Unanswered,
@@ -40,9 +40,9 @@ fn formats() -> Schema {
     words(Format::ALL.map(Format::as_str))
 }
 
-/// Restores a conversation as the messages of a provider's request, structurally valid for it.
+/// Restores a conversation as the messages of a provider's request, in a structure that the provider accepts.
 ///
-/// The report tells what was left out and why.
+/// The report lists what was left out and why.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/context",
@@ -60,7 +60,7 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQu
             return Err(Problem::new(ErrorCode::Invalid, unknown.to_string()).with_hint(known));
         }
     };
-    let asked = RestoreQuery {
+    let query = RestoreQuery {
         selection: match format {
             Format::Pairs => Selection::Pairs,
             _ => Selection::Messages,
@@ -70,7 +70,7 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQu
         max_tokens: at.query.max_tokens,
         unanswered: at.query.unanswered,
     };
-    let leave = app.limits().large_answer().await?;
-    let context = restore(app.engine(), &at.caller, &at.session, format, asked).await?;
-    Ok(json(&context)?.map(|body| leave.hold_in(body)))
+    let permit = app.limits().large_answer().await?;
+    let context = restore(app.engine(), &at.caller, &at.session, format, query).await?;
+    Ok(json(&context)?.map(|body| permit.hold_in(body)))
 }

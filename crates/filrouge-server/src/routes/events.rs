@@ -13,7 +13,7 @@ use filrouge_http::extract::{Body, InSession};
 
 /// Records an event of a session, once for each key.
 ///
-/// With the same key and body the first answer comes again; with another body it is a conflict.
+/// Repeating the key with an equal body returns the first response; with a different body it is a conflict.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/events",
@@ -32,7 +32,7 @@ pub(super) async fn record(
     created(!event.replayed, &event)
 }
 
-/// Lists a session's events in the order they were recorded.
+/// Lists a session's events in the order in which they were recorded.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/events",

@@ -12,23 +12,23 @@ use filrouge_types::{ErrorCode, Failure, Recorded};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::busy::done;
+use super::busy::join_task;
 use crate::app::App;
 use crate::openapi::{Bundle, SessionPath};
 use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, attachment};
 use filrouge_http::extract::InSession;
 
-/// Largest document in bytes that is answered: it stands in memory.
+/// The maximum size of a document in bytes: it is built in memory.
 const EXPORT_MAX: usize = 256 << 20;
 
-/// What a document is written as.
+/// The format of a document.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Format {
     /// Markdown.
     Md,
-    /// One page that loads nothing.
+    /// A single page that loads nothing.
     Html,
     /// A signed bundle, for `filrouge verify --bundle` and `filrouge import`.
     #[default]
@@ -39,13 +39,13 @@ enum Format {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowQuery {
-    /// What it is written as.
+    /// The format of the document.
     #[serde(default)]
     #[param(inline)]
     format: Format,
 }
 
-/// Writes a conversation as a document.
+/// Exports a conversation as a document.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/export",
@@ -58,13 +58,13 @@ pub(super) struct ShowQuery {
         content((Bundle = "application/json"), (String = "text/markdown"), (String = "text/html")),
         headers(
             ("Content-Disposition" = String, description = "An attachment."),
-            ("Content-Security-Policy" = String, description = "What strangers wrote is no page of this origin."),
+            ("Content-Security-Policy" = String, description = "A sandbox: foreign content is not treated as a page of this origin."),
             ("X-Content-Type-Options" = String, description = "`nosniff`."),
         ),
     ))
 )]
 pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQuery>) -> Answer {
-    let leave = app.limits().large_answer().await?;
+    let permit = app.limits().large_answer().await?;
     let (text, media_type, name) = match at.query.format {
         Format::Json => (bundle(&app, &at).await?, "application/json", "session.json"),
         Format::Md => {
@@ -76,19 +76,19 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQu
             (text, "text/html; charset=utf-8", "session.html")
         }
     };
-    // What strangers wrote must not be a page of this origin.
+    // Browsers must not treat foreign content as a page of this origin.
     let policy = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'";
-    let file = attachment(media_type, name, leave.hold_in(HttpBody::from(text)));
+    let file = attachment(media_type, name, permit.hold_in(HttpBody::from(text)));
     Ok(([(header::CONTENT_SECURITY_POLICY, policy)], file).into_response())
 }
 
 fn too_large() -> Failure {
     let what = format!("the document has more than {EXPORT_MAX} bytes");
     Failure::new(ErrorCode::LimitExceeded, what)
-        .with_hint("a bundle is written as it is read by `filrouge export --format json`")
+        .with_hint("`filrouge export --format json` writes a bundle of any size")
 }
 
-/// Text up to a bound.
+/// A text with a maximum length.
 #[derive(Default)]
 struct Bounded(String);
 
@@ -125,5 +125,5 @@ async fn document(
         write(&recorded, &mut out).map_err(|_| too_large())?;
         Ok(out.0)
     };
-    done(tokio::task::spawn_blocking(render)).await?
+    join_task(tokio::task::spawn_blocking(render)).await?
 }

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`: alive, and able to do its work; degraded is said, not hidden (P9).
+//! `/healthz` and `/readyz`: whether the server is alive, and whether it can work; it reports a degraded state (P9).
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::openapi::Shown;
 use filrouge_http::answer::{Answer, json};
 
-/// How everything is, but for the store, which is not asked; and whether the hot store answers.
-pub(crate) async fn standing(app: &App) -> (Ready, bool) {
+/// The state of everything except the store, which is not queried; and whether the hot store answers.
+pub(crate) async fn readiness(app: &App) -> (Ready, bool) {
     let health = app.upkeep.health();
     let hot = match app.tiers() {
         Some(tiers) => Some(tiers.hot_health().await),
@@ -46,7 +46,7 @@ pub(super) struct Alive {
     status: &'static str,
 }
 
-/// Tells that the server is alive.
+/// Responds as long as the server is alive.
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -58,32 +58,32 @@ pub(super) async fn alive() -> Answer {
     json(&Alive { status: "ok" })
 }
 
-/// Whether the server can do its work.
+/// Whether the server can work.
 #[derive(Default, Serialize, ToSchema)]
 #[schema(as = Readiness)]
 pub(crate) struct Ready {
-    /// `ready`, or `degraded` when one of the others says why.
+    /// `ready`, or `degraded` when another member states a reason.
     status: &'static str,
-    /// Why no write is taken.
+    /// Why no write is accepted.
     pub(crate) read_only: Option<String>,
-    /// What was changed in the store.
+    /// Changes that were detected in the store.
     pub(crate) integrity: Option<String>,
-    /// Why the anchor is not kept.
+    /// Why the anchor is not updated.
     pub(crate) anchor: Option<String>,
-    /// Why the newest keys of the issuer of tokens are not known.
+    /// Why the newest keys of the token issuer are unknown.
     issuer: Option<String>,
-    /// Why the hot store does not answer, or takes no writes. Sessions in the ledger go on.
+    /// Why the hot store does not answer, or accepts no writes. Sessions in the ledger continue.
     hot: Option<String>,
-    /// Why the store does not answer. Live calls go on in the spool, everything else is 503.
+    /// Why the store does not answer. Live calls continue in the spool; everything else responds with 503.
     store: Option<String>,
-    /// Why the search index is not kept in step: searches look through everything meanwhile.
+    /// Why the search index is not up to date: until then searches scan everything.
     search: Option<String>,
-    /// What waits for the store; absent without a spool.
+    /// Writes that wait for the store; absent without a spool.
     spool: Option<SpoolStanding>,
 }
 
 impl Ready {
-    /// Whether something of it says why the server is not ready.
+    /// Whether any member reports a problem.
     pub(crate) fn is_degraded(&self) -> bool {
         let all = [
             &self.read_only,
@@ -102,17 +102,17 @@ impl Ready {
 /// Writes of live calls that wait for the store.
 #[derive(Default, Serialize, ToSchema)]
 struct SpoolStanding {
-    /// How many.
+    /// Their number.
     entries: u64,
-    /// Of how many sessions.
+    /// The number of their sessions.
     sessions: u64,
-    /// Their bytes.
+    /// Their size in bytes.
     bytes: u64,
-    /// How many bytes may wait.
+    /// The maximum size in bytes.
     bytes_max: u64,
-    /// For how many seconds the oldest one has waited.
+    /// How many seconds the oldest one has waited.
     oldest_s: Option<u64>,
-    /// Writes that the store has refused afterwards, and that nobody has looked after yet.
+    /// Writes that the store refused afterwards, and that wait for an operator.
     dead_letters: u64,
     #[serde(skip)]
     #[schema(ignore)]
@@ -133,7 +133,7 @@ impl From<SpoolView> for SpoolStanding {
     }
 }
 
-/// Tells whether the server can do its work; degraded is said and still 200.
+/// Reports whether the server can serve requests; a degraded server reports why and still responds with 200.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -143,24 +143,24 @@ impl From<SpoolView> for SpoolStanding {
 )]
 pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Answer {
     let observes = app.authority().may_observe(&headers).await;
-    // The store is asked, so that one that does not answer is not called ready.
-    let store = match app.upkeep.ask().await {
+    // Queries the store, so that a store that does not answer is not reported as ready.
+    let store = match app.upkeep.probe_store().await {
         Ok(()) => None,
-        // Live calls go on without it.
+        // Live calls continue without the store.
         Err(failure) if app.spool().is_some() && failure.code == ErrorCode::StoreUnavailable => {
             Some(failure.detail)
         }
         Err(failure) if observes => return Err(failure.into()),
         Err(failure) => return Err(Failure::new(failure.code, failure.code.title()).into()),
     };
-    let (mut ready, _) = standing(&app).await;
+    let (mut ready, _) = readiness(&app).await;
     ready.store = store;
     let status = match ready.is_degraded() {
         true => "degraded",
         false => "ready",
     };
-    let told = if observes { ready } else { Ready::default() };
-    json(&Ready { status, ..told })
+    let visible = if observes { ready } else { Ready::default() };
+    json(&Ready { status, ..visible })
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_broken_is_degraded() {
+    fn a_reported_problem_is_degraded() {
         assert!(!Ready::default().is_degraded());
         let anchor = Ready {
             anchor: Some("the disk is full".to_owned()),

@@ -1,7 +1,7 @@
-//! `/api/v1/info`: what this server is and can do.
+//! `/api/v1/info`: this server's identity and capabilities.
 
 use axum::extract::State;
-use filrouge_engine::scopes::TwoScopes;
+use filrouge_engine::scopes::TieredLedger;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -11,7 +11,7 @@ use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, json};
 use filrouge_http::extract::InTenant;
 
-/// What a server is and can do.
+/// A server's identity and capabilities.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Info {
     /// Always `filrouge`.
@@ -22,46 +22,46 @@ pub(super) struct Info {
     version: &'static str,
     /// The caller's tenant.
     tenant_id: String,
-    /// Whom the caller acts for; `null` for nobody.
+    /// The end user on whose behalf the caller acts; `null` for an anonymous caller.
     identity_id: Option<String>,
-    /// What an answered write has survived.
+    /// What an answered write survives.
     #[schema(value_type = String, example = "flushed")]
     durability: &'static str,
-    /// What the hot store is, `memory` or `redis`; `null` without one.
+    /// The kind of the hot store, `memory` or `redis`; `null` without one.
     #[schema(value_type = Option<String>, example = "memory")]
     hot: Option<&'static str>,
-    /// What bounds a session there; `null` without one.
+    /// The limits of a session in the hot store; `null` without one.
     hot_bounds: Option<HotBounds>,
-    /// Which sessions go to the ledger: `all`, or `authenticated` ones alone.
+    /// Which sessions are recorded in the ledger: `all`, or only `authenticated` ones.
     #[schema(value_type = String, example = "all")]
     durable: &'static str,
-    /// What contexts can be rendered for.
+    /// The formats of contexts.
     context_formats: Vec<String>,
-    /// What streams can be recorded from.
+    /// The formats of streams that can be recorded.
     #[schema(value_type = Vec<String>)]
     stream_formats: [&'static str; 5],
-    /// What sessions can be exported as.
+    /// The formats of exports.
     #[schema(value_type = Vec<String>)]
     export_formats: [&'static str; 3],
     /// Upper bounds.
     limits: Bounds,
 }
 
-/// What bounds a session in the hot store.
+/// The limits of a session in the hot store.
 #[derive(Serialize, ToSchema)]
 struct HotBounds {
-    /// Seconds that it is kept after the last write to it.
+    /// The seconds that it is kept after its last write.
     #[schema(example = 86400)]
     ttl_s: u64,
-    /// Most turns; the oldest go first.
+    /// The maximum number of turns; the oldest are dropped first.
     #[schema(example = 500)]
     turns: u64,
-    /// Most bytes.
+    /// The maximum size in bytes.
     #[schema(example = 8388608)]
     bytes: u64,
 }
 
-/// Upper bounds of what is taken.
+/// Upper bounds of requests.
 #[derive(Serialize, ToSchema)]
 struct Bounds {
     /// Bytes of a body.
@@ -76,7 +76,7 @@ struct Bounds {
     id_bytes: u64,
     /// Items of a turn.
     turn_items: u64,
-    /// Levels of JSON within JSON.
+    /// Levels of nested JSON.
     nesting: u64,
     /// Rows of a page.
     page_rows: u64,
@@ -84,7 +84,7 @@ struct Bounds {
     wait_ms: u64,
 }
 
-/// Tells what this server is, and its bounds.
+/// Describes this server and its limits.
 #[utoipa::path(
     get,
     path = "/api/v1/info",
@@ -94,7 +94,7 @@ struct Bounds {
 )]
 pub(super) async fn show(State(app): State<App>, at: InTenant<may::Read>) -> Answer {
     let limits = app.engine().limits();
-    let hot = app.tiers().map(TwoScopes::view);
+    let hot = app.tiers().map(TieredLedger::view);
     let info = Info {
         name: "filrouge",
         version: env!("CARGO_PKG_VERSION"),

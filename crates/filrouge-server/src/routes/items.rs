@@ -30,36 +30,36 @@ pub(super) async fn append(
     at: InTurn<may::Write>,
     Body(request): Body<AppendItems>,
 ) -> Answer {
-    let done = app
+    let appended = app
         .turns
         .append(&at.caller, at.session, at.turn, request)
         .await?;
-    created(!done.replayed, &done)
+    created(!appended.replayed, &appended)
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
-    /// Those behind this seq.
+    /// Only items after this seq.
     after: Option<u64>,
-    /// At most so many.
+    /// The maximum number of items.
     #[serde(default)]
     #[param(inline)]
     limit: Limit,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[param(inline)]
     cursor: Option<Cursor>,
-    /// For a stream: whether it shows drafts, too. It does unless asked not to.
+    /// For a stream: whether it includes drafts; it does by default.
     #[param(default = true)]
     drafts: Option<bool>,
 }
 
-/// Lists a session's items by seq; with `Accept: text/event-stream` streams them as they come.
+/// Lists a session's items by seq; with `Accept: text/event-stream` streams them as they are committed.
 ///
-/// The stream has the events `item`, whose id is the seq, `draft` for text that is not an item yet, and `erased`. It begins behind `Last-Event-ID`, else behind
-/// `after`, else at the end of the session, and never leaves out or repeats an item, whatever lies between two
-/// connections.
+/// The stream has the events `item`, whose id is the seq, `draft` for text that is not an item yet, and `erased`. It
+/// begins after `Last-Event-ID`, otherwise after `after`, otherwise at the end of the session, and never skips or
+/// repeats an item, whatever happens between two connections.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/items",
@@ -78,7 +78,7 @@ pub(super) async fn list(
     if at.query.cursor.is_some() && (stream || at.query.after.is_some()) {
         return Err(
             Problem::new(ErrorCode::Invalid, "cursor: only for pages, without after")
-                .with_hint("a page goes on by cursor alone, a stream begins by after"),
+                .with_hint("a page continues by cursor only, a stream begins with after"),
         );
     }
     if stream {

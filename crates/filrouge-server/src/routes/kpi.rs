@@ -1,4 +1,4 @@
-//! `/api/admin/tenants/{tenant_id}/…`: key figures, and how live calls of a tenant do (DESIGN §6, §12).
+//! `/api/admin/tenants/{tenant_id}/…`: key figures, and the state of a tenant's live calls (DESIGN §6, §12).
 
 use axum::body::Body as HttpBody;
 use axum::extract::rejection::PathRejection;
@@ -16,7 +16,7 @@ use filrouge_http::answer::{Answer, attachment, json};
 use filrouge_http::extract::InTenant;
 use filrouge_http::problem::Problem;
 
-/// What the rows are written as.
+/// The format of the rows.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Format {
@@ -31,22 +31,22 @@ enum Format {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowQuery {
-    /// What happened at this moment or later; seven days before `until` when left out.
+    /// Only events at this moment or later; by default seven days before `until`.
     since: Option<Timestamp>,
-    /// What happened before this moment; now when left out.
+    /// Only events before this moment; by default now.
     until: Option<Timestamp>,
-    /// A row for each week or day, in UTC; one row for all when left out.
+    /// One row for each week or day, in UTC; by default one row for the whole time.
     #[param(inline)]
     by: Option<Every>,
-    /// What the rows are written as.
+    /// The format of the rows.
     #[serde(default)]
     #[param(inline)]
     format: Format,
 }
 
-/// Counts key figures of live calls, a row for each week or day.
+/// Counts key figures of live calls, with a row for each week or day.
 ///
-/// Also weeks and days without events have a row. At most 400 rows.
+/// Weeks and days without events have a row too. At most 400 rows.
 #[utoipa::path(
     get,
     path = "/api/admin/tenants/{tenant_id}/kpi",
@@ -62,17 +62,17 @@ pub(super) struct ShowQuery {
 pub(super) async fn show(
     State(app): State<App>,
     at: InTenant<may::Administer, ShowQuery>,
-    tenant: Named,
+    tenant: PathTenant,
 ) -> Answer {
-    own(&at.caller, tenant)?;
-    // It reads all events of a time: not too many of them at a time.
-    let _leave = app.limits().large_answer().await?;
-    let asked = KpiQuery {
+    check_tenant(&at.caller, tenant)?;
+    // It reads all events of the time range: the limit bounds how many requests do so at once.
+    let _permit = app.limits().large_answer().await?;
+    let query = KpiQuery {
         since: at.query.since,
         until: at.query.until,
         by: at.query.by,
     };
-    let report = app.events.key_figures(&at.caller, asked).await?;
+    let report = app.events.key_figures(&at.caller, query).await?;
     match at.query.format {
         Format::Json => json(&report),
         Format::Csv => {
@@ -83,14 +83,14 @@ pub(super) async fn show(
     }
 }
 
-/// The tenant that a path names.
-type Named = Result<Path<String>, PathRejection>;
+/// The path's tenant.
+type PathTenant = Result<Path<String>, PathRejection>;
 
-/// That the tenant of the path is the caller's; any other one looks absent.
+/// Checks that the path's tenant is the caller's; any other tenant looks absent.
 ///
 /// # Errors
 /// `tenant_not_found`; `invalid` for a path that cannot be read.
-fn own(caller: &Caller, named: Named) -> Result<(), Problem> {
+fn check_tenant(caller: &Caller, named: PathTenant) -> Result<(), Problem> {
     let Path(tenant) = named.map_err(|e| Problem::new(ErrorCode::Invalid, e.body_text()))?;
     if caller.tenant().as_str() == tenant {
         return Ok(());
@@ -101,7 +101,7 @@ fn own(caller: &Caller, named: Named) -> Result<(), Problem> {
     ))
 }
 
-/// Tells how live calls of the tenant do: key figures of the last seven days, and what happened last.
+/// Reports the state of the tenant's live calls: key figures of the last seven days, and the latest events.
 #[utoipa::path(
     get,
     path = "/api/admin/tenants/{tenant_id}/technical-status",
@@ -113,11 +113,11 @@ fn own(caller: &Caller, named: Named) -> Result<(), Problem> {
 pub(super) async fn technical_status(
     State(app): State<App>,
     at: InTenant<may::Administer>,
-    tenant: Named,
+    tenant: PathTenant,
 ) -> Answer {
-    own(&at.caller, tenant)?;
-    // It reads all events of a week: not too many of them at a time.
-    let _leave = app.limits().large_answer().await?;
+    check_tenant(&at.caller, tenant)?;
+    // It reads all events of a week: the limit bounds how many requests do so at once.
+    let _permit = app.limits().large_answer().await?;
     let status = app.events.technical_status(&at.caller).await?;
     json(&status)
 }

@@ -1,8 +1,8 @@
-//! `/mcp`: histories for agents over the Model Context Protocol (DESIGN §12), behind the same authentication, rates and
+//! `/mcp`: histories for agents over the Model Context Protocol (DESIGN §12), with the same authentication, rates and
 //! metrics as every route. It is not in the OpenAPI document: its messages describe themselves (`tools/list`).
 //!
-//! Each request is answered from a library of its own: the ledger as its caller sees it, behind the histories that the
-//! server was started with. No connection or session of the protocol is remembered.
+//! Each request has its own library: the histories that the server was started with, followed by the ledger as the
+//! caller sees it. No connection or session of the protocol is kept.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use crate::app::App;
 
-/// The route. It knows POST alone: streams and sessions of older generations of the protocol are not kept.
+/// The route. It accepts only POST: streams and sessions of older protocol versions are not supported.
 pub(super) const PATH: &str = "/mcp";
 
 /// Answers one message of the protocol for its caller.
@@ -27,11 +27,11 @@ pub(super) async fn call(
     mut request: Request,
 ) -> Response<Body> {
     let mounted = &app.mcp;
-    // What checks the origin below knows the names of this server alone.
+    // The origin check below knows only the names of this server.
     if app.authority().allows_origin(request.headers()) {
         request.headers_mut().remove(header::ORIGIN);
     }
-    // What a write would be held by means nothing here.
+    // A fence does not matter here: nothing is written.
     let caller = at.caller.with_hold(None);
     let searcher = app
         .search

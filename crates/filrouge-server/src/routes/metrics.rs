@@ -12,7 +12,7 @@ use filrouge_http::problem::Problem;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Gives counters and gauges in the words of OpenMetrics.
+/// Returns counters and gauges in the OpenMetrics format.
 #[utoipa::path(
     get,
     path = "/metrics",

@@ -15,7 +15,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     format!("{document:#}\n").into()
 });
 
-/// Gives this document.
+/// Returns this document.
 #[utoipa::path(
     get,
     path = "/openapi.json",
@@ -26,7 +26,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
             status = 200,
             description = "The document.",
             content((crate::openapi::Document = "application/json")),
-            headers(("Cache-Control" = String, description = "It may be kept for an hour.")),
+            headers(("Cache-Control" = String, description = "Clients may cache it for an hour.")),
         )
     )
 )]

@@ -1,4 +1,4 @@
-//! What a list without filters is asked with.
+//! Query parameters of lists without filters.
 
 use filrouge_http::extract::{Cursor, Limit};
 use serde::Deserialize;
@@ -8,11 +8,11 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
-    /// At most so many.
+    /// The maximum number of rows.
     #[serde(default)]
     #[param(inline)]
     pub(super) limit: Limit,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[param(inline)]
     pub(super) cursor: Option<Cursor>,
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::Schema;
 use utoipa::{IntoParams, ToSchema};
 
-use super::busy::done;
+use super::busy::join_task;
 use crate::app::App;
 use crate::openapi::{Shown, words};
 use filrouge_http::access::may;
@@ -36,18 +36,18 @@ fn roles() -> Schema {
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchQuery {
     /// Words, `"a phrase"`, `/regex/`, `-without`, `agent:` `tool:` `role:` `project:` `before:` `after:` `on:`. All words
-    /// must stand in one message or title.
+    /// must be in one message or title.
     #[param(example = "\"you open\" -draft")]
     q: Option<String>,
     /// A regular expression, instead of `q`.
     regex: Option<String>,
-    /// A question: finds what was asked alike before, with what was answered. Instead of `q`.
+    /// A question: finds similar earlier questions with their answers. Instead of `q`.
     similar: Option<String>,
-    /// By what is looked for.
+    /// Whether to search by words, by meaning, or both.
     #[serde(default)]
     #[param(schema_with = modes)]
     mode: Mode,
-    /// Only what this agent has said and done.
+    /// Only items of this agent.
     #[param(min_length = 1)]
     agent: Option<String>,
     /// Only sessions of this project.
@@ -59,92 +59,92 @@ pub(super) struct SearchQuery {
     /// Only messages of this role.
     #[param(schema_with = roles)]
     role: Option<Role>,
-    /// Only one session: pages go through its matches then.
+    /// Only this session: then pages list its matches.
     session_id: Option<SessionId>,
-    /// Only what was said at this moment or later.
+    /// Only messages at this moment or later.
     since: Option<Timestamp>,
-    /// Only what was said before this moment.
+    /// Only messages before this moment.
     until: Option<Timestamp>,
-    /// What comes first.
+    /// The order of results.
     #[serde(default)]
     #[param(schema_with = orders)]
     order: Order,
-    /// At most so many sessions.
+    /// The maximum number of sessions.
     #[serde(default)]
     #[param(inline)]
     limit: Limit,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[param(pattern = r"^search\.")]
     cursor: Option<String>,
 }
 
-/// One page of sessions in which something was found.
+/// A page of matching sessions.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SearchPage {
     /// The sessions.
     data: Vec<SessionFound>,
-    /// Goes on behind this page; `null` on the last.
+    /// Continues after this page; `null` on the last.
     next_cursor: Option<String>,
-    /// How many sessions match on all pages.
+    /// The number of matching sessions on all pages.
     total_sessions: usize,
-    /// How many messages and titles match in all.
+    /// The total number of matching messages and titles.
     total_matches: usize,
-    /// Whether the totals were counted; else they are estimated.
+    /// Whether the totals were counted; otherwise they are estimates.
     exact: bool,
-    /// Everything that was said until then was looked through.
+    /// Everything up to this time was searched.
     as_of: Option<Timestamp>,
-    /// How the query was understood, and what was left out.
+    /// How the query was interpreted, and what was left out.
     notices: Vec<String>,
 }
 
-/// A session in which something was found.
+/// A matching session.
 #[derive(Serialize, ToSchema)]
 struct SessionFound {
     /// The session.
     session_id: String,
     /// Its title.
     title: Option<String>,
-    /// The session that has started it.
+    /// The session that started it.
     parent_session_id: Option<String>,
-    /// When it was made.
+    /// When it was created.
     created_at: Option<Timestamp>,
     /// When it last changed.
     updated_at: Option<Timestamp>,
-    /// How many of its messages match; the title counts as one. 0 for what was found by its meaning.
+    /// The number of its matching messages; the title counts as one. 0 for a match by meaning.
     matches: usize,
-    /// Whether that was counted; else it is estimated.
+    /// Whether `matches` was counted; otherwise it is an estimate.
     exact: bool,
-    /// The first places.
+    /// The first matches.
     excerpts: Vec<PlaceFound>,
 }
 
-/// A place where something was found.
+/// A match.
 #[derive(Serialize, ToSchema)]
 struct PlaceFound {
-    /// `session_id:seq`; of a title the session's id.
+    /// `session_id:seq`; for a title, the session's id.
     place: String,
     /// The item; `null` for a title.
     seq: Option<u64>,
-    /// Which text it is: `title`, `text`, `reasoning`, `tool_input`, `tool_output`, `tool_error`, `tool`, `file`,
+    /// The kind of the text: `title`, `text`, `reasoning`, `tool_input`, `tool_output`, `tool_error`, `tool`, `file`,
     /// `summary`, `error`, `other`.
     field: String,
-    /// Who said it: `user`, `assistant` or `system`.
+    /// The role of the message: `user`, `assistant` or `system`.
     #[schema(value_type = Option<String>)]
     role: Option<Role>,
     /// The tool.
     tool: Option<String>,
-    /// When it was said.
+    /// When the message was created.
     created_at: Option<Timestamp>,
-    /// Where in the text the hit begins, in characters.
+    /// The offset of the match in the text, in characters.
     offset: usize,
-    /// What stands around it, the hit between `«` and `»`.
+    /// The surrounding text, with the match between `«` and `»`.
     text: String,
 }
 
-/// Finds who said what: words, phrases, regular expressions, or what means the like.
+/// Searches messages and titles: by words, phrases, regular expressions, or meaning.
 ///
-/// Words are found in any case and without regard to accents, also within others. What is not the caller's is neither
-/// found nor counted. `as_of` tells how new the answer is.
+/// Words match in any case, regardless of accents, and within other words. Sessions that the caller may not read are
+/// neither found nor counted. `as_of` says how current the result is.
 #[utoipa::path(
     get,
     path = "/api/v1/search",
@@ -155,21 +155,21 @@ struct PlaceFound {
 )]
 pub(super) async fn find(State(app): State<App>, at: InTenant<may::Read, SearchQuery>) -> Answer {
     let ask = ask(at.query)?;
-    let leave = app.limits().large_answer().await?;
+    let permit = app.limits().large_answer().await?;
     let searcher = app.search.of_ledger(app.engine(), &at.caller);
-    // Who goes away waits for nothing any more.
+    // When the caller disconnects, the search stops.
     let given_up = GivenUp(Arc::default());
     let stopped = given_up.0.clone();
-    // The leave is with the work, which lasts a moment longer than whoever goes away.
-    let found = tokio::task::spawn_blocking(move || {
-        let found = searcher.search(&ask, &|| stopped.load(Ordering::Relaxed));
-        (found, leave)
+    // The search itself keeps the permit, because it may run slightly longer than its caller waits.
+    let results = tokio::task::spawn_blocking(move || {
+        let results = searcher.search(&ask, &|| stopped.load(Ordering::Relaxed));
+        (results, permit)
     });
-    let (found, _leave) = done(found).await?;
-    json(&page(found.map_err(refused)?))
+    let (results, _permit) = join_task(results).await?;
+    json(&page(results.map_err(refused)?))
 }
 
-/// Set when it is dropped.
+/// Sets its flag when it is dropped.
 struct GivenUp(Arc<AtomicBool>);
 
 impl Drop for GivenUp {
@@ -179,8 +179,8 @@ impl Drop for GivenUp {
 }
 
 fn ask(query: SearchQuery) -> Result<Ask, Problem> {
-    let alone = [&query.q, &query.regex, &query.similar];
-    if alone.iter().filter(|one| one.is_some()).count() > 1 {
+    let exclusive = [&query.q, &query.regex, &query.similar];
+    if exclusive.iter().filter(|one| one.is_some()).count() > 1 {
         let text = "q, regex and similar exclude each other";
         return Err(Problem::new(ErrorCode::Invalid, text));
     }
@@ -210,21 +210,21 @@ fn refused(error: LibraryError) -> Problem {
         }
         LibraryError::Invalid(what) => Problem::new(ErrorCode::Invalid, what),
         LibraryError::Unavailable(failure) => failure.into(),
-        LibraryError::Unreadable(..) | LibraryError::GivenUp => {
+        LibraryError::Unreadable(..) | LibraryError::Cancelled => {
             Problem::new(ErrorCode::Internal, error.to_string())
         }
     }
 }
 
-fn page(found: Results) -> SearchPage {
+fn page(results: Results) -> SearchPage {
     SearchPage {
-        data: found.sessions.into_iter().map(session).collect(),
-        next_cursor: found.next_cursor,
-        total_sessions: found.total_sessions,
-        total_matches: found.total_matches,
-        exact: found.exact,
-        as_of: found.as_of.and_then(Timestamp::from_millis),
-        notices: found.notices,
+        data: results.sessions.into_iter().map(session).collect(),
+        next_cursor: results.next_cursor,
+        total_sessions: results.total_sessions,
+        total_matches: results.total_matches,
+        exact: results.exact,
+        as_of: results.as_of.and_then(Timestamp::from_millis),
+        notices: results.notices,
     }
 }
 

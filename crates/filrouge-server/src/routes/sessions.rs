@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, header};
 use filrouge_engine::{CloseSession, CreateSession, ErasureReceipt, LinkSession, PatchSession};
 use filrouge_store::command::SessionFilter;
-use filrouge_store::verify::{Report, Verdict};
+use filrouge_store::verify::{Verdict, VerificationReport};
 use filrouge_types::{
     ErrorCode, IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp,
 };
@@ -14,14 +14,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::openapi::{IfMatch, Listed, Made, SessionPath, Shown, Tagged, TaggedWrite, Written};
-use filrouge_http::access::{may, tell_session_token};
+use filrouge_http::access::{add_session_token, may};
 use filrouge_http::answer::{Answer, Page, created, json, written};
 use filrouge_http::extract::{Body, Cursor, InSession, InTenant, Limit, OptionalBody};
 use filrouge_http::problem::Problem;
 
-/// Makes a session.
+/// Creates a session.
 ///
-/// One that is the caller's already is given back; an id that is somebody else's is a conflict.
+/// If the caller has it already, it is returned; an id of another owner is a conflict.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions",
@@ -42,7 +42,7 @@ pub(super) async fn create(
     let response = created(new, &session)?;
     let mut response = tagged(response, &session)?;
     if let Some(fresh) = fresh.filter(|_| new) {
-        tell_session_token(&mut response, &fresh);
+        add_session_token(&mut response, &fresh);
     }
     Ok(response)
 }
@@ -51,27 +51,27 @@ pub(super) async fn create(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
-    /// Those of a project.
+    /// Only sessions of this project.
     project_id: Option<ProjectId>,
-    /// Those of an end user.
+    /// Only sessions of this end user.
     identity_id: Option<IdentityId>,
-    /// Those that a session has started.
+    /// Only sessions that this session started.
     parent_session_id: Option<SessionId>,
-    /// Those with an item by an agent.
+    /// Only sessions with an item of this agent.
     agent: Option<Box<str>>,
-    /// Those that stand so.
+    /// Only sessions with this status.
     status: Option<SessionStatus>,
-    /// Those made at this moment or later.
+    /// Only sessions created at this moment or later.
     since: Option<Timestamp>,
-    /// Those made before this moment.
+    /// Only sessions created before this moment.
     until: Option<Timestamp>,
-    /// Those whose title holds this text; ASCII letters match in either case.
+    /// Only sessions whose title contains this text; ASCII letters match in either case.
     q: Option<Box<str>>,
-    /// At most so many.
+    /// The maximum number of sessions.
     #[serde(default)]
     #[param(inline)]
     limit: Limit,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[param(inline)]
     cursor: Option<Cursor>,
 }
@@ -105,7 +105,7 @@ pub(super) async fn list(State(app): State<App>, at: InTenant<may::Read, ListQue
     json(&Page { data, next_cursor })
 }
 
-/// Gives a session.
+/// Returns a session.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}",
@@ -120,17 +120,17 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> An
     tagged(json(&session)?, &session)
 }
 
-/// What a verification examined and found.
+/// The scope and the findings of a verification.
 #[derive(Serialize, ToSchema)]
 #[schema(as = VerifyReport)]
 struct Verified<'a> {
     /// The outcome.
     status: Verdict,
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a VerificationReport,
 }
 
-/// Verifies a session: whether all of it is as it was written.
+/// Verifies that a session is exactly as it was written.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/verify",
@@ -140,8 +140,8 @@ struct Verified<'a> {
     responses(Shown<Verified<'_>>)
 )]
 pub(super) async fn verify(State(app): State<App>, at: InSession<may::Read>) -> Answer {
-    // It reads a whole session or many: not too many of them at a time.
-    let _leave = app.limits().large_answer().await?;
+    // It reads one or many sessions completely: the limit bounds how many requests do so at once.
+    let _permit = app.limits().large_answer().await?;
     let report = app.sessions.verify(&at.caller, at.session).await?;
     json(&Verified {
         status: report.verdict(),
@@ -151,8 +151,9 @@ pub(super) async fn verify(State(app): State<App>, at: InSession<may::Read>) -> 
 
 /// Changes a session.
 ///
-/// What is absent stays, `null` takes a value away, `metadata` is merged (RFC 7396). With `If-Match` only if nobody
-/// has patched it since that `ETag` was given; what is said in the session does not change its `ETag`.
+/// An absent member keeps its value, `null` removes it, `metadata` is merged (RFC 7396). With `If-Match` the change
+/// applies only if no other caller has patched the session since that `ETag` was returned; items and turns do not
+/// change the `ETag`.
 #[utoipa::path(
     patch,
     path = "/api/v1/sessions/{session_id}",
@@ -179,9 +180,9 @@ pub(super) async fn patch(
     tagged(written(&session)?, &session)
 }
 
-/// Ends a session: no turn begins in it any more, open ones may end.
+/// Closes a session: no new turn can start, open turns may end.
 ///
-/// Doing it again changes nothing. A patch of `status` to `active` opens it again.
+/// Repeating it changes nothing. A patch of `status` to `active` reopens the session.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/close",
@@ -200,10 +201,10 @@ pub(super) async fn close(
     tagged(written(&session)?, &session)
 }
 
-/// Gives an anonymous session its owner, once and for all.
+/// Links an anonymous session to an owner, permanently.
 ///
-/// The same owner again changes nothing; another one is a conflict. From then on the session is absent to everybody
-/// else.
+/// Repeating it with the same owner changes nothing; another owner is a conflict. From then on the session looks
+/// absent to all other callers.
 #[utoipa::path(
     put,
     path = "/api/v1/sessions/{session_id}/link",
@@ -225,10 +226,9 @@ pub(super) async fn link(
     tagged(written(&session)?, &session)
 }
 
-/// Erases a session for good.
+/// Erases a session permanently.
 ///
-/// Nothing of it stays but its name, which is not given again; its owner finds it gone (410). Doing it again gives
-/// the first receipt.
+/// Only its name stays, and cannot be used again; its owner gets 410. Repeating it returns the first receipt.
 #[utoipa::path(
     delete,
     path = "/api/v1/sessions/{session_id}",
@@ -242,7 +242,7 @@ pub(super) async fn erase(State(app): State<App>, at: InSession<may::Erase>) -> 
     written(&receipt)
 }
 
-/// An answer that shows a session, with its `ETag`.
+/// Adds a session's `ETag` to a response that contains it.
 pub(super) fn tagged(mut response: Response<HttpBody>, session: &Session) -> Answer {
     let tag = HeaderValue::from_str(&format!("\"{}\"", hex(&session.version)))
         .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
@@ -254,10 +254,10 @@ fn hex(version: &[u8; 16]) -> String {
     format!("{:032x}", u128::from_be_bytes(*version))
 }
 
-/// What stands between entity tags, which may hold commas themselves.
+/// The separators of entity tags, which may contain commas themselves.
 const BETWEEN: [char; 3] = [',', ' ', '\t'];
 
-/// The versions that `If-Match` names; `None` without it, and for `*`. A weak tag matches nothing (RFC 9110).
+/// The versions that `If-Match` names; `None` without the header, and for `*`. A weak tag matches nothing (RFC 9110).
 fn if_match(headers: &HeaderMap) -> Result<Option<Vec<[u8; 16]>>, Problem> {
     let mut given = headers.get_all(header::IF_MATCH).iter().peekable();
     if given.peek().is_none() {
@@ -289,7 +289,7 @@ fn if_match(headers: &HeaderMap) -> Result<Option<Vec<[u8; 16]>>, Problem> {
 
 fn no_tags() -> Problem {
     Problem::new(ErrorCode::BadRequest, "If-Match holds no entity tags")
-        .with_hint("send the ETag of an answer as it came, with its quotes")
+        .with_hint("send the ETag of an answer unchanged, with its quotes")
 }
 
 #[cfg(test)]
@@ -297,8 +297,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entity_tags_are_read_as_http_says() {
-        let of = |values: &[&str]| {
+    fn entity_tags_are_parsed_according_to_http() {
+        let parsed = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(header::IF_MATCH, HeaderValue::from_str(value).unwrap());
@@ -306,23 +306,23 @@ mod tests {
             if_match(&headers)
         };
         let one = format!("\"{}\"", hex(&[7; 16]));
-        assert_eq!(of(&[]).unwrap(), None);
-        assert_eq!(of(&["*"]).unwrap(), None);
-        assert_eq!(of(&[&one]).unwrap(), Some(vec![[7; 16]]));
+        assert_eq!(parsed(&[]).unwrap(), None);
+        assert_eq!(parsed(&["*"]).unwrap(), None);
+        assert_eq!(parsed(&[&one]).unwrap(), Some(vec![[7; 16]]));
         assert_eq!(
-            of(&[&format!("\"x\" , {one}")]).unwrap(),
+            parsed(&[&format!("\"x\" , {one}")]).unwrap(),
             Some(vec![[7; 16]])
         );
-        assert_eq!(of(&["\"x\"", &one]).unwrap(), Some(vec![[7; 16]]));
-        assert_eq!(of(&[&format!("W/{one}")]).unwrap(), Some(vec![]));
-        assert_eq!(of(&[""]).unwrap(), Some(vec![]));
+        assert_eq!(parsed(&["\"x\"", &one]).unwrap(), Some(vec![[7; 16]]));
+        assert_eq!(parsed(&[&format!("W/{one}")]).unwrap(), Some(vec![]));
+        assert_eq!(parsed(&[""]).unwrap(), Some(vec![]));
         assert_eq!(
-            of(&[&format!("\"a,b\",{one}")]).unwrap(),
+            parsed(&[&format!("\"a,b\",{one}")]).unwrap(),
             Some(vec![[7; 16]])
         );
         for bad in ["x", "\"", "W/", "\"a\"\"b\"", "*, x"] {
             assert_eq!(
-                of(&[bad]).unwrap_err().0.code,
+                parsed(&[bad]).unwrap_err().0.code,
                 ErrorCode::BadRequest,
                 "{bad}"
             );

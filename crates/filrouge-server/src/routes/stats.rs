@@ -9,7 +9,7 @@ use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, json};
 use filrouge_http::extract::InSession;
 
-/// Counts what a session amounts to: by itself, with all it has started, and without what was copied.
+/// Returns statistics of a session: its own, with its descendants, and without copied messages.
 ///
 /// The five counts of tokens do not overlap, whatever the shape of the recorded `usage`.
 #[utoipa::path(
@@ -21,15 +21,15 @@ use filrouge_http::extract::InSession;
     responses(Shown<SessionStatistics>)
 )]
 pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> Answer {
-    // It reads a whole session or many: not too many of them at a time.
-    let _leave = app.limits().large_answer().await?;
+    // It reads one or more sessions completely: the limit bounds how many requests do so at once.
+    let _permit = app.limits().large_answer().await?;
     let statistics = app.stats.of(&at.caller, &at.session).await?;
     json(&statistics)
 }
 
-/// Shows where a session comes from and what it has started.
+/// Shows a session's ancestors and the sessions it started.
 ///
-/// What is not the caller's looks absent: a parent is a gap then, others are not listed.
+/// Another owner's session looks absent: as a parent it is a gap, otherwise it is not listed.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/lineage",
@@ -39,8 +39,8 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> An
     responses(Shown<Lineage>)
 )]
 pub(super) async fn lineage(State(app): State<App>, at: InSession<may::Read>) -> Answer {
-    // It reads a whole session or many: not too many of them at a time.
-    let _leave = app.limits().large_answer().await?;
+    // It reads one or more sessions completely: the limit bounds how many requests do so at once.
+    let _permit = app.limits().large_answer().await?;
     let lineage = app.stats.lineage(&at.caller, &at.session).await?;
     json(&lineage)
 }

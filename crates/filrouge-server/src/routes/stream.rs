@@ -1,7 +1,7 @@
 //! `/api/v1/sessions/{session_id}/turns/{turn_id}/stream`: a provider's response, recorded while it arrives
 //! (DESIGN §4).
 //!
-//! The recording is a task of its own: a caller that goes away takes nothing with it of what has come.
+//! The recording is a separate task: when the caller disconnects, everything received so far is still recorded.
 
 use axum::extract::State;
 use filrouge_transcode::{RecordStream, StreamFormat};
@@ -11,7 +11,7 @@ use tracing::Instrument;
 use utoipa::IntoParams;
 use utoipa::openapi::Schema;
 
-use super::busy::done;
+use super::busy::join_task;
 use crate::app::App;
 use crate::openapi::{TurnPath, Written, words};
 use filrouge_http::access::may;
@@ -21,18 +21,18 @@ use filrouge_http::problem::Problem;
 
 mod flow;
 
-/// The route, whose requests are not bounded in time.
+/// The route; its requests have no time limit.
 pub(crate) const PATH: &str = "/api/v1/sessions/{session_id}/turns/{turn_id}/stream";
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordQuery {
-    /// What the body is written in.
+    /// The format of the body.
     #[serde(deserialize_with = "format")]
     #[param(schema_with = formats, required = true)]
     format: StreamFormat,
-    /// Whether an answer ends the turn. If not, the turn stays open, and the caller ends it.
+    /// Whether an answer ends the turn. Otherwise the turn stays open, and the caller ends it.
     #[param(default = true)]
     finalize: Option<bool>,
     /// The agent that speaks.
@@ -59,9 +59,10 @@ fn formats() -> Schema {
 
 /// Records a provider's response into an open turn while it arrives.
 ///
-/// The body is the response's own body, streamed or whole, sent on as it comes. Finished pieces are items at once,
-/// growing text is a draft. The answer comes when the stream has ended: the turn is finalized; open when the response
-/// waits for results of tools; failed or cancelled with what had come and the reason, also when the caller goes away.
+/// The body is the response's own body, streamed or complete, forwarded as it arrives. Finished parts become items at
+/// once; growing text is a draft. The response follows when the stream has ended: the turn is finalized; or open, when
+/// the provider waits for tool results; or failed or cancelled, with what had arrived and the reason, also when the
+/// caller disconnects.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/stream",
@@ -107,6 +108,6 @@ pub(super) async fn record(
         drop(slot);
         turn
     };
-    let turn = done(tokio::spawn(task.in_current_span())).await??;
+    let turn = join_task(tokio::spawn(task.in_current_span())).await??;
     written(&turn)
 }

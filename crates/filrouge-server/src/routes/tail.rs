@@ -1,9 +1,9 @@
-//! The live tail: a session's items as server-sent events, from any seq on, and the drafts of its streams as they grow
+//! The live tail: a session's items as server-sent events, from any seq on, and its streams' drafts as they grow
 //! (DESIGN §12).
 //!
-//! A stream holds a position, and how much of each draft it has shown. It reads the next items from the ledger when its socket has room for
-//! them, so that a reader that is slow costs no memory, and one that comes back with `Last-Event-ID`, after whatever
-//! has happened, goes on exactly where it was.
+//! The only state of a stream is its position, and how much of each draft it has sent. It reads the next items from the
+//! ledger when its socket has room for them, so that a slow reader costs no memory, and a client that reconnects with
+//! `Last-Event-ID`, after any interruption, continues at exactly its position.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -25,19 +25,19 @@ use filrouge_http::extract::InSession;
 use filrouge_http::limits::StreamSlot;
 use filrouge_http::problem::Problem;
 
-/// How often an idle stream shows that it is alive.
+/// How often an idle stream sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Items read at once.
+/// The maximum number of items read at once.
 const ITEMS: usize = 64;
-/// What a client waits before it comes back, in milliseconds.
+/// How long a client waits before it reconnects, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
 
-/// Whether the caller asks for a stream.
+/// Whether the caller requests a stream.
 pub(super) fn wanted(headers: &HeaderMap) -> bool {
     accepted(headers).any(|media_type| media_type == "text/event-stream")
 }
 
-/// The seq that a client has seen last.
+/// The seq that the client received last.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
@@ -49,7 +49,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     })
 }
 
-/// Opens a stream: behind `Last-Event-ID`, else behind `after`, else at the session's end; with or without drafts.
+/// Opens a stream: after `Last-Event-ID`, otherwise after `after`, otherwise at the session's end; with or without
+/// drafts.
 pub(super) async fn open<Q>(
     app: App,
     at: InSession<may::Read, Q>,
@@ -57,11 +58,11 @@ pub(super) async fn open<Q>(
     after: Option<u64>,
     drafts: bool,
 ) -> Answer {
-    let asked = last_event_id(headers)?.or(after);
+    let start = last_event_id(headers)?.or(after);
     let slot = app.limits().stream(at.principal.name())?;
     let following = &app.following;
     let reader = following
-        .tail(&at.caller, at.session, asked, drafts)
+        .tail(&at.caller, at.session, start, drafts)
         .await?;
     let tail = Tail {
         app,
@@ -70,13 +71,13 @@ pub(super) async fn open<Q>(
         caught_up: false,
         _slot: slot,
     };
-    // It asks the tail for more only when there is room to send it.
+    // The body polls the tail only when it has room to send more.
     let events = unfold(Some(tail), |tail| async { tail?.next().await });
     let stream = once(ready(Bytes::from_static(RETRY.as_bytes()))).chain(events);
     let body = HttpBody::from_stream(stream.map(Ok::<_, Infallible>));
     let headers = [
         (header::CACHE_CONTROL, "no-store"),
-        // Proxies that gather answers would hold events back.
+        // Proxies that buffer responses would delay events.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((headers, text("text/event-stream", body)).into_response())
@@ -91,13 +92,13 @@ struct Tail {
     _slot: StreamSlot,
 }
 
-/// What a stream sends, and the tail unless that is its end.
+/// The bytes to send, and the tail unless it has ended.
 type Step = Option<(Bytes, Option<Tail>)>;
 
 impl Tail {
     async fn next(mut self) -> Step {
         loop {
-            // Also while there is always something to read.
+            // Also checked here: if there is always something to read, the tail never waits.
             if *self.app.stopping().borrow() {
                 return None;
             }
@@ -122,7 +123,7 @@ impl Tail {
         }
     }
 
-    /// What comes next, as events; `None` when there is nothing yet.
+    /// The next events; `None` when there are none yet.
     async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
         let (events, all) = self.reader.read(ITEMS).await?;
         self.caught_up = all;
@@ -147,7 +148,7 @@ impl Tail {
                 self.ended("erased");
                 Some((event.into(), None))
             }
-            // It is somebody else's now: linked by its owner.
+            // The session was linked to another owner.
             ErrorCode::SessionNotFound => self.ended("owner"),
             _ => {
                 tracing::warn!(code = failure.code.as_str(), detail = %failure.detail, "a tail was ended");
@@ -162,7 +163,8 @@ impl Tail {
     }
 }
 
-/// One event. An item's JSON may hold line ends where JSON allows white space: each line is a line of data.
+/// Writes one event. An item's JSON may contain line ends where JSON allows white space: each line becomes a data
+/// line.
 fn write<T: Serialize>(
     out: &mut Vec<u8>,
     name: &str,
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_asked_for_by_its_media_type() {
+    fn a_stream_is_requested_by_its_media_type() {
         assert!(asks(&["text/event-stream"]));
         assert!(asks(&["application/json;q=0.1, Text/Event-Stream; q=1"]));
         assert!(asks(&["application/json", "text/event-stream"]));

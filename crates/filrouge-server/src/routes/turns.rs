@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use super::busy::{OnOpenTurn, waited};
 use crate::app::App;
 use crate::openapi::{Copied, Created, Listed, OrNothing, SessionPath, Shown, TurnPath, Written};
-use filrouge_http::access::{Principal, may, tell_session_token};
+use filrouge_http::access::{Principal, add_session_token, may};
 use filrouge_http::answer::{Answer, Page, as_of, created, json, json_text, no_content, written};
 use filrouge_http::extract::{
     Body, Cursor, InSession, InTenant, InTurn, Limit, OptionalBody, wait,
@@ -22,8 +22,8 @@ use filrouge_http::problem::Problem;
 
 /// Starts a turn: the question is written before the work begins.
 ///
-/// A session that is not there is made. With `items` and `answer_neutral` a whole finished turn is recorded in one call.
-/// The same `request_id` gives the first turn again, with `differs: true` when the body is another one; while it is open,
+/// A missing session is created. With `items` and `answer_neutral`, one call records a complete finished turn.
+/// Repeating the `request_id` returns the first turn, with `differs: true` when the body differs; while it is open,
 /// `on_busy` says whether to wait for its end.
 #[utoipa::path(
     post,
@@ -58,7 +58,7 @@ pub(super) async fn start(
         && turn.first_seq == 1
         && app.sessions.needs_token(&at.caller, &at.session).await
     {
-        tell_session_token(&mut response, &fresh);
+        add_session_token(&mut response, &fresh);
     }
     Ok(response)
 }
@@ -67,18 +67,18 @@ pub(super) async fn start(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
-    /// Those that stand so.
+    /// Only turns with this status.
     status: Option<TurnStatus>,
-    /// The one of this request.
+    /// Only the turn of this request.
     request_id: Option<RequestId>,
-    /// Whether redacted ones are listed too.
+    /// Whether to list redacted turns too.
     #[serde(default)]
     include_redacted: bool,
-    /// At most so many.
+    /// The maximum number of turns.
     #[serde(default)]
     #[param(inline)]
     limit: Limit,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[param(inline)]
     cursor: Option<Cursor>,
 }
@@ -111,7 +111,7 @@ pub(super) async fn list(State(app): State<App>, at: InSession<may::Read, ListQu
     json(&Page { data, next_cursor })
 }
 
-/// A page out of a copy, which holds turns as they are answered (DESIGN §7).
+/// A page from the hot store's copy, which holds turns as they are serialized in responses (DESIGN §7).
 fn copied(recent: &RecentTurns) -> Answer {
     let mut text = b"{\"data\":[".to_vec();
     text.extend(recent.turns.join(&b','));
@@ -130,12 +130,12 @@ fn copied(recent: &RecentTurns) -> Answer {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowQuery {
-    /// Wait so many milliseconds for the turn to close: a long poll.
+    /// How many milliseconds to wait for the turn to close: a long poll.
     #[param(minimum = 0, maximum = 60_000, default = 0)]
     wait: Option<u64>,
 }
 
-/// Gives a turn.
+/// Returns a turn.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}",
@@ -163,7 +163,8 @@ pub(super) async fn show(State(app): State<App>, at: InTurn<may::Read, ShowQuery
 
 /// Ends a turn with an answer.
 ///
-/// Without one, the turn's newest item of the channel `final` is promoted. The first end wins; an equal one gives it again.
+/// Without one, the turn's newest item of the channel `final` becomes the answer. The first end wins; repeating an
+/// equal one returns it.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/finalize",
@@ -185,7 +186,8 @@ pub(super) async fn finalize(
     written(&turn)
 }
 
-/// Before a turn is ended that is recorded here, what has come is written: for those alone whose turn it is.
+/// Lets a recording in this process write what it has received, before its turn is ended. Only for callers who may read
+/// the turn.
 async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
     let turns = &app.turns;
     if app.recordings.records(at.turn) && turns.get(&at.caller, &at.session, at.turn).await.is_ok()
@@ -217,7 +219,7 @@ pub(super) async fn fail(
     written(&turn)
 }
 
-/// Ends a turn by the user's wish, after what was shown so far.
+/// Ends a turn at the user's request, after what was shown so far.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/cancel",
@@ -240,7 +242,7 @@ pub(super) async fn cancel(
     written(&turn)
 }
 
-/// Erases the contents of a turn; that it was there, and who redacted it, stays.
+/// Erases the contents of a turn; the record that it existed, and who redacted it, stays.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/redact",
@@ -262,7 +264,7 @@ pub(super) async fn redact(
     written(&turn)
 }
 
-/// Replaces a closed turn by a corrected one; nothing of the old one is edited.
+/// Replaces a closed turn by a corrected one; the old one is not edited.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/replace",
@@ -288,23 +290,23 @@ pub(super) async fn replace(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfIdentityQuery {
-    /// Whose sessions.
+    /// The owner of the sessions.
     identity_id: IdentityId,
-    /// Those that stand so.
+    /// Only turns with this status.
     status: Option<TurnStatus>,
-    /// At most so many.
+    /// The maximum number of turns.
     #[serde(default)]
     #[param(inline)]
     limit: Limit,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[param(inline)]
     cursor: Option<Cursor>,
 }
 
-/// Lists the turns of all sessions of an end user: sessions newest first, in each the newest turn first.
+/// Lists the turns of all sessions of an end user: newest session first, in each the newest turn first.
 ///
-/// Replaced and redacted turns are left out. The work for a page is bounded: it may hold fewer turns than asked for,
-/// even none, and still have a `next_cursor`. Somebody else's identity looks like one that never was.
+/// Replaced and redacted turns are left out. The work for a page is bounded: it may hold fewer turns than the limit,
+/// even none, and still have a `next_cursor`. Another caller's identity looks as if it did not exist.
 #[utoipa::path(
     get,
     path = "/api/v1/turns",

@@ -1,17 +1,17 @@
-//! What a webhook is called, and where its messages go.
+//! The name and the address of a webhook.
 
 use std::fmt;
 
 use filrouge_http::outgoing;
 
-/// Most bytes of a webhook's name.
+/// The maximum length of a webhook's name.
 const NAME_MAX: usize = 64;
 
 /// The name of a webhook: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WebhookName(Box<str>);
 
-/// The text is no name of a webhook.
+/// The text is not a valid name of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a webhook's name has 1 to {NAME_MAX} letters a–z, digits, '-', '_' and '.'")]
 pub struct WebhookNameError;
@@ -43,11 +43,11 @@ impl std::str::FromStr for WebhookName {
     }
 }
 
-/// Where changes are sent; an address may hold a secret, so that it is shown without path and query.
+/// The address to which changes are sent. It may contain a secret, so it is displayed without path and query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookUrl(pub(super) reqwest::Url);
 
-/// The text is no address of a receiver.
+/// The text is not a valid address of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an https or http address without user and password")]
 pub struct WebhookUrlError;

@@ -1,4 +1,4 @@
-//! How long to wait before a message is sent again.
+//! The wait before a message is retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use filrouge_store::Entropy;
 /// The wait after the first failure, and the longest one.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(600);
-/// The longest that a receiver's `Retry-After` is honoured.
+/// The longest `Retry-After` of a receiver that is honored.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
-/// Doubles from a second to ten minutes; half of it is chance, so that receivers that come back are not overrun by
-/// all senders at once.
+/// Doubles from a second to ten minutes; half of it is random, so that senders do not all retry at once when a receiver
+/// has recovered.
 #[derive(Clone)]
 pub(super) struct Backoff(Arc<dyn Entropy>);
 
@@ -21,18 +21,18 @@ impl Backoff {
         Self(entropy)
     }
 
-    /// After `attempts` failures, from 1.
+    /// The wait after `attempts` failures, from 1.
     pub(super) fn after(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
         let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
-        let whole = FIRST.saturating_mul(doubled).min(LONGEST);
+        let longest = FIRST.saturating_mul(doubled).min(LONGEST);
         let mut random = [0; 4];
-        // Without chance the wait is a whole one.
+        // Without random numbers the wait is not shortened.
         let share = match self.0.fill(&mut random) {
             Ok(()) => f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX),
             Err(_) => 1.0,
         };
-        let own = whole.mul_f64(0.5 + 0.5 * share);
-        own.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
+        let wait = longest.mul_f64(0.5 + 0.5 * share);
+        wait.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
     }
 }
 
@@ -50,21 +50,21 @@ mod tests {
     }
 
     #[test]
-    fn doubles_up_to_ten_minutes_and_half_is_chance() {
+    fn the_wait_doubles_up_to_ten_minutes_and_half_of_it_is_random() {
         let seconds = |chance, attempts| {
             Backoff::new(Arc::new(Fixed(chance)))
                 .after(attempts, None)
                 .as_secs_f64()
         };
-        let whole: Vec<f64> = (1..=12).map(|n| seconds(0xff, n)).collect();
+        let waits: Vec<f64> = (1..=12).map(|n| seconds(0xff, n)).collect();
         let expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600].map(f64::from);
-        assert_eq!(whole, expected);
+        assert_eq!(waits, expected);
         assert_eq!(seconds(0, 3), 2.0);
         assert_eq!(seconds(0xff, u32::MAX), 600.0);
     }
 
     #[test]
-    fn a_receivers_wish_is_honoured_up_to_an_hour() {
+    fn a_receivers_retry_after_is_honored_up_to_an_hour() {
         let backoff = Backoff::new(Arc::new(Fixed(0xff)));
         let wish = |seconds| {
             backoff

@@ -1,4 +1,4 @@
-//! What one message tells of.
+//! The changes of one message.
 
 use filrouge_store::read::{ChangeCursor, SessionChange};
 use filrouge_store::{Ledger, Scope, Viewer};
@@ -6,23 +6,23 @@ use filrouge_types::Failure;
 
 use super::WebhookFeed;
 
-/// Changes for a webhook, and the place behind them.
+/// Changes for a webhook, and the position after them.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) after: ChangeCursor,
     pub(super) changes: Vec<SessionChange>,
     pub(super) next: ChangeCursor,
-    /// Whether there is more to look at already.
+    /// Whether further commits are available already.
     pub(super) more: bool,
 }
 
-/// Cursors in the order of the feed: behind a whole commit is behind each part of it.
-pub(super) fn place(cursor: ChangeCursor) -> (u64, usize) {
-    (cursor.commit_no, cursor.taken.unwrap_or(usize::MAX))
+/// The sort key of a cursor: the end of a commit sorts after each position within it.
+pub(super) fn sort_key(cursor: ChangeCursor) -> (u64, usize) {
+    (cursor.commit_no, cursor.preceding.unwrap_or(usize::MAX))
 }
 
 impl Batch {
-    /// The changes behind `after`, and not behind `bound`.
+    /// Reads the changes after `after`, up to and including `bound`.
     pub(super) async fn read(
         ledger: &dyn Ledger,
         feed: &WebhookFeed,
@@ -37,10 +37,10 @@ impl Batch {
             next: page.next,
             more: page.more,
         };
-        if let Some(bound) = bound.filter(|bound| place(batch.next) > place(*bound)) {
+        if let Some(bound) = bound.filter(|bound| sort_key(batch.next) > sort_key(*bound)) {
             let within = |change: &SessionChange| {
                 let cursor: Result<ChangeCursor, _> = change.cursor.parse();
-                cursor.is_ok_and(|cursor| place(cursor) <= place(bound))
+                cursor.is_ok_and(|cursor| sort_key(cursor) <= sort_key(bound))
             };
             batch.changes.retain(within);
             batch.next = bound;

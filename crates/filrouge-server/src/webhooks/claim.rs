@@ -1,4 +1,4 @@
-//! Of several processes that serve a store one sends at a time: by a claim in the webhook's note that lapses.
+//! Of several processes that serve a store, one sends at a time: the webhook's note stores a claim that expires.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::post::{Post, Refusal};
 use super::state::{Claim, State, Stored, later, load, note_name, put};
 use super::worker::{Next, POLL, Worker};
 
-/// How much longer a claim lasts than a receiver may take.
+/// How much longer a claim lasts than the receiver's timeout.
 const CLAIM_MORE: Duration = Duration::from_secs(2);
 
 impl<P: Post> Worker<P> {
-    /// Until when somebody else sends.
-    pub(super) fn foreign(&self, state: &State, now: Timestamp) -> Option<Timestamp> {
+    /// The end of another process's claim.
+    pub(super) fn other_claim(&self, state: &State, now: Timestamp) -> Option<Timestamp> {
         let claim = state.live_claim(now)?;
         (claim.holder != self.holder).then_some(claim.until)
     }
@@ -26,13 +26,13 @@ impl<P: Post> Worker<P> {
         }
     }
 
-    /// Takes the right to send one message, or tells what to do without it.
+    /// Claims the right to send one message, or returns what to do without it.
     pub(super) async fn claim(
         &self,
         mut stored: Stored<State>,
     ) -> Result<Result<Stored<State>, Next>, Failure> {
         let now = self.clock.now();
-        if let Some(until) = self.foreign(&stored.value, now) {
+        if let Some(until) = self.other_claim(&stored.value, now) {
             return Ok(Err(Next::At(until)));
         }
         let needed = later(now, self.settings.timeout);
@@ -49,8 +49,8 @@ impl<P: Post> Worker<P> {
         Ok(Err(Next::Again))
     }
 
-    /// Keeps what was done, as long as it is this process that sends. While the store takes no writes it waits:
-    /// what was taken must not be sent again and again.
+    /// Writes the result of a delivery, as long as this process is the sender. While the store accepts no writes it
+    /// waits: a delivered message must not be sent repeatedly.
     pub(super) async fn save(&mut self, mut stored: Stored<State>, change: impl Fn(&mut State)) {
         let note = note_name(&self.settings.feed.name);
         let cursor = stored.value.cursor.clone();
@@ -62,7 +62,7 @@ impl<P: Post> Worker<P> {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(failure) => {
-                    self.tell(&failure);
+                    self.log_failure(&failure);
                     sleep(POLL).await;
                 }
             }
@@ -70,7 +70,7 @@ impl<P: Post> Worker<P> {
                 Ok(Some(now)) => stored = now,
                 Ok(None) => return,
                 Err(failure) => {
-                    self.tell(&failure);
+                    self.log_failure(&failure);
                     continue;
                 }
             }
@@ -82,7 +82,7 @@ impl<P: Post> Worker<P> {
         }
     }
 
-    /// Lets others send at once when this process stops.
+    /// Lets other processes send at once when this one stops.
     pub(super) async fn release(&self) {
         let note = note_name(&self.settings.feed.name);
         let Ok(Some(stored)) = load::<State>(self.ledger.as_ref(), &note).await else {
@@ -93,15 +93,15 @@ impl<P: Post> Worker<P> {
             let mut state = stored.value;
             state.claim = None;
             if let Err(failure) = put(self.ledger.as_ref(), &note, stored.version, &state).await {
-                tracing::warn!(webhook = %self.settings.feed.name, %failure, "the webhook's claim lapses by itself");
+                tracing::warn!(webhook = %self.settings.feed.name, %failure, "the webhook's claim was not released; it expires");
             }
         }
     }
 }
 
 impl State {
-    /// A message was refused; whoever is first may send the next.
-    pub(super) fn refused(&mut self, why: Refusal) {
+    /// Records a refused message; the first process to claim the webhook may send the next one.
+    pub(super) fn record_refusal(&mut self, why: Refusal) {
         self.failures += 1;
         self.last_error = Some(why.to_string());
         self.claim = None;

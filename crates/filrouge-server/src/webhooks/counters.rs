@@ -1,4 +1,4 @@
-//! What is counted of webhooks; their names are the configuration's.
+//! The metrics of webhooks; the configuration names the webhooks.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -19,11 +19,11 @@ pub(super) struct Counters {
 impl Counters {
     pub(super) fn registered(metrics: &Metrics) -> Self {
         let sent = "Messages to receivers of webhooks, by how they ended";
-        let dead = "Batches that were given up after all attempts";
+        let dead = "Batches that were abandoned after all attempts";
         Self {
             deliveries: metrics.put("webhook_deliveries", sent),
             dead: metrics.put("webhook_dead_letters", dead),
-            lag: metrics.put("webhook_lag_commits", "Commits that were not looked at yet"),
+            lag: metrics.put("webhook_lag_commits", "Commits that were not examined yet"),
         }
     }
 
@@ -47,14 +47,14 @@ pub(super) struct WebhookCounters {
 }
 
 impl WebhookCounters {
-    /// A message ended so.
+    /// Counts a message with this outcome.
     pub(super) fn sent(&self, outcome: &str) {
         let outcome = ("outcome", outcome.to_owned());
         let labels = [&self.labels[..], &[outcome]].concat();
         self.deliveries.get_or_create(&labels).inc();
     }
 
-    /// So many commits are yet to be looked at.
+    /// Sets the number of commits still to examine.
     pub(super) fn lag(&self, commits: u64) {
         self.lag.set(i64::try_from(commits).unwrap_or(i64::MAX));
     }

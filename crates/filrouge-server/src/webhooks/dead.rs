@@ -1,4 +1,4 @@
-//! What no receiver took, in the note "webhook/NAME/dead".
+//! Dead letters of a webhook, in the note "webhook/NAME/dead".
 
 use filrouge_store::Ledger;
 use filrouge_store::read::ChangeCursor;
@@ -9,22 +9,22 @@ use super::WebhookName;
 use super::post::Refusal;
 use super::state::{self, load};
 
-/// Most letters kept; of those before only the number.
+/// The maximum number of letters kept; older ones are only counted.
 const LETTERS_MAX: usize = 1000;
 
-/// A batch that was given up.
+/// An abandoned batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetter {
-    /// It begins behind this cursor of the feed.
+    /// The cursor of the feed after which it begins.
     pub after: String,
-    /// It ends at this cursor.
+    /// The cursor at which it ends.
     pub next_cursor: String,
-    /// How often it was sent.
+    /// The number of attempts.
     pub attempts: u32,
-    /// How the last attempt ended: `status_500`, `timeout`, `connect`, `broken`.
+    /// The outcome of the last attempt: `status_500`, `timeout`, `connect`, `broken`.
     pub error: String,
-    /// When it was given up.
+    /// When it was abandoned.
     pub at: Timestamp,
 }
 
@@ -32,35 +32,35 @@ pub struct DeadLetter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Dead {
-    /// How many older ones are gone.
+    /// The number of older letters that were dropped.
     pub(super) dropped: u64,
     pub(super) letters: Vec<DeadLetter>,
 }
 
 impl Dead {
-    /// Puts a letter in; one of the same changes is in once.
+    /// Adds a letter, replacing one of the same changes.
     pub(super) fn put(&mut self, letter: DeadLetter) {
         self.letters
             .retain(|l| (&l.after, &l.next_cursor) != (&letter.after, &letter.next_cursor));
         self.letters.push(letter);
-        let over = self.letters.len().saturating_sub(LETTERS_MAX);
-        self.letters.drain(..over);
-        self.dropped += over as u64;
+        let excess = self.letters.len().saturating_sub(LETTERS_MAX);
+        self.letters.drain(..excess);
+        self.dropped += excess as u64;
     }
 
     fn find(&mut self, letter: &DeadLetter) -> Option<&mut DeadLetter> {
         self.letters.iter_mut().find(|l| *l == letter)
     }
 
-    /// The first part of a letter was taken.
+    /// Records that the first part of a letter was delivered.
     pub(super) fn advance(&mut self, letter: &DeadLetter, to: ChangeCursor) {
         if let Some(letter) = self.find(letter) {
             letter.after = to.to_string();
         }
     }
 
-    /// A letter was sent once more, in vain.
-    pub(super) fn refused_again(&mut self, letter: &DeadLetter, why: Refusal) {
+    /// Records that a letter was resent and failed.
+    pub(super) fn count_refusal(&mut self, letter: &DeadLetter, why: Refusal) {
         if let Some(letter) = self.find(letter) {
             letter.attempts += 1;
             letter.error = why.to_string();
@@ -74,11 +74,11 @@ fn note_name(webhook: &WebhookName) -> String {
 
 /// The letters of a webhook.
 pub(super) async fn letters(ledger: &dyn Ledger, webhook: &WebhookName) -> Result<Dead, Failure> {
-    let found = load(ledger, &note_name(webhook)).await?;
-    Ok(found.map(|stored| stored.value).unwrap_or_default())
+    let stored = load(ledger, &note_name(webhook)).await?;
+    Ok(stored.map(|stored| stored.value).unwrap_or_default())
 }
 
-/// Changes the letters; again when somebody else was first.
+/// Changes the letters; retries when another process wrote first.
 pub(super) async fn change(
     ledger: &dyn Ledger,
     webhook: &WebhookName,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_and_are_counted_and_none_is_in_twice() {
+    fn the_oldest_letters_are_dropped_and_counted_and_none_is_duplicated() {
         let mut dead = Dead::default();
         for n in 0..1003 {
             dead.put(letter(n));

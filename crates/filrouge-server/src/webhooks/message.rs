@@ -1,4 +1,4 @@
-//! The bytes of a message, and the name that stays the same however often it is sent.
+//! A message's bytes, and its id, which is the same for every attempt.
 
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 use serde::Serialize;
@@ -25,7 +25,7 @@ struct Body<'a> {
     next_cursor: String,
 }
 
-/// The same changes have the same id in every process of the store.
+/// The same changes have the same id in every process that serves the store.
 fn id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
     let mut hash = Sha256::new();
     let ends = [changes.first(), changes.last()];

@@ -1,4 +1,4 @@
-//! Sending a message, and what became of it.
+//! Sends a message, and reports the outcome.
 
 use std::fmt;
 use std::future::Future;
@@ -11,19 +11,19 @@ use super::WebhookUrl;
 use super::message::Message;
 use filrouge_http::outgoing;
 
-/// As much of an answer is read, so that its connection serves again.
+/// The maximum number of bytes of a response that are read, so that the connection can be reused.
 const ANSWER_BYTES: usize = 16 << 10;
 
-/// Why a message was not taken.
+/// Why a message was not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The receiver answered so; redirects are not followed.
+    /// The receiver responded with this status; redirects are not followed.
     Status(u16),
-    /// It did not answer in time.
+    /// It did not respond in time.
     Timeout,
-    /// It cannot be reached.
+    /// No connection could be established.
     Connect,
-    /// The connection ended, or what came was no HTTP.
+    /// The connection ended, or the response was not HTTP.
     Broken,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// One of few words.
+    /// The label for metrics: one of a fixed few.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Status(_) => "refused",
@@ -48,21 +48,21 @@ impl Refusal {
     }
 }
 
-/// What became of a message.
+/// The outcome of sending a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// The receiver has it.
-    Taken,
-    /// The receiver wants no more, ever.
+    /// The receiver accepted it.
+    Delivered,
+    /// The receiver permanently refuses messages (410).
     Gone,
-    /// It was not taken.
+    /// The receiver refused it, or could not be reached.
     Refused {
         why: Refusal,
         retry_after: Option<Duration>,
     },
 }
 
-/// How long a receiver wants to be left alone, from `now` on in seconds since 1970.
+/// How long a receiver asks to wait. `now`: seconds since 1970.
 fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -73,12 +73,12 @@ fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
     Some(at.duration_since(UNIX_EPOCH).ok()?.saturating_sub(now))
 }
 
-/// Something that takes messages to a receiver.
+/// Sends messages to a receiver.
 pub(super) trait Post: Send + Sync + 'static {
     fn post(&self, message: Message) -> impl Future<Output = Sent> + Send;
 }
 
-/// Over HTTP.
+/// Sends over HTTP.
 pub(super) struct HttpPost {
     client: reqwest::Client,
     url: reqwest::Url,
@@ -125,7 +125,7 @@ impl Post for HttpPost {
         let status = response.status();
         let retry_after = retry_after(response.headers(), message.timestamp);
         let mut read = 0;
-        // What it says beside the status is of no use to anybody here.
+        // The body of a response is not used.
         while let Ok(Some(chunk)) = response.chunk().await {
             read += chunk.len();
             if read > ANSWER_BYTES {
@@ -134,7 +134,7 @@ impl Post for HttpPost {
         }
         match status {
             StatusCode::GONE => Sent::Gone,
-            status if status.is_success() => Sent::Taken,
+            status if status.is_success() => Sent::Delivered,
             status => Sent::Refused {
                 why: Refusal::Status(status.as_u16()),
                 retry_after: retry_after.filter(|_| {

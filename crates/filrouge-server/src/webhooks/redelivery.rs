@@ -1,15 +1,15 @@
-//! Sending dead letters again.
+//! Resends dead letters.
 
 use filrouge_types::Failure;
 
-use super::batch::{Batch, place};
+use super::batch::{Batch, sort_key};
 use super::dead;
 use super::post::{Post, Sent};
 use super::state::{State, Stored};
 use super::worker::{Next, Worker};
 
 impl<P: Post> Worker<P> {
-    /// Sends the oldest dead letter again, once; the next one in the next step. A refusal ends it.
+    /// Resends the oldest dead letter, once; the next step sends the next one. A refusal stops the redelivery.
     pub(super) async fn redeliver(&mut self, stored: Stored<State>) -> Result<Next, Failure> {
         let stored = match self.claim(stored).await? {
             Ok(stored) => stored,
@@ -26,14 +26,14 @@ impl<P: Post> Worker<P> {
         let (after, end) = (letter.after.parse()?, letter.next_cursor.parse()?);
         let batch = Batch::read(ledger.as_ref(), &self.settings.feed, after, Some(end)).await?;
         let sent = if batch.changes.is_empty() {
-            Sent::Taken
+            Sent::Delivered
         } else {
             self.send(&batch).await?
         };
         match sent {
-            Sent::Taken => {
+            Sent::Delivered => {
                 dead::change(ledger.as_ref(), &webhook, |dead| {
-                    if place(batch.next) < place(end) {
+                    if sort_key(batch.next) < sort_key(end) {
                         dead.advance(&letter, batch.next);
                     } else {
                         dead.letters.retain(|l| *l != letter);
@@ -41,19 +41,20 @@ impl<P: Post> Worker<P> {
                 })
                 .await?;
                 let claim = self.new_claim();
-                self.save(stored, |state| state.taken(claim.clone())).await;
+                self.save(stored, |state| state.record_delivery(claim.clone()))
+                    .await;
                 Ok(Next::Again)
             }
             Sent::Gone => Ok(self.disable(stored).await),
             Sent::Refused { why, .. } => {
                 tracing::warn!(%webhook, error = %why, "a dead letter was refused again; the others are not sent now");
                 dead::change(ledger.as_ref(), &webhook, |dead| {
-                    dead.refused_again(&letter, why);
+                    dead.count_refusal(&letter, why);
                 })
                 .await?;
                 self.save(stored, |state| {
                     state.redeliver = false;
-                    state.refused(why);
+                    state.record_refusal(why);
                 })
                 .await;
                 Ok(Next::Again)

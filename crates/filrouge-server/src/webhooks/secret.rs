@@ -1,4 +1,4 @@
-//! What messages are signed with, by the Standard Webhooks specification.
+//! The secrets that sign messages, according to the Standard Webhooks specification.
 
 use std::fmt;
 
@@ -8,27 +8,25 @@ use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretSlice};
 use sha2::Sha256;
 
-/// What a secret begins with.
+/// The prefix of a secret.
 const PREFIX: &str = "whsec_";
-/// Bytes of a secret: by the specification.
+/// The length of a secret in bytes, according to the specification.
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// Most secrets of a webhook.
+/// The maximum number of a webhook's secrets.
 const SECRETS_MAX: usize = 4;
 
-/// Why a text holds no secrets; never with the text.
+/// Why a text is not a list of secrets; does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// There is none, or more than four.
-    #[error(
-        "a webhook has one secret, or two to {SECRETS_MAX} while one takes the place of another"
-    )]
+    /// None, or more than four.
+    #[error("a webhook has one secret, or two to {SECRETS_MAX} while one replaces another")]
     Number,
-    /// One is not as it must be.
+    /// A secret is malformed.
     #[error("a webhook's secret is {PREFIX} and 24 to 64 bytes in base64")]
     Malformed,
 }
 
-/// A secret that messages are signed with; shown to nobody.
+/// A secret that signs messages; never displayed.
 #[derive(Clone)]
 pub struct WebhookSecret(SecretSlice<u8>);
 
@@ -58,14 +56,14 @@ impl WebhookSecret {
     }
 }
 
-/// The secrets of a webhook, the newest first.
+/// The secrets of a webhook, newest first.
 #[derive(Debug, Clone)]
 pub struct WebhookSecrets(Vec<WebhookSecret>);
 
 impl std::str::FromStr for WebhookSecrets {
     type Err = SecretError;
 
-    /// Secrets with white space between them.
+    /// Parses secrets separated by white space.
     fn from_str(text: &str) -> Result<Self, SecretError> {
         let all: Result<Vec<_>, _> = text.split_whitespace().map(WebhookSecret::parse).collect();
         match all? {
@@ -76,7 +74,7 @@ impl std::str::FromStr for WebhookSecrets {
 }
 
 impl WebhookSecrets {
-    /// The header `webhook-signature`: a signature by each secret.
+    /// The value of the header `webhook-signature`: one signature per secret.
     pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let signatures: Vec<String> = self
             .0
@@ -92,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_as_the_specifications_example() {
+    fn the_signature_equals_the_specifications_example() {
         let secrets: WebhookSecrets = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
         let (id, at) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330);
         assert_eq!(
@@ -102,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn several_sign_for_a_rotation_and_none_is_shown() {
+    fn several_secrets_sign_during_a_rotation_and_none_is_displayed() {
         let (one, two) = (
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
             "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
@@ -121,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused_without_being_told() {
+    fn an_invalid_secret_is_refused_without_being_displayed() {
         for bad in [
             "secret",
             "whsec_",

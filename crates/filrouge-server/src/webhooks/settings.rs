@@ -1,4 +1,4 @@
-//! A webhook as it is configured.
+//! The configuration of a webhook.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,42 +9,42 @@ use filrouge_types::TenantId;
 use super::address::{WebhookName, WebhookUrl};
 use super::secret::WebhookSecrets;
 
-/// Where a webhook begins that the store does not know yet.
+/// The position at which a webhook that is new to the store begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WebhookStart {
-    /// After the newest commit: the past is not sent.
+    /// After the newest commit: earlier changes are not sent.
     #[default]
     Newest,
     /// With the store's first commit.
     Beginning,
 }
 
-/// What a webhook reports.
+/// The changes that a webhook reports.
 #[derive(Debug, Clone)]
 pub struct WebhookFeed {
-    /// Names it and its notes; a webhook under another name begins anew.
+    /// Names it and its notes; a webhook under another name is a new one.
     pub name: WebhookName,
-    /// Whose changes.
+    /// The tenant whose changes it reports.
     pub tenant: TenantId,
-    /// Which changes; `None` for all.
+    /// The kinds of changes; `None` for all.
     pub kinds: Option<Vec<ChangeKind>>,
-    /// Most changes of one message.
+    /// The maximum number of changes in one message.
     pub batch: usize,
 }
 
-/// A webhook as it is configured.
+/// The configuration of a webhook.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
-    /// What it reports.
+    /// The changes that it reports.
     pub feed: WebhookFeed,
     /// The receiver.
     pub url: WebhookUrl,
-    /// What messages are signed with; several while one takes the place of another.
+    /// The secrets that sign messages; several during a rotation.
     pub secrets: WebhookSecrets,
-    /// How long the receiver may take to answer one.
+    /// How long the receiver may take to respond to a message.
     pub timeout: Duration,
-    /// The number of attempts after which a batch goes to the dead letters.
+    /// The number of attempts after which a batch becomes a dead letter.
     pub max_attempts: NonZeroU32,
-    /// Where it begins.
+    /// The position at which it begins if it is new to the store.
     pub from: WebhookStart,
 }

@@ -1,4 +1,4 @@
-//! What is known of a webhook in its note "webhook/NAME".
+//! The state of a webhook in its note "webhook/NAME".
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use serde::{Deserialize, Serialize};
 
 use super::WebhookName;
 
-/// A claim that ends later than so long from now was made by a clock that was wrong.
+/// The maximum remaining time of a valid claim: a claim that ends later was written with a wrong clock.
 const CLAIM_MAX: Duration = Duration::from_secs(120);
-/// How often a change is tried when others change the note at the same time.
+/// How many times a change is attempted when other processes change the note at the same time.
 const ATTEMPTS: usize = 20;
 
 /// The state that all processes of a store share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct State {
-    /// All before it was taken, or is among the dead letters.
+    /// All changes before it were delivered, or are among the dead letters.
     pub(super) cursor: String,
-    /// Who sends now.
+    /// The process that sends now.
     pub(super) claim: Option<Claim>,
-    /// The batch behind the cursor was refused, and when it is sent again.
+    /// Set while the batch after the cursor is refused: its end, and when it is retried.
     pub(super) retry: Option<Retry>,
-    /// Since when the receiver wants no more.
+    /// When the receiver permanently refused messages.
     pub(super) disabled_at: Option<Timestamp>,
-    /// Whether the dead letters are to be sent again.
+    /// Whether to resend the dead letters.
     pub(super) redeliver: bool,
-    /// Refused messages since the last that was taken.
+    /// The number of refused messages since the last delivered one.
     pub(super) failures: u64,
-    /// Why the newest of them was.
+    /// The reason of the newest refusal.
     pub(super) last_error: Option<String>,
 }
 
@@ -43,17 +43,17 @@ pub(super) struct Claim {
     pub(super) until: Timestamp,
 }
 
-/// A batch to be sent again.
+/// A batch to retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Retry {
-    /// Its end, so that every attempt tells of the same changes.
+    /// Its end, so that every attempt names the same changes.
     pub(super) next_cursor: String,
     pub(super) attempts: u32,
     pub(super) at: Timestamp,
 }
 
-/// `time` after a while.
+/// `time` plus a duration.
 pub(super) fn later(time: Timestamp, by: Duration) -> Timestamp {
     let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(time.as_micros().saturating_add(by))
@@ -76,21 +76,21 @@ impl State {
         self.cursor.parse()
     }
 
-    /// A message was taken; who has sent it may send the next.
-    pub(super) fn taken(&mut self, claim: Claim) {
+    /// Records a delivered message; its sender may send the next one.
+    pub(super) fn record_delivery(&mut self, claim: Claim) {
         self.claim = Some(claim);
         self.failures = 0;
         self.last_error = None;
     }
 
-    /// The claim that holds at `now`.
+    /// The claim that is valid at `now`.
     pub(super) fn live_claim(&self, now: Timestamp) -> Option<&Claim> {
         let claim = self.claim.as_ref()?;
         (now < claim.until && claim.until <= later(now, CLAIM_MAX)).then_some(claim)
     }
 }
 
-/// A value of a note as it was read.
+/// A note's value and version, as read.
 #[derive(Debug, Clone)]
 pub(super) struct Stored<T> {
     pub(super) version: u64,
@@ -120,7 +120,7 @@ pub(super) async fn load<T: DeserializeOwned>(
     }))
 }
 
-/// Puts a note that is at version `expected`; `false` when somebody else was first.
+/// Writes a note that is at version `expected`; `false` when another process wrote first.
 pub(super) async fn put<T: Serialize + Sync>(
     ledger: &dyn Ledger,
     note: &str,
@@ -132,7 +132,7 @@ pub(super) async fn put<T: Serialize + Sync>(
     ledger.put_note(note, expected, bytes).await
 }
 
-/// Changes a note, again when somebody else was first; there is nothing to write when `change` gives nothing.
+/// Changes a note, and retries when another process wrote first; writes nothing when `change` returns `None`.
 pub(super) async fn change<T: Serialize + DeserializeOwned + Sync>(
     ledger: &dyn Ledger,
     note: &str,
@@ -150,11 +150,11 @@ pub(super) async fn change<T: Serialize + DeserializeOwned + Sync>(
             return Ok(());
         }
     }
-    let what = format!("others change the note {note:?} all the time; nothing was changed");
+    let what = format!("other processes keep changing the note {note:?}; nothing was changed");
     Err(Failure::new(ErrorCode::Overloaded, what))
 }
 
-/// Names a process among all that serve the store.
+/// A name for this process, unique among all that serve the store.
 pub(super) fn new_holder(entropy: &dyn Entropy) -> Result<String, Failure> {
     let mut random = [0; 8];
     entropy.fill(&mut random)?;

@@ -1,4 +1,4 @@
-//! How webhooks stand, for `filrouge doctor`, and what an operator changes.
+//! The status of webhooks, for `filrouge doctor`, and an operator's actions.
 
 use filrouge_store::Ledger;
 use filrouge_store::read::ChangeCursor;
@@ -12,34 +12,34 @@ use super::{WebhookFeed, WebhookName};
 
 pub use super::dead::DeadLetter;
 
-/// How a webhook stands in a store.
+/// The status of a webhook in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WebhookStatus {
     /// Its name.
     pub name: String,
-    /// All before it was taken, or is among the dead letters; `null` when it has not begun.
+    /// All changes before it were delivered, or are among the dead letters; `null` when the webhook has not begun.
     pub cursor: Option<String>,
-    /// Commits from the first change that was not taken to the newest; 0 when all was.
+    /// The number of commits from the first undelivered change to the newest; 0 when everything was delivered.
     pub lag_commits: u64,
-    /// Who sends now.
+    /// The process that sends now.
     pub holder: Option<String>,
-    /// Refused messages since the last that was taken.
+    /// The number of refused messages since the last delivered one.
     pub failures: u64,
-    /// Why the newest of them was: `status_500`, `timeout`, `connect`, `broken`.
+    /// The reason of the newest refusal: `status_500`, `timeout`, `connect`, `broken`.
     pub last_error: Option<String>,
-    /// When the refused batch is sent again.
+    /// When the refused batch is retried.
     pub retry_at: Option<Timestamp>,
-    /// Since when the receiver wants no more (410).
+    /// When the receiver permanently refused messages (410).
     pub disabled_at: Option<Timestamp>,
-    /// Whether the dead letters are being sent again.
+    /// Whether the dead letters are being resent.
     pub redelivering: bool,
-    /// Batches that were given up, oldest first.
+    /// Abandoned batches, oldest first.
     pub dead_letters: Vec<DeadLetter>,
-    /// How many older ones are not kept.
+    /// The number of older ones that were dropped.
     pub dead_letters_dropped: u64,
 }
 
-/// How a webhook stands at `now`.
+/// The status of a webhook at `now`.
 ///
 /// # Errors
 /// The ledger's; `integrity_error` when a note of the webhook cannot be read.
@@ -55,24 +55,24 @@ pub async fn webhook_status(
         Some(state) => lag(ledger, feed, state.cursor()?).await?,
         None => 0,
     };
-    let of_state = state.as_ref();
-    let holder = of_state.and_then(|s| s.live_claim(now));
+    let state = state.as_ref();
+    let holder = state.and_then(|s| s.live_claim(now));
     Ok(WebhookStatus {
         name: feed.name.to_string(),
-        cursor: of_state.map(|s| s.cursor.clone()),
+        cursor: state.map(|s| s.cursor.clone()),
         lag_commits,
         holder: holder.map(|claim| claim.holder.clone()),
-        failures: of_state.map_or(0, |s| s.failures),
-        last_error: of_state.and_then(|s| s.last_error.clone()),
-        retry_at: of_state.and_then(|s| s.retry.as_ref()).map(|r| r.at),
-        disabled_at: of_state.and_then(|s| s.disabled_at),
-        redelivering: of_state.is_some_and(|s| s.redeliver),
+        failures: state.map_or(0, |s| s.failures),
+        last_error: state.and_then(|s| s.last_error.clone()),
+        retry_at: state.and_then(|s| s.retry.as_ref()).map(|r| r.at),
+        disabled_at: state.and_then(|s| s.disabled_at),
+        redelivering: state.is_some_and(|s| s.redeliver),
         dead_letters: dead.letters,
         dead_letters_dropped: dead.dropped,
     })
 }
 
-/// Commits from the first change for the webhook behind `cursor` to the newest.
+/// The number of commits from the first change for the webhook after `cursor` to the newest.
 async fn lag(
     ledger: &dyn Ledger,
     feed: &WebhookFeed,
@@ -92,23 +92,23 @@ async fn lag(
     }
 }
 
-/// What an operator changes.
+/// An action of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebhookAction {
-    /// The dead letters are sent again, each once, before anything else.
+    /// Resends the dead letters, each once, before anything else.
     Redeliver,
-    /// The dead letters are thrown away.
+    /// Deletes the dead letters.
     Discard,
-    /// A webhook whose receiver wanted no more goes on.
+    /// Continues a webhook whose receiver had permanently refused messages.
     Enable,
 }
 
-/// Does `action`; gives how many dead letters it concerns.
+/// Performs `action`; returns the number of dead letters that it concerns.
 ///
-/// The server that sends for the webhook takes it up; when none does, the next that starts.
+/// It takes effect in the server that sends for the webhook, or else in the next one that starts.
 ///
 /// # Errors
-/// `invalid` when the store does not know the webhook; the ledger's.
+/// `invalid` when the store does not know the webhook; the ledger's errors.
 pub async fn change_webhook(
     ledger: &dyn Ledger,
     name: &WebhookName,

@@ -1,4 +1,4 @@
-//! The steps of a webhook.
+//! Tests of a webhook's steps.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -15,8 +15,8 @@ mod world;
 
 use world::{Receiver, World, refused};
 
-/// Steps until it waits for a commit.
-async fn settle(worker: &mut Worker<Receiver>) {
+/// Runs the worker's steps until it waits for a commit.
+async fn run_until_idle(worker: &mut Worker<Receiver>) {
     for _ in 0..50 {
         match worker.step().await.unwrap() {
             Next::Again => {}
@@ -24,10 +24,10 @@ async fn settle(worker: &mut Worker<Receiver>) {
             Next::At(time) => panic!("waits until {time}"),
         }
     }
-    panic!("goes on for ever");
+    panic!("the worker never waits for a commit");
 }
 
-async fn waits(worker: &mut Worker<Receiver>) -> i64 {
+async fn seconds_waited(worker: &mut Worker<Receiver>) -> i64 {
     match worker.step().await.unwrap() {
         Next::At(time) => (time.as_micros() - worker.clock.now().as_micros()) / 1_000_000,
         other => panic!("{other:?}"),
@@ -39,26 +39,26 @@ fn state(stored: Stored<State>) -> State {
 }
 
 #[tokio::test]
-async fn a_new_one_begins_now_sends_in_order_and_writes_nothing_when_there_is_nothing() {
+async fn a_new_webhook_begins_now_sends_in_order_and_writes_nothing_when_idle() {
     let world = World::new();
     world.session("past").await;
     let mut worker = world.worker("a");
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     assert_eq!(world.receiver.count(), 0);
     for id in ["1", "2", "3"] {
         world.session(id).await;
     }
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     assert_eq!(world.receiver.sessions(), [vec!["1", "2"], vec!["3"]]);
     let before = world.ledger.position().commit_no;
     for _ in 0..10 {
-        world.pass(100);
+        world.advance_seconds(100);
         assert_eq!(worker.step().await.unwrap(), Next::Commit);
     }
     assert_eq!(
         world.ledger.position().commit_no,
         before,
-        "its own notes are no news"
+        "its own notes are not sent"
     );
     assert_eq!(world.status().await.lag_commits, 0);
 }
@@ -67,25 +67,25 @@ async fn a_new_one_begins_now_sends_in_order_and_writes_nothing_when_there_is_no
 async fn a_refused_batch_keeps_its_id_and_its_changes_across_processes() {
     let world = World::new();
     let mut worker = world.worker("a");
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     world.session("1").await;
-    world.receiver.will([refused(500), refused(503)]);
-    assert_eq!(waits(&mut worker).await, 1);
-    assert_eq!(waits(&mut worker).await, 1, "not before its time");
+    world.receiver.will_answer([refused(500), refused(503)]);
+    assert_eq!(seconds_waited(&mut worker).await, 1);
+    assert_eq!(seconds_waited(&mut worker).await, 1, "not retried early");
     assert_eq!(world.receiver.count(), 1);
     world.session("2").await;
-    world.pass(1);
-    // Another process goes on with the same batch, though there is more by now.
+    world.advance_seconds(1);
+    // Another process continues the same batch, although there are more changes by now.
     let mut other = world.worker("b");
-    assert_eq!(waits(&mut other).await, 2);
+    assert_eq!(seconds_waited(&mut other).await, 2);
     let status = world.status().await;
     assert_eq!(
         (status.failures, status.last_error.as_deref()),
         (2, Some("status_503"))
     );
     assert!(status.lag_commits > 0);
-    world.pass(2);
-    settle(&mut worker).await;
+    world.advance_seconds(2);
+    run_until_idle(&mut worker).await;
     assert_eq!(
         world.receiver.sessions(),
         [vec!["1"], vec!["1"], vec!["1"], vec!["2"]]
@@ -100,38 +100,38 @@ async fn a_refused_batch_keeps_its_id_and_its_changes_across_processes() {
 }
 
 #[tokio::test]
-async fn retry_after_is_honoured() {
+async fn retry_after_is_honored() {
     let world = World::new();
     let mut worker = world.worker("a");
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     world.session("1").await;
-    world.receiver.will([Sent::Refused {
+    world.receiver.will_answer([Sent::Refused {
         why: Refusal::Status(429),
         retry_after: Some(Duration::from_secs(90)),
     }]);
-    assert_eq!(waits(&mut worker).await, 90);
+    assert_eq!(seconds_waited(&mut worker).await, 90);
     assert!(world.status().await.retry_at.is_some());
 }
 
 #[tokio::test]
-async fn given_up_after_all_attempts_and_sent_again_when_asked() {
+async fn a_batch_is_abandoned_after_all_attempts_and_resent_on_request() {
     let world = World::new();
     let mut worker = world.worker("a");
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     world.session("1").await;
     world
         .receiver
-        .will([refused(500), refused(500), refused(500)]);
-    waits(&mut worker).await;
-    world.pass(1);
-    waits(&mut worker).await;
-    world.pass(2);
+        .will_answer([refused(500), refused(500), refused(500)]);
+    seconds_waited(&mut worker).await;
+    world.advance_seconds(1);
+    seconds_waited(&mut worker).await;
+    world.advance_seconds(2);
     world.session("2").await;
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     assert_eq!(
         world.receiver.sessions().last().unwrap(),
         &["2"],
-        "the feed moves on"
+        "the feed continues"
     );
     let status = world.status().await;
     assert_eq!(status.dead_letters.len(), 1);
@@ -146,35 +146,35 @@ async fn given_up_after_all_attempts_and_sent_again_when_asked() {
                 .unwrap()
         }
     };
-    // Refused again: it stays, and the feed goes on.
+    // Refused a second time: the letter stays, and the feed continues.
     assert_eq!(again(WebhookAction::Redeliver).await, 1);
-    world.receiver.will([refused(500)]);
-    settle(&mut worker).await;
+    world.receiver.will_answer([refused(500)]);
+    run_until_idle(&mut worker).await;
     let status = world.status().await;
     assert_eq!(
         (status.dead_letters[0].attempts, status.redelivering),
         (4, false)
     );
-    // Taken: it is gone.
+    // Accepted: the letter is removed.
     again(WebhookAction::Redeliver).await;
     assert!(world.status().await.redelivering);
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     let ids = world.receiver.ids();
     assert_eq!(world.receiver.sessions().last().unwrap(), &["1"]);
-    assert_eq!(ids.last(), ids.first(), "under the id it had");
+    assert_eq!(ids.last(), ids.first(), "with the same id");
     let status = world.status().await;
     assert_eq!((status.dead_letters.len(), status.redelivering), (0, false));
 }
 
 #[tokio::test]
-async fn discarded_letters_are_gone() {
+async fn discarded_letters_are_deleted() {
     let world = World::new();
     let mut worker = world.worker("a");
     worker.settings.max_attempts = NonZeroU32::MIN;
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     world.session("1").await;
-    world.receiver.will([refused(404)]);
-    settle(&mut worker).await;
+    world.receiver.will_answer([refused(404)]);
+    run_until_idle(&mut worker).await;
     let name = world.feed().name;
     let discard = change_webhook(world.ledger.as_ref(), &name, WebhookAction::Discard).await;
     assert_eq!(discard.unwrap(), 1);
@@ -185,16 +185,16 @@ async fn discarded_letters_are_gone() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_left_alone_until_enabled() {
+async fn a_receiver_that_answers_410_gets_nothing_until_enabled() {
     let world = World::new();
     let mut worker = world.worker("a");
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     world.session("1").await;
-    world.receiver.will([Sent::Gone]);
-    waits(&mut worker).await;
+    world.receiver.will_answer([Sent::Gone]);
+    seconds_waited(&mut worker).await;
     for _ in 0..3 {
-        world.pass(1000);
-        waits(&mut worker).await;
+        world.advance_seconds(1000);
+        seconds_waited(&mut worker).await;
     }
     assert_eq!(world.receiver.count(), 1);
     assert!(world.status().await.disabled_at.is_some());
@@ -202,7 +202,7 @@ async fn a_receiver_that_is_gone_is_left_alone_until_enabled() {
     change_webhook(world.ledger.as_ref(), &name, WebhookAction::Enable)
         .await
         .unwrap();
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     assert_eq!(
         world.receiver.sessions(),
         [vec!["1"], vec!["1"]],
@@ -211,40 +211,40 @@ async fn a_receiver_that_is_gone_is_left_alone_until_enabled() {
 }
 
 #[tokio::test]
-async fn of_two_processes_one_sends_until_its_claim_lapses() {
+async fn of_two_processes_one_sends_until_its_claim_expires() {
     let world = World::new();
     let (mut a, mut b) = (world.worker("a"), world.worker("b"));
-    settle(&mut a).await;
+    run_until_idle(&mut a).await;
     world.session("1").await;
-    settle(&mut a).await;
+    run_until_idle(&mut a).await;
     assert_eq!(state(a.stored().await.unwrap()).claim.unwrap().holder, "a");
     world.session("2").await;
     assert_eq!(
-        waits(&mut b).await,
+        seconds_waited(&mut b).await,
         12,
-        "a message of the other may be under way"
+        "the other one may still be sending"
     );
     assert_eq!(world.receiver.count(), 1);
-    world.pass(12);
-    settle(&mut b).await;
-    settle(&mut a).await;
+    world.advance_seconds(12);
+    run_until_idle(&mut b).await;
+    run_until_idle(&mut a).await;
     assert_eq!(world.receiver.sessions(), [vec!["1"], vec!["2"]]);
     assert_eq!(world.status().await.holder.as_deref(), Some("b"));
-    world.pass(12);
+    world.advance_seconds(12);
     assert_eq!(world.status().await.holder, None);
 }
 
 #[tokio::test]
-async fn what_is_not_asked_for_is_passed_over() {
+async fn changes_of_other_kinds_are_skipped() {
     let world = World::new();
     let mut worker = world.worker("a");
     worker.settings.feed.kinds = Some(vec![ChangeKind::Items]);
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     let commits = world.ledger.position().commit_no;
     for n in 0..5 {
         world.session(&n.to_string()).await;
     }
-    settle(&mut worker).await;
+    run_until_idle(&mut worker).await;
     assert_eq!(world.receiver.count(), 0);
     assert_eq!(world.ledger.position().commit_no, commits + 5);
     let text = world.metrics.encode(0, 0, &Registry::default()).unwrap();

@@ -1,4 +1,4 @@
-//! One webhook at work: reads the feed, sends, and keeps what was taken.
+//! Runs one webhook: reads the feed, sends, and records what was delivered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
-use super::batch::{Batch, place};
+use super::batch::{Batch, sort_key};
 use super::counters::WebhookCounters;
 use super::dead::{self, DeadLetter};
 use super::message::Message;
@@ -18,28 +18,28 @@ use super::post::{Post, Refusal, Sent};
 use super::state::{Retry, State, Stored, later, load, note_name, put};
 use super::{WebhookSettings, WebhookStart};
 
-/// Changes that follow each other quicker than this are sent together.
+/// Changes that follow each other faster than this are sent together.
 const GATHER: Duration = Duration::from_millis(20);
-/// How often the note is looked at while there is nothing to do but wait.
+/// How often the note is checked during a wait.
 pub(super) const POLL: Duration = Duration::from_secs(1);
-/// The cursor is kept when so many commits without anything for the webhook lie behind it, so that a restart need
-/// not look at them all again.
-const KEPT_WITHIN: u64 = 4096;
-/// How long a message that is under way may take when the server stops.
+/// The cursor is stored when this many commits without a change for the webhook follow it, so that a restart need not
+/// examine them all again.
+const STORE_AFTER: u64 = 4096;
+/// How long a message in progress may take when the server stops.
 const LAST_MOMENT: Duration = Duration::from_secs(3);
 
-/// What is to be done next.
+/// The worker's next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Look again.
+    /// Step again at once.
     Again,
     /// Wait for a commit.
     Commit,
-    /// Wait until then.
+    /// Wait until this time.
     At(Timestamp),
 }
 
-/// A webhook at work.
+/// A running webhook.
 pub(super) struct Worker<P> {
     pub(super) settings: WebhookSettings,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -47,11 +47,11 @@ pub(super) struct Worker<P> {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) backoff: Backoff,
     pub(super) counters: WebhookCounters,
-    /// Names this process.
+    /// The name of this process's claims.
     pub(super) holder: String,
-    /// Between the stored cursor and here there is nothing for the webhook.
+    /// Between the stored cursor and this position there is no change for the webhook.
     pub(super) position: Option<ChangeCursor>,
-    /// Why the store could not be asked the last time.
+    /// Why the last query of the store failed.
     pub(super) failing: Option<ErrorCode>,
 }
 
@@ -68,7 +68,7 @@ impl<P: Post> Worker<P> {
                 match self.next(step) {
                     Next::Again => {}
                     Next::Commit => {
-                        // A ledger that is gone has no more commits.
+                        // A closed ledger has no more commits.
                         if commits.changed().await.is_err() {
                             std::future::pending::<()>().await;
                         }
@@ -94,12 +94,12 @@ impl<P: Post> Worker<P> {
         match step {
             Ok(next) => {
                 if self.failing.take().is_some() {
-                    tracing::info!(webhook = %self.settings.feed.name, "the webhook goes on");
+                    tracing::info!(webhook = %self.settings.feed.name, "the webhook continues");
                 }
                 next
             }
             Err(failure) => {
-                self.tell(&failure);
+                self.log_failure(&failure);
                 if let Some(position) = self.position {
                     self.count_lag(position);
                 }
@@ -108,14 +108,14 @@ impl<P: Post> Worker<P> {
         }
     }
 
-    /// Tells of a failure of the store, once while it lasts.
-    pub(super) fn tell(&mut self, failure: &Failure) {
+    /// Logs a failure of the store, once while it lasts.
+    pub(super) fn log_failure(&mut self, failure: &Failure) {
         if self.failing.replace(failure.code) != Some(failure.code) {
-            tracing::error!(webhook = %self.settings.feed.name, %failure, "the webhook waits: the store cannot be asked");
+            tracing::error!(webhook = %self.settings.feed.name, %failure, "the webhook waits: the store cannot be queried");
         }
     }
 
-    /// Does what there is to do.
+    /// Performs the next action: a redelivery, a retry or a new batch. Returns when to call it again.
     pub(super) async fn step(&mut self) -> Result<Next, Failure> {
         let stored = self.stored().await?;
         let state = &stored.value;
@@ -137,20 +137,20 @@ impl<P: Post> Worker<P> {
         let batch = Batch::read(self.ledger.as_ref(), &self.settings.feed, after, bound).await?;
         self.count_lag(after);
         if batch.changes.is_empty() {
-            return self.nothing(stored, &batch, bound).await;
+            return self.skip_empty(stored, &batch, bound).await;
         }
         let stored = match self.claim(stored).await? {
             Ok(stored) => stored,
             Err(next) => return Ok(next),
         };
         let sent = self.send(&batch).await?;
-        self.settle(stored, batch, sent).await
+        self.record_outcome(stored, batch, sent).await
     }
 
-    /// Where to read on: this process may have looked further than the note says.
+    /// The position to read from: this process may have read further than the position in the note.
     fn after(&self, cursor: ChangeCursor) -> ChangeCursor {
         match self.position {
-            Some(position) if place(position) > place(cursor) => position,
+            Some(position) if sort_key(position) > sort_key(cursor) => position,
             _ => cursor,
         }
     }
@@ -160,7 +160,7 @@ impl<P: Post> Worker<P> {
         self.counters.lag(newest.saturating_sub(after.commit_no));
     }
 
-    /// The state; made when the store does not know the webhook yet.
+    /// Loads the state; creates it when the webhook is new to the store.
     pub(super) async fn stored(&self) -> Result<Stored<State>, Failure> {
         let note = note_name(&self.settings.feed.name);
         loop {
@@ -169,7 +169,9 @@ impl<P: Post> Worker<P> {
             }
             let start = match self.settings.from {
                 WebhookStart::Beginning => ChangeCursor::default(),
-                WebhookStart::Newest => ChangeCursor::behind(self.ledger.position().commit_no),
+                WebhookStart::Newest => {
+                    ChangeCursor::after_commit(self.ledger.position().commit_no)
+                }
             };
             let state = State::beginning(start);
             if put(self.ledger.as_ref(), &note, 0, &state).await? {
@@ -178,8 +180,9 @@ impl<P: Post> Worker<P> {
         }
     }
 
-    /// Remembers that there is nothing, here and, seldom, in the note: its commit is itself one to look at.
-    async fn nothing(
+    /// Records that there is no change for the webhook: in memory, and only rarely in the note, because each write of
+    /// the note is a commit that must be examined as well.
+    async fn skip_empty(
         &mut self,
         stored: Stored<State>,
         batch: &Batch,
@@ -189,15 +192,15 @@ impl<P: Post> Worker<P> {
         let cursor = stored.value.cursor()?;
         self.position = Some(batch.next);
         self.count_lag(batch.next);
-        let behind = batch.next.commit_no.saturating_sub(cursor.commit_no);
-        // Other kinds are asked for than when the batch was refused.
-        let stale = bound.is_some_and(|bound| place(batch.next) >= place(bound));
-        if (stale || behind >= KEPT_WITHIN) && self.foreign(&stored.value, now).is_none() {
+        let unstored = batch.next.commit_no.saturating_sub(cursor.commit_no);
+        // The webhook's kinds have changed since the batch was refused.
+        let stale = bound.is_some_and(|bound| sort_key(batch.next) >= sort_key(bound));
+        if (stale || unstored >= STORE_AFTER) && self.other_claim(&stored.value, now).is_none() {
             let mut state = stored.value;
             state.cursor = batch.next.to_string();
             state.retry = None;
             let note = note_name(&self.settings.feed.name);
-            // Whoever else was first has not lost anything by it.
+            // If another server wrote first, nothing is lost.
             put(self.ledger.as_ref(), &note, stored.version, &state).await?;
         }
         Ok(if batch.more {
@@ -213,18 +216,18 @@ impl<P: Post> Worker<P> {
         let id = message.id.clone();
         let sent = self.post.post(message).await;
         self.counters.sent(match sent {
-            Sent::Taken => "taken",
+            Sent::Delivered => "taken",
             Sent::Gone => "gone",
             Sent::Refused { why, .. } => why.label(),
         });
         let webhook = self.settings.feed.name.as_str();
         match sent {
-            Sent::Taken => {
+            Sent::Delivered => {
                 tracing::debug!(
                     webhook,
                     id,
                     changes = batch.changes.len(),
-                    "a webhook's message was taken"
+                    "a webhook's message was delivered"
                 );
             }
             Sent::Gone => tracing::error!(
@@ -233,26 +236,26 @@ impl<P: Post> Worker<P> {
                 "the receiver answers 410: the webhook is disabled until `filrouge doctor webhooks --enable` is run"
             ),
             Sent::Refused { why, .. } => {
-                tracing::warn!(webhook, id, error = %why, "a webhook's message was not taken");
+                tracing::warn!(webhook, id, error = %why, "a webhook's message was not delivered");
             }
         }
         Ok(sent)
     }
 
-    /// Keeps what became of a batch.
-    async fn settle(
+    /// Records the outcome of a batch.
+    async fn record_outcome(
         &mut self,
         stored: Stored<State>,
         batch: Batch,
         sent: Sent,
     ) -> Result<Next, Failure> {
         match sent {
-            Sent::Taken => {
+            Sent::Delivered => {
                 let claim = self.new_claim();
                 self.save(stored, |state| {
                     state.cursor = batch.next.to_string();
                     state.retry = None;
-                    state.taken(claim.clone());
+                    state.record_delivery(claim.clone());
                 })
                 .await;
                 Ok(Next::Again)
@@ -269,13 +272,13 @@ impl<P: Post> Worker<P> {
                     return self.give_up(stored, &batch, attempts, why).await;
                 }
                 Ok(self
-                    .again_later(stored, &batch, attempts, why, retry_after)
+                    .retry_later(stored, &batch, attempts, why, retry_after)
                     .await)
             }
         }
     }
 
-    async fn again_later(
+    async fn retry_later(
         &mut self,
         stored: Stored<State>,
         batch: &Batch,
@@ -291,7 +294,7 @@ impl<P: Post> Worker<P> {
                 attempts,
                 at,
             });
-            state.refused(why);
+            state.record_refusal(why);
         })
         .await;
         Next::At(at)
@@ -313,8 +316,8 @@ impl<P: Post> Worker<P> {
         };
         let webhook = &self.settings.feed.name;
         tracing::error!(%webhook, after = letter.after, next_cursor = letter.next_cursor, error = letter.error, attempts,
-            "changes were given up: they are among the dead letters (`filrouge doctor webhooks`)");
-        // Before the feed moves on: twice among the dead letters is better than never.
+            "changes were abandoned: they are among the dead letters (`filrouge doctor webhooks`)");
+        // Written before the feed continues: a duplicate dead letter is better than a lost one.
         dead::change(self.ledger.as_ref(), webhook, |dead| {
             dead.put(letter.clone());
         })
@@ -323,7 +326,7 @@ impl<P: Post> Worker<P> {
         self.save(stored, |state| {
             state.cursor = batch.next.to_string();
             state.retry = None;
-            state.refused(why);
+            state.record_refusal(why);
         })
         .await;
         Ok(Next::Again)
@@ -332,7 +335,7 @@ impl<P: Post> Worker<P> {
     pub(super) async fn disable(&mut self, stored: Stored<State>) -> Next {
         let now = self.clock.now();
         self.save(stored, |state| {
-            state.refused(Refusal::Status(410));
+            state.record_refusal(Refusal::Status(410));
             state.disabled_at = Some(now);
             state.redeliver = false;
         })
@@ -342,7 +345,7 @@ impl<P: Post> Worker<P> {
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // A sender that is gone means the same.
+    // A dropped sender also means that the server stops.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 

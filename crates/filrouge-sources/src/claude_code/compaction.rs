@@ -1,64 +1,64 @@
-//! Compactions: a boundary, and the summary behind it.
+//! Compactions: a boundary, and the summary after it.
 
-use super::talk::Lines;
-use crate::jsonl::{Place, Talk};
+use super::convert::RecordState;
+use crate::jsonl::{MessageBuilder, RecordInfo};
 use crate::object::Object;
 use crate::{Boundary, PartKind, Role};
 
-/// A boundary whose summary has not come yet.
-pub(super) struct Compaction {
+/// A compaction boundary whose summary record has not been read yet.
+pub(super) struct PendingCompaction {
     pub(super) id: Box<str>,
     pub(super) at: i64,
     pub(super) automatic: bool,
 }
 
-impl Lines {
-    /// The summary that stands for what a compaction has dropped.
-    pub(super) fn summary(
+impl RecordState {
+    /// Adds the summary of the dropped messages, and the compaction's boundary.
+    pub(super) fn add_summary(
         &mut self,
-        talk: &mut Talk,
+        builder: &mut MessageBuilder,
         one: &Object<'_>,
-        place: &Place,
+        record: &RecordInfo,
         blocks: &[Object<'_>],
     ) {
         let boundary = self.compaction.take();
         let automatic = boundary.as_ref().map(|b| b.automatic);
         let texts: Vec<_> = blocks.iter().filter_map(|b| b.text("text")).collect();
-        let index = self.message(talk, one, place, Role::User);
-        if let Some(message) = talk.messages.get_mut(index) {
+        let index = self.add_message(builder, one, record, Role::User);
+        if let Some(message) = builder.messages.get_mut(index) {
             message.summary = true;
         }
         let kind = PartKind::Compaction {
             automatic: automatic.unwrap_or(false),
             summary: Some(texts.join("\n").into()),
         };
-        talk.part(index, place.part(0), place.at, kind);
+        builder.part(index, record.part_id(0), record.at, kind);
         let boundary = Boundary {
             at: index,
-            created: boundary.map_or(place.at, |b| b.at),
+            created: boundary.map_or(record.at, |b| b.at),
             automatic,
-            summary_id: Some(place.id.clone()),
+            summary_id: Some(record.id.clone()),
         };
-        talk.boundary(index, boundary);
+        builder.boundary(index, boundary);
     }
 
-    /// A boundary no summary has followed.
-    pub(super) fn bare_boundary(&mut self, talk: &mut Talk) {
+    /// Adds the pending boundary without a summary.
+    pub(super) fn add_bare_boundary(&mut self, builder: &mut MessageBuilder) {
         let Some(one) = self.compaction.take() else {
             return;
         };
-        let index = talk.add(one.id.clone(), Role::System, one.at);
+        let index = builder.add(one.id.clone(), Role::System, one.at);
         let kind = PartKind::Compaction {
             automatic: one.automatic,
             summary: None,
         };
-        talk.part(index, one.id, one.at, kind);
+        builder.part(index, one.id, one.at, kind);
         let boundary = Boundary {
             at: index,
             created: one.at,
             automatic: Some(one.automatic),
             summary_id: None,
         };
-        talk.boundary(index, boundary);
+        builder.boundary(index, boundary);
     }
 }

@@ -1,30 +1,30 @@
-//! What both ends of a file tell of its session.
+//! Session facts from both ends of a file.
 
 use std::fs;
 use std::path::Path;
 
-use super::parts::{blocks_of, is_no_person};
+use super::injected::is_injected;
+use super::parts::{blocks_of, is_from_program};
 use super::record::is_aside;
-use super::told::is_put_in;
 use crate::Skipped;
 use crate::jsonl::{LogFile, records, title_of};
 use crate::object::Object;
 
-/// Largest description of an agent that is read.
+/// Largest agent description that is read.
 const META_BYTES_MAX: u64 = 64 << 10;
 
-/// Records about the session that are not part of the conversation.
+/// Kinds of records that can give a session its title; they are not part of the conversation.
 const TITLES: [&str; 4] = ["custom-title", "ai-title", "summary", "last-prompt"];
 
-/// What a file tells.
+/// Session facts read from a file.
 #[derive(Default)]
 pub(crate) struct Head {
     pub(super) created: Option<i64>,
     pub(super) updated: Option<i64>,
     pub(super) cwd: Option<Box<str>>,
     pub(super) version: Option<Box<str>>,
-    /// The sessions its records say they are of, the first and any that is the file's own.
-    pub(super) records_of: Option<Box<str>>,
+    /// The session id in its records: the first one, or the file's own id once a record has it.
+    pub(super) recorded_id: Option<Box<str>>,
     pub(super) fork_of: Option<Box<str>>,
     pub(super) agent: Option<Box<str>>,
     pub(super) sidechain: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Head {
     uuids: Vec<Box<str>>,
 }
 
-/// What `agent-*.meta.json` says.
+/// The content of `agent-*.meta.json`.
 pub(crate) struct Meta {
     pub(super) agent: Option<Box<str>>,
     pub(super) call_id: Option<Box<str>>,
@@ -45,7 +45,7 @@ pub(crate) struct Meta {
 }
 
 impl Head {
-    /// Its title: given by the user, made by the program, or the first prompt.
+    /// The title: the user's, the agent's description, the program's, or else the first or last prompt.
     pub(super) fn title(&self) -> Option<Box<str>> {
         let described = self
             .meta
@@ -61,7 +61,7 @@ impl Head {
         texts.into_iter().flatten().next().cloned()
     }
 
-    fn take(&mut self, own: &str, line: &str) {
+    fn add_line(&mut self, own: &str, line: &str) {
         let Ok(one) = Object::parse(line) else {
             return;
         };
@@ -80,7 +80,7 @@ impl Head {
         match &*kind {
             "custom-title" => self.title = one.boxed("customTitle"),
             "ai-title" => self.summary = one.boxed("aiTitle"),
-            // Early versions put summaries of other sessions into a file as well.
+            // Early versions also write summaries of other sessions into a file.
             "summary"
                 if one
                     .text("leafUuid")
@@ -89,60 +89,63 @@ impl Head {
                 self.summary = one.boxed("summary");
             }
             "last-prompt" => self.last_prompt = one.text("lastPrompt").and_then(|t| title_of(&t)),
-            "user" | "assistant" | "system" => self.said(own, &one, &kind),
+            "user" | "assistant" | "system" => self.add_record(own, &one, &kind),
             _ => {}
         }
     }
 
-    fn said(&mut self, own: &str, one: &Object<'_>, kind: &str) {
+    fn add_record(&mut self, own: &str, one: &Object<'_>, kind: &str) {
         self.uuids.extend(one.boxed("uuid"));
         self.sidechain |= one.is_true("isSidechain");
         self.cwd = self.cwd.take().or_else(|| one.boxed("cwd"));
         self.version = self.version.take().or_else(|| one.boxed("version"));
         self.agent = self.agent.take().or_else(|| one.boxed("attributionAgent"));
         if let Some(session) = one.boxed("sessionId") {
-            if *session != *own && self.fork_of.is_none() && self.records_of.is_none() {
+            if *session != *own && self.fork_of.is_none() && self.recorded_id.is_none() {
                 self.fork_of = Some(session.clone());
             }
-            if self.records_of.is_none() || *session == *own {
-                self.records_of = Some(session);
+            if self.recorded_id.is_none() || *session == *own {
+                self.recorded_id = Some(session);
             }
         }
         if let Some(from) = one.at("forkedFrom").object() {
             self.fork_of = from.boxed("sessionId").or_else(|| self.fork_of.take());
         }
-        let aside = one.is_true("isMeta") || one.is_true("isCompactSummary");
-        let aside = aside || is_no_person(one.at("origin"));
-        if kind == "user" && self.prompt.is_none() && !aside {
-            self.prompt = one.at("message").object().and_then(|said| prompt_of(&said));
+        let injected = one.is_true("isMeta") || one.is_true("isCompactSummary");
+        let injected = injected || is_from_program(one.at("origin"));
+        if kind == "user" && self.prompt.is_none() && !injected {
+            self.prompt = one
+                .at("message")
+                .object()
+                .and_then(|message| prompt_of(&message));
         }
     }
 }
 
-fn prompt_of(said: &Object<'_>) -> Option<Box<str>> {
-    let blocks = blocks_of(said.at("content"));
+fn prompt_of(message: &Object<'_>) -> Option<Box<str>> {
+    let blocks = blocks_of(message.at("content"));
     let texts = blocks.iter().filter_map(|block| block.text("text"));
     texts
-        .filter(|text| !is_put_in(text))
+        .filter(|text| !is_injected(text))
         .find_map(|text| title_of(&text))
 }
 
 /// Reads both ends of a session's file.
 pub(super) fn read(file: &LogFile, own: &str) -> Result<Head, Skipped> {
-    let take = |found: &mut Head, line: &str| found.take(own, line);
+    let add_line = |head: &mut Head, line: &str| head.add_line(own, line);
     records(
         file,
-        take,
-        |found| found.prompt.is_some(),
-        |found| found.records,
+        add_line,
+        |head| head.prompt.is_some(),
+        |head| head.records,
     )
 }
 
-/// What is written beside an agent's file; nothing when there is none yet.
+/// Reads the `.meta.json` file of an agent; `None` when it is absent, too large or invalid.
 pub(super) fn meta(path: &Path) -> Option<Meta> {
     let path = path.with_extension("meta.json");
-    let known = fs::symlink_metadata(&path).ok()?;
-    if !known.is_file() || known.len() > META_BYTES_MAX {
+    let metadata = fs::symlink_metadata(&path).ok()?;
+    if !metadata.is_file() || metadata.len() > META_BYTES_MAX {
         return None;
     }
     let text = fs::read_to_string(&path).ok()?;

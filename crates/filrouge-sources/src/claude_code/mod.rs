@@ -1,16 +1,18 @@
-//! Claude Code's history: JSON lines, one file a session (DESIGN §10).
+//! Claude Code's history: JSON lines, one file per session (DESIGN §10).
 //!
-//! An agent that a session has started is a session of its own, with the other as its parent, linked at the tool call
-//! that made it. Only `projects` is looked into: nothing beside it, no credentials.
+//! An agent that a session started is a session too, and that session is its parent; this is also true of an agent that
+//! another agent of the session started. The tool call that started the agent names it.
+//!
+//! Only `projects` is read, so credentials never are.
 
 mod compaction;
+mod convert;
 mod group;
 mod head;
+mod injected;
 mod parts;
 mod record;
 mod results;
-mod talk;
-mod told;
 mod tree;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +24,7 @@ use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest, stem};
 use crate::{Fingerprint, Header, Program, SkipReason, Skipped, Source, SourceError, TokenRule};
 use group::Group;
 use head::Head;
-use tree::{Owner, Root};
+use tree::{FileOwner, Root};
 
 /// Claude Code.
 pub static PROGRAM: Program = Program {
@@ -34,19 +36,19 @@ pub static PROGRAM: Program = Program {
     watch,
 };
 
-/// The agent of a session a person has started.
+/// The agent of a session that a person started.
 const AGENT: &str = "claude";
 
 /// Opens Claude Code's folder (`~/.claude`), its `projects` folder, a project's folder there, or a session's file.
 ///
 /// # Errors
-/// [`SourceError`] when there is nothing at `path` or it holds no such history.
+/// [`SourceError`] when there is nothing at `path` or it contains no such history.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     Root::find(path)?;
     Ok(watch(path))
 }
 
-/// As [`open`], whatever is at `path` now: empty as long as nothing is, read once it is there.
+/// Like [`open`], without a check of `path`: the source is empty until a history exists there.
 #[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     let claude = Claude {
@@ -59,15 +61,15 @@ struct Claude {
     path: PathBuf,
 }
 
-/// What a session's reader has to know beyond its file.
+/// Data that a session's reader needs besides the file.
 pub(crate) struct Context {
-    records_of: Box<str>,
+    recorded_id: Box<str>,
     agent: Box<str>,
     group: Arc<Group>,
 }
 
-/// A file on its way to a session.
-struct Found {
+/// A file with the session id and the parent assigned to it.
+struct NamedFile {
     file: LogFile,
     head: Arc<Head>,
     id: Box<str>,
@@ -80,7 +82,7 @@ impl Format for Claude {
     const RULE: TokenRule = TokenRule::ClaudeCodeMessageOnce;
     type Head = Head;
     type Context = Context;
-    type Reader = talk::Lines;
+    type LineReader = convert::RecordState;
 
     fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         let root = Root::find(&self.path);
@@ -90,20 +92,20 @@ impl Format for Claude {
     fn head(&self, file: &LogFile) -> Result<Head, Skipped> {
         let own = stem(&file.path)
             .filter(|id| is_id(id))
-            .ok_or_else(|| Skipped::new(&file.path, SkipReason::BadName, "the name gives no id"))?;
+            .ok_or_else(|| Skipped::new(&file.path, SkipReason::BadName, "not a valid id"))?;
         let mut head = head::read(file, own)?;
         head.meta = head::meta(&file.path);
         Ok(head)
     }
 
-    fn settle(
+    fn build_sessions(
         &self,
         files: Vec<(LogFile, Arc<Head>)>,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Context>> {
-        let found = named(files, skipped);
+        let files = assign_ids(files, skipped);
         let mut groups: HashMap<Box<str>, Group> = HashMap::new();
-        for one in found.values() {
+        for one in files.values() {
             let Some(parent) = &one.parent else { continue };
             let group = groups.entry(parent.clone()).or_default();
             let call = one.head.meta.as_ref().and_then(|meta| meta.call_id.clone());
@@ -119,33 +121,33 @@ impl Format for Claude {
             .into_iter()
             .map(|(id, g)| (id, Arc::new(g)))
             .collect();
-        let nobody = Arc::new(Group::default());
-        let session = |one: Found| {
-            let of = one.parent.as_ref().unwrap_or(&one.id);
-            let group = groups.get(of).unwrap_or(&nobody).clone();
+        let no_agents = Arc::new(Group::default());
+        let session = |one: NamedFile| {
+            let owner = one.parent.as_ref().unwrap_or(&one.id);
+            let group = groups.get(owner).unwrap_or(&no_agents).clone();
             session(one, group)
         };
-        found.into_values().map(session).collect()
+        files.into_values().map(session).collect()
     }
 
-    fn reader(&self, session: &Session<Context>) -> talk::Lines {
-        talk::Lines::new(&session.context)
+    fn reader(&self, session: &Session<Context>) -> convert::RecordState {
+        convert::RecordState::new(&session.context)
     }
 }
 
-/// Gives every file its id. An agent's file whose name is taken gets its parent's id before it.
-fn named(
+/// Assigns a session id to each file. An agent file whose name is already in use gets its parent's id as a prefix.
+fn assign_ids(
     files: Vec<(LogFile, Arc<Head>)>,
     skipped: &mut Vec<Skipped>,
-) -> BTreeMap<Box<str>, Found> {
-    let mut named: BTreeMap<Box<str>, Found> = BTreeMap::new();
+) -> BTreeMap<Box<str>, NamedFile> {
+    let mut named: BTreeMap<Box<str>, NamedFile> = BTreeMap::new();
     for (file, head) in files {
         let Some(name) = stem(&file.path).map(Box::<str>::from) else {
             continue;
         };
         let parent: Option<Box<str>> = match tree::owner(&file.path) {
-            Some(Owner::AgentOf(session)) => Some(session.into()),
-            Some(Owner::LooseAgent) if head.sidechain => head.records_of.clone(),
+            Some(FileOwner::AgentOf(session)) => Some(session.into()),
+            Some(FileOwner::LooseAgent) if head.sidechain => head.recorded_id.clone(),
             _ => None,
         };
         let id: Box<str> = match (&parent, named.get(&name)) {
@@ -153,11 +155,11 @@ fn named(
             _ => name,
         };
         if !is_id(&id) {
-            let detail = "its name and its parent's together give no id";
+            let detail = "its name and its parent's together are not a valid id";
             skipped.push(Skipped::new(&file.path, SkipReason::BadName, detail));
             continue;
         }
-        let one = Found {
+        let one = NamedFile {
             file,
             head,
             id: id.clone(),
@@ -174,14 +176,14 @@ fn named(
     named
 }
 
-fn session(one: Found, group: Arc<Group>) -> Session<Context> {
+fn session(one: NamedFile, group: Arc<Group>) -> Session<Context> {
     let head = &one.head;
-    let meant = head.meta.as_ref().and_then(|meta| meta.agent.clone());
+    let described = head.meta.as_ref().and_then(|meta| meta.agent.clone());
     let subagent = || one.parent.as_ref().map(|_| "subagent".into());
-    let agent = meant.or_else(|| head.agent.clone()).or_else(subagent);
+    let agent = described.or_else(|| head.agent.clone()).or_else(subagent);
     let agent = agent.unwrap_or_else(|| AGENT.into());
     let created = head.created.unwrap_or_else(|| one.file.state.millis());
-    let own = head.records_of.clone().unwrap_or_else(|| one.id.clone());
+    let own = head.recorded_id.clone().unwrap_or_else(|| one.id.clone());
     // An agent's records name its parent's session.
     let fork_of = head
         .fork_of
@@ -206,15 +208,15 @@ fn session(one: Found, group: Arc<Group>) -> Session<Context> {
         changes: None,
         fingerprint: None,
     };
-    let mark = Fingerprint::of(&*group).0;
+    let context_fingerprint = Fingerprint::of(&*group).0;
     Session {
         header: Arc::new(header),
         file: one.file,
         context: Context {
-            records_of: own,
+            recorded_id: own,
             agent,
             group,
         },
-        mark,
+        context_fingerprint,
     }
 }

@@ -1,9 +1,9 @@
-//! Blocks and what goes with them to parts.
+//! Converts content blocks and their metadata to parts.
 
 use std::borrow::Cow;
 
-use super::told::is_put_in;
-use crate::jsonl::Talk;
+use super::injected::is_injected;
+use crate::jsonl::MessageBuilder;
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 use crate::{MessageError, PartKind, SkipReason, Tokens};
@@ -12,30 +12,35 @@ pub(super) fn trigger_of(metadata: Raw<'_>) -> Option<Cow<'_, str>> {
     metadata.object()?.text("trigger")
 }
 
-/// The model no longer sees what these tools gave.
-pub(super) fn prune(talk: &mut Talk, metadata: Raw<'_>, at: i64) {
-    let told = metadata.object().unwrap_or_default();
-    for id in told.at("compactedToolIds").list().unwrap_or_default() {
+/// Marks the tools whose output the model no longer sees.
+pub(super) fn prune(builder: &mut MessageBuilder, metadata: Raw<'_>, at: i64) {
+    let metadata_fields = metadata.object().unwrap_or_default();
+    for id in metadata_fields
+        .at("compactedToolIds")
+        .list()
+        .unwrap_or_default()
+    {
         let id = id.text().unwrap_or_default();
-        if let Some(tool) = talk.tool(&id, None) {
+        if let Some(tool) = builder.tool(&id, None) {
             tool.pruned = tool.pruned.or(Some(at));
         }
     }
 }
 
-/// The blocks of a content; a string is one text.
+/// The blocks of a message's content; a string counts as one text block.
 pub(super) fn blocks_of(content: Raw<'_>) -> Vec<Object<'_>> {
     if content.token().is_some() {
-        return vec![Object::of("text", content)];
+        return vec![Object::with_field("text", content)];
     }
     content.objects().unwrap_or_default()
 }
 
-/// A block of a user's message, or one an agent's can have as well. Never the content of a file.
-pub(super) fn user_part(block: &Object<'_>, aside: bool) -> PartKind {
+/// Converts a block of a user's message, or a block of a kind that agents' messages have too. Never keeps the content of
+/// a file. `synthetic` says that the program wrote the text.
+pub(super) fn user_part(block: &Object<'_>, synthetic: bool) -> PartKind {
     if let Some(text) = block.text("text") {
         return PartKind::Text {
-            synthetic: aside || is_put_in(&text),
+            synthetic: synthetic || is_injected(&text),
             text: text.into(),
         };
     }
@@ -56,7 +61,7 @@ pub(super) fn user_part(block: &Object<'_>, aside: bool) -> PartKind {
     }
 }
 
-/// A block of another kind: what is read of it, as JSON.
+/// The JSON of a block of another kind, with only the fields that are kept.
 fn json_of(block: &Object<'_>) -> String {
     let mut json = Writer::default();
     let fields = [
@@ -81,21 +86,22 @@ pub(super) fn no_message() -> Refusal {
     )
 }
 
-/// A message's usage is told by each of its records, by some early versions while it still grows.
+/// Merges the usage in one record into its message's usage: the larger of two numbers counts, because every record of a
+/// message repeats the usage, in some early versions while it still grows.
 pub(super) fn largest(before: Option<Tokens>, usage: &Object<'_>) -> Tokens {
     let before = before.unwrap_or_default();
-    let of = |raw: Raw<'_>, before: u64| raw.number().unwrap_or(0).max(before);
+    let larger = |raw: Raw<'_>, before: u64| raw.number().unwrap_or(0).max(before);
     Tokens {
-        input: of(usage.at("input_tokens"), before.input),
-        output: of(usage.at("output_tokens"), before.output),
+        input: larger(usage.at("input_tokens"), before.input),
+        output: larger(usage.at("output_tokens"), before.output),
         reasoning: 0,
-        cache_read: of(usage.at("cache_read_input_tokens"), before.cache_read),
-        cache_write: of(usage.at("cache_creation_input_tokens"), before.cache_write),
+        cache_read: larger(usage.at("cache_read_input_tokens"), before.cache_read),
+        cache_write: larger(usage.at("cache_creation_input_tokens"), before.cache_write),
     }
 }
 
-pub(super) fn api_error(one: &Object<'_>, said: &Object<'_>) -> MessageError {
-    let texts = blocks_of(said.at("content"));
+pub(super) fn api_error(one: &Object<'_>, message: &Object<'_>) -> MessageError {
+    let texts = blocks_of(message.at("content"));
     let text = texts.first().and_then(|block| block.text("text"));
     let status = one.at("apiErrorStatus").number();
     MessageError {
@@ -105,8 +111,8 @@ pub(super) fn api_error(one: &Object<'_>, said: &Object<'_>) -> MessageError {
     }
 }
 
-/// Whether a record says that its text comes from the program: `{"kind":"task-notification"}`.
-pub(super) fn is_no_person(origin: Raw<'_>) -> bool {
+/// Whether a record's origin says that the program wrote its text: `{"kind":"task-notification"}`.
+pub(super) fn is_from_program(origin: Raw<'_>) -> bool {
     let kind = origin.object().and_then(|origin| origin.text("kind"));
     kind.is_some_and(|kind| kind != "human" && kind != "user")
 }

@@ -1,8 +1,8 @@
-//! Which records of a file are of the conversation.
+//! Decides which records of a file belong to the conversation.
 
 use crate::object::Object;
 
-/// Kinds that are no conversation: what was sent, how the program is set, what it counts.
+/// Record kinds outside the conversation: API requests, settings, counters.
 const ASIDE: &[&str] = &[
     "agent-color",
     "agent-name",
@@ -34,7 +34,7 @@ const ASIDE: &[&str] = &[
     "worktree-state",
 ];
 
-/// Whether a record of this kind is known to be no conversation; of what is attached only prompts are.
+/// Whether a record is known to be outside the conversation. The only attachments inside it are queued prompts.
 pub(super) fn is_aside(one: &Object<'_>, kind: &str) -> bool {
     let is_prompt = || {
         let attached = one.at("attachment").object();
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_conversation_is_known_by_its_kind() {
+    fn records_outside_the_conversation_are_recognized_by_kind() {
         assert!(ASIDE.is_sorted());
         for (kind, record, aside) in [
             ("api-request-blob", r#"{"message":{"role":"user"}}"#, true),

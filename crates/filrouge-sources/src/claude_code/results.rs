@@ -1,19 +1,19 @@
-//! What a tool gave: its text, what it changed, and the agent it has started.
+//! Tool results: the text, the changes, and the agent that was started.
 
 use crate::Changes;
 use crate::object::Object;
 use crate::raw::Raw;
 
-/// The agent that was started, as its file is named; `told` is `toolUseResult` of a record.
-pub(super) fn agent_of(told: &Object<'_>) -> Option<Box<str>> {
-    let id = told.boxed("agentId")?;
+/// The agent that a call started, as the stem of its file's name; `tool_result` is the `toolUseResult` of a record.
+pub(super) fn agent_of(tool_result: &Object<'_>) -> Option<Box<str>> {
+    let id = tool_result.boxed("agentId")?;
     Some(format!("agent-{id}").into())
 }
 
-/// What a file tool changed, and the file.
-pub(super) fn changes_of(told: &Object<'_>) -> Option<(Changes, Box<str>)> {
-    let file = told.boxed("filePath")?;
-    let hunks = told.at("structuredPatch").objects()?;
+/// The changes that a file tool made, and the file.
+pub(super) fn changes_of(tool_result: &Object<'_>) -> Option<(Changes, Box<str>)> {
+    let file = tool_result.boxed("filePath")?;
+    let hunks = tool_result.at("structuredPatch").objects()?;
     let mut changes = Changes {
         files: 1,
         ..Changes::default()
@@ -27,14 +27,16 @@ pub(super) fn changes_of(told: &Object<'_>) -> Option<(Changes, Box<str>)> {
             }
         }
     }
-    if hunks.is_empty() && told.text("type").as_deref() == Some("create") {
-        let lines = told.text("content").map_or(0, |text| text.lines().count());
+    if hunks.is_empty() && tool_result.text("type").as_deref() == Some("create") {
+        let lines = tool_result
+            .text("content")
+            .map_or(0, |text| text.lines().count());
         changes.additions = lines as u64;
     }
     Some((changes, file))
 }
 
-/// The text of a result's content: a string, or blocks. What is no text is named by its kind.
+/// The text of a result's content, which is a string or blocks. A block without text is shown as its kind in brackets.
 pub(super) fn text_of(content: Raw<'_>) -> Box<str> {
     if let Some(text) = content.text() {
         return text.into();
@@ -43,18 +45,18 @@ pub(super) fn text_of(content: Raw<'_>) -> Box<str> {
         Some(blocks) => blocks,
         None => return content.json().unwrap_or_default().into(),
     };
-    let mut whole = String::new();
+    let mut joined = String::new();
     for block in blocks {
-        if !whole.is_empty() {
-            whole.push('\n');
+        if !joined.is_empty() {
+            joined.push('\n');
         }
         match block.text("text") {
-            Some(text) => whole.push_str(&text),
+            Some(text) => joined.push_str(&text),
             None => {
                 let kind = block.text("type").unwrap_or_default();
-                whole.push_str(&format!("[{kind}]"));
+                joined.push_str(&format!("[{kind}]"));
             }
         }
     }
-    whole.into()
+    joined.into()
 }

@@ -1,5 +1,5 @@
-//! Where Claude Code's files lie: `projects/<folder>/<session>.jsonl`, the agents a session has started in
-//! `<session>/subagents/`, in early versions beside the session as `agent-*.jsonl`.
+//! Finds Claude Code's files: `projects/<folder>/<session>.jsonl`. Agents that a session started are in
+//! `<session>/subagents/`; early versions store them as `agent-*.jsonl` in the session's own folder.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use crate::{Skipped, SourceError};
 /// [`crate::Source::name`].
 pub(super) const NAME: &str = "claude-code";
 
-/// Folders below `subagents` that are looked into.
+/// The maximum number of folder levels scanned below `subagents`.
 const DEPTH_MAX: usize = 3;
 
-/// How the name of an agent's file begins.
+/// The prefix of an agent file's name.
 const AGENT_NAME: &str = "agent-";
 
-/// What was opened.
+/// The kind of the opened path.
 pub(crate) enum Root {
     /// A folder of projects.
     Projects(PathBuf),
@@ -26,20 +26,20 @@ pub(crate) enum Root {
     File(PathBuf),
 }
 
-/// Whose file it is.
-pub(super) enum Owner<'a> {
-    /// A session of its own.
+/// Whether a file belongs to a session that a person started, or to an agent.
+pub(super) enum FileOwner<'a> {
+    /// A session that is not an agent.
     Session,
-    /// An agent below the folder of this session.
+    /// An agent stored below the folder of this session.
     AgentOf(&'a str),
-    /// An agent beside sessions; its records name the session.
+    /// An agent stored in the folder of the sessions; its records name its session.
     LooseAgent,
 }
 
 impl Root {
-    /// Recognises what is at `path`.
+    /// Recognizes the kind of `path`.
     pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
-        let unrecognised = || SourceError::unrecognised(NAME, path);
+        let unrecognized = || SourceError::unrecognized(NAME, path);
         let Ok(meta) = std::fs::metadata(path) else {
             let path = path.to_owned();
             return Err(SourceError::NotFound { path });
@@ -50,7 +50,7 @@ impl Root {
             return if is_log {
                 Ok(Self::File(path.to_owned()))
             } else {
-                Err(unrecognised())
+                Err(unrecognized())
             };
         }
         let projects = path.join("projects");
@@ -68,31 +68,31 @@ impl Root {
         if folders.iter().any(holds) {
             return Ok(Self::Projects(path.to_owned()));
         }
-        Err(unrecognised())
+        Err(unrecognized())
     }
 
-    /// All files there are.
+    /// Lists all session files.
     pub(super) fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
-        let mut found = Vec::new();
+        let mut logs = Vec::new();
         match self {
             Self::Projects(dir) => {
                 let (folders, _) = children(dir, |_| true, skipped);
                 for folder in folders {
-                    project(&folder, &mut found, skipped);
+                    list_project(&folder, &mut logs, skipped);
                 }
             }
-            Self::Project(dir) => project(dir, &mut found, skipped),
+            Self::Project(dir) => list_project(dir, &mut logs, skipped),
             Self::File(path) => {
-                // The user has named the file: it may be a link.
+                // The user named the file, so it may be a link.
                 let path = path.canonicalize().unwrap_or_else(|_| path.clone());
                 if let Some(state) = State::of(&path) {
                     let folder = path.with_extension("");
-                    found.push(LogFile { path, state });
-                    agents(&folder.join("subagents"), DEPTH_MAX, &mut found, skipped);
+                    logs.push(LogFile { path, state });
+                    list_agents(&folder.join("subagents"), DEPTH_MAX, &mut logs, skipped);
                 }
             }
         }
-        found
+        logs
     }
 }
 
@@ -100,31 +100,31 @@ fn is_log(name: &OsStr) -> bool {
     Path::new(name).extension() == Some(OsStr::new("jsonl"))
 }
 
-fn project(dir: &Path, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
+fn list_project(dir: &Path, logs: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
     let (folders, mut files) = children(dir, is_log, skipped);
-    found.append(&mut files);
+    logs.append(&mut files);
     for folder in folders {
-        agents(&folder.join("subagents"), DEPTH_MAX, found, skipped);
+        list_agents(&folder.join("subagents"), DEPTH_MAX, logs, skipped);
     }
 }
 
-fn agents(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
+fn list_agents(dir: &Path, depth: usize, logs: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
     let (folders, mut files) = children(dir, is_log, skipped);
-    found.append(&mut files);
+    logs.append(&mut files);
     if depth > 0 {
         for folder in folders {
-            agents(&folder, depth - 1, found, skipped);
+            list_agents(&folder, depth - 1, logs, skipped);
         }
     }
 }
 
-/// Whose file this is, by its path.
-pub(super) fn owner(path: &Path) -> Option<Owner<'_>> {
+/// The [`FileOwner`] of a file, by its path.
+pub(super) fn owner(path: &Path) -> Option<FileOwner<'_>> {
     let name = stem(path)?;
     Some(match session_folder(path) {
-        Some(folder) => Owner::AgentOf(folder.file_name()?.to_str()?),
-        None if name.starts_with(AGENT_NAME) => Owner::LooseAgent,
-        None => Owner::Session,
+        Some(folder) => FileOwner::AgentOf(folder.file_name()?.to_str()?),
+        None if name.starts_with(AGENT_NAME) => FileOwner::LooseAgent,
+        None => FileOwner::Session,
     })
 }
 
@@ -134,7 +134,8 @@ pub(super) fn project_of(path: &Path) -> Option<&str> {
     inner.parent()?.file_name()?.to_str()
 }
 
-/// The folder of the session whose agent's file this is. Folders further up may have any name.
+/// The folder of the session that started the agent of this file. Only the nearest folders are checked: one further up may
+/// be called `subagents` for another reason.
 fn session_folder(path: &Path) -> Option<&Path> {
     let is_agent = stem(path).is_some_and(|name| name.starts_with(AGENT_NAME));
     let mut above = path

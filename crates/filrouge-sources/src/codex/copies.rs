@@ -1,51 +1,51 @@
-//! Which records a fork or a subagent has copied from the thread it was made of.
+//! Recognizes records that a fork or a subagent copied from the thread it was created from.
 //!
-//! A copy is written again, with the time of its copying. What tells it apart: a thread that is another one's; a turn
-//! that began before this session was made (turns have ids with a time in them); a time before this session; and, where
-//! records name neither thread nor turn, that it stands behind another session's first record, in the burst of writing
-//! that made the file.
+//! A copied record is written with the time of the copying. It is recognized by the id of another thread; by a turn
+//! that began before this session was created (turn ids contain a time); by a time before this session; and, where
+//! records name neither thread nor turn, by its position after another session's first record, within the burst of writing
+//! that created the file.
 
 use std::collections::HashMap;
 
-/// Records without ids that are written within so many milliseconds of the file's first one are of the same burst.
+/// Records without ids that are written within this many milliseconds of the file's first record belong to one burst.
 const BURST_MILLIS: i64 = 1000;
 
-/// Tells copies from a session's own records.
+/// Distinguishes copies from a session's own records.
 #[derive(Default)]
-pub(super) struct Copies {
+pub(super) struct CopyFilter {
     own: Box<str>,
-    /// When the session was made.
-    made: i64,
-    /// When the first line was written.
+    /// The time at which the session was created.
+    created: i64,
+    /// The time at which the first line was written.
     first: Option<i64>,
-    /// Whether another session's first record was met, or the session says what it was forked from.
-    of_other: bool,
+    /// Whether the file can contain copies: another session's first record was read, or this session names its origin.
+    has_other_session: bool,
     turns: HashMap<Box<str>, bool>,
-    /// Whether the present turn is a copy.
+    /// Whether the current turn is a copy.
     turn: Option<bool>,
 }
 
-impl Copies {
-    pub(super) fn new(own: &str, made: i64, forked: bool) -> Self {
+impl CopyFilter {
+    pub(super) fn new(own: &str, created: i64, forked: bool) -> Self {
         Self {
             own: own.into(),
-            made,
-            of_other: forked,
+            created,
+            has_other_session: forked,
             ..Self::default()
         }
     }
 
-    /// Another session's first record stands here.
-    pub(super) const fn meet_other(&mut self) {
-        self.of_other = true;
+    /// Remembers that another session's first record was read.
+    pub(super) const fn note_other_session(&mut self) {
+        self.has_other_session = true;
     }
 
-    /// Takes what a record says of its thread and turn.
-    pub(super) fn learn(&mut self, thread: Option<&str>, turn: Option<&str>) {
+    /// Determines whether a turn is a copy, from the thread and turn that a record names.
+    pub(super) fn classify_turn(&mut self, thread: Option<&str>, turn: Option<&str>) {
         let Some(turn) = turn else { return };
         let by_thread = thread.map(|thread| thread != &*self.own);
-        self.of_other |= by_thread == Some(true);
-        let copied = by_thread.or_else(|| self.of_turn(turn));
+        self.has_other_session |= by_thread == Some(true);
+        let copied = by_thread.or_else(|| self.is_turn_copied(turn));
         if let Some(copied) = copied {
             self.turns.insert(turn.into(), copied);
         }
@@ -55,24 +55,26 @@ impl Copies {
     /// Whether a record is a copy.
     pub(super) fn is_copy(&mut self, turn: Option<&str>, at: i64) -> bool {
         let first = *self.first.get_or_insert(at);
-        // A clock that was set back is no copy.
-        if !self.of_other {
+        // Without another session in the file, an early time means that the clock was set back, not that this is a copy.
+        if !self.has_other_session {
             return false;
         }
-        if at < self.made {
+        if at < self.created {
             return true;
         }
-        let known = turn.and_then(|turn| self.of_turn(turn)).or(self.turn);
-        known.unwrap_or(at - first < BURST_MILLIS)
+        let copied = turn
+            .and_then(|turn| self.is_turn_copied(turn))
+            .or(self.turn);
+        copied.unwrap_or(at - first < BURST_MILLIS)
     }
 
-    fn of_turn(&self, turn: &str) -> Option<bool> {
-        let known = self.turns.get(turn).copied();
-        known.or_else(|| Some(time_of(turn)? < self.made))
+    fn is_turn_copied(&self, turn: &str) -> Option<bool> {
+        let copied = self.turns.get(turn).copied();
+        copied.or_else(|| Some(time_of(turn)? < self.created))
     }
 }
 
-/// The time in an id, milliseconds since 1970: a UUID of version 7 begins with it.
+/// The time in an id, in milliseconds since 1970: a UUID of version 7 begins with it.
 fn time_of(id: &str) -> Option<i64> {
     let (high, rest) = id.split_once('-')?;
     let (low, rest) = rest.split_once('-')?;
@@ -88,26 +90,26 @@ mod tests {
     const OWN: &str = "01a1ffd5-4095-77c1-8cfe-49d0d2a644dc";
     const BEFORE: &str = "01a1ffd5-3000-75e1-8131-76d83c84d629";
     const AFTER: &str = "01a1ffd5-40ac-75e1-8131-76d83c84d629";
-    const MADE: i64 = 1_795_293_528_213;
+    const CREATED: i64 = 1_795_293_528_213;
 
     #[test]
-    fn turns_tell_by_their_time() {
-        assert_eq!(time_of(OWN), Some(MADE));
+    fn the_time_in_a_turn_id_shows_whether_it_is_a_copy() {
+        assert_eq!(time_of(OWN), Some(CREATED));
         assert_eq!(time_of("0527dd4d-9666-43fc-bb09-8acbf3d0d778"), None);
-        let mut copies = Copies::new(OWN, MADE, true);
-        assert!(copies.is_copy(Some(BEFORE), MADE + 10));
-        assert!(!copies.is_copy(Some(AFTER), MADE + 10));
-        copies.learn(Some("another"), Some(AFTER));
-        assert!(copies.is_copy(Some(AFTER), MADE + 10));
-        assert!(copies.is_copy(None, MADE - 1));
+        let mut copies = CopyFilter::new(OWN, CREATED, true);
+        assert!(copies.is_copy(Some(BEFORE), CREATED + 10));
+        assert!(!copies.is_copy(Some(AFTER), CREATED + 10));
+        copies.classify_turn(Some("another"), Some(AFTER));
+        assert!(copies.is_copy(Some(AFTER), CREATED + 10));
+        assert!(copies.is_copy(None, CREATED - 1));
     }
 
     #[test]
-    fn without_ids_the_burst_tells() {
-        let mut own = Copies::new(OWN, MADE, false);
-        assert!(!own.is_copy(None, MADE));
-        own.meet_other();
-        assert!(own.is_copy(None, MADE + 5));
-        assert!(!own.is_copy(None, MADE + 5000));
+    fn records_without_ids_in_the_burst_are_copies() {
+        let mut own = CopyFilter::new(OWN, CREATED, false);
+        assert!(!own.is_copy(None, CREATED));
+        own.note_other_session();
+        assert!(own.is_copy(None, CREATED + 5));
+        assert!(!own.is_copy(None, CREATED + 5000));
     }
 }

@@ -1,37 +1,43 @@
-//! Events: verdicts on calls, errors, sessions that were started; texts where nothing else has them.
+//! Handles events: failed calls, errors and started sessions. Uses their texts only where no other record has them.
 
+use super::convert::{Mode, RolloutState};
 use super::outputs::{fail, joined};
-use super::talk::{Lines, Mode};
-use crate::jsonl::{Place, Talk};
+use crate::jsonl::{MessageBuilder, RecordInfo};
 use crate::object::Object;
 use crate::raw::Raw;
 use crate::{MessageError, PartKind, Role};
 
-impl Lines {
-    pub(super) fn take_event(&mut self, talk: &mut Talk, event: &Object<'_>, number: u64, at: i64) {
+impl RolloutState {
+    pub(super) fn take_event(
+        &mut self,
+        builder: &mut MessageBuilder,
+        event: &Object<'_>,
+        number: u64,
+        at: i64,
+    ) {
         let kind = event.text("type").unwrap_or_default();
         match &*kind {
-            "item_completed" => self.completed(talk, event, number, at),
+            "item_completed" => self.add_completed_item(builder, event, number, at),
             "user_message" | "agent_message" | "agent_reasoning" => {
-                self.seen[2] = true;
+                self.modes_with_text[2] = true;
                 if self.mode == Mode::Events {
                     let text = event.boxed("message").or_else(|| event.boxed("text"));
-                    self.said(talk, event, number, at, &kind, text);
+                    self.add_message(builder, event, number, at, &kind, text);
                 }
             }
             "exec_command_end" => {
                 let failed = event.at("exit_code").json().is_some_and(|code| code != "0");
-                self.verdict(talk, event.at("call_id"), failed);
+                self.mark_failed(builder, event.at("call_id"), failed);
             }
             "patch_apply_end" => {
                 let failed = event.at("success").json() == Some("false");
-                self.verdict(talk, event.at("call_id"), failed);
+                self.mark_failed(builder, event.at("call_id"), failed);
             }
             "collab_agent_spawn_end" => {
                 if let (Some(call), Some(child)) =
                     (event.boxed("call_id"), event.boxed("new_thread_id"))
                 {
-                    if let Some(tool) = talk.tool(&call, None) {
+                    if let Some(tool) = builder.tool(&call, None) {
                         tool.child = Some(child.clone());
                     }
                     self.children.insert(call, child);
@@ -39,24 +45,26 @@ impl Lines {
             }
             "task_started" | "turn_started" => self.answer = None,
             "task_complete" | "turn_complete" => {
-                let last = self.answer.and_then(|index| talk.messages.get_mut(index));
+                let last = self
+                    .answer
+                    .and_then(|index| builder.messages.get_mut(index));
                 if let Some(message) = last {
                     message.finish = Some("stop".into());
                     message.completed = message.completed.max(Some(at));
                 }
                 self.close();
             }
-            "error" | "turn_aborted" => self.failed(talk, event, number, at, &kind),
+            "error" | "turn_aborted" => self.add_error(builder, event, number, at, &kind),
             _ => {}
         }
     }
 
-    /// A call has failed, as the program says. The event can come before the output and behind it.
-    fn verdict(&mut self, talk: &mut Talk, call_id: Raw<'_>, failed: bool) {
+    /// Marks a call as failed if `failed` is true. The event can precede or follow the output.
+    fn mark_failed(&mut self, builder: &mut MessageBuilder, call_id: Raw<'_>, failed: bool) {
         let Some(id) = call_id.boxed().filter(|_| failed) else {
             return;
         };
-        match talk.tool(&id, None) {
+        match builder.tool(&id, None) {
             Some(tool) if tool.output.is_some() => fail(tool),
             _ => {
                 self.failed.insert(id);
@@ -64,7 +72,13 @@ impl Lines {
         }
     }
 
-    fn completed(&mut self, talk: &mut Talk, event: &Object<'_>, number: u64, at: i64) {
+    fn add_completed_item(
+        &mut self,
+        builder: &mut MessageBuilder,
+        event: &Object<'_>,
+        number: u64,
+        at: i64,
+    ) {
         let Some(done) = event.at("item").object() else {
             return;
         };
@@ -76,11 +90,11 @@ impl Lines {
             _ => {
                 let status = done.text("status");
                 let failed = matches!(status.as_deref(), Some("failed" | "declined"));
-                self.verdict(talk, done.at("id"), failed);
+                self.mark_failed(builder, done.at("id"), failed);
                 return;
             }
         };
-        self.seen[1] = true;
+        self.modes_with_text[1] = true;
         if self.mode == Mode::Completed {
             let texts: Option<Vec<Object<'_>>> = done.at("content").objects();
             let summary: Option<Vec<Raw<'_>>> = done.at("summary_text").list();
@@ -89,13 +103,13 @@ impl Lines {
                 texts.collect::<Vec<_>>().join("\n\n")
             });
             let text = texts.map(|pieces| joined(&pieces)).or(summary);
-            self.said(talk, event, number, at, word, text.map(Into::into));
+            self.add_message(builder, event, number, at, word, text.map(Into::into));
         }
     }
 
-    fn said(
+    fn add_message(
         &mut self,
-        talk: &mut Talk,
+        builder: &mut MessageBuilder,
         event: &Object<'_>,
         number: u64,
         at: i64,
@@ -103,31 +117,40 @@ impl Lines {
         text: Option<Box<str>>,
     ) {
         let Some(text) = text else { return };
-        let place = self.event_place(event, number, at);
+        let record = self.event_info(event, number, at);
         match kind {
             "user_message" => {
-                self.spoken();
-                let index = talk.begin(&place, Role::User, Some(self.agent.clone()));
-                let synthetic = super::items::is_put_in(None, &text);
-                talk.part(index, place.id, at, PartKind::Text { text, synthetic });
+                self.user_spoke();
+                let index = builder.begin(&record, Role::User, Some(self.agent.clone()));
+                let synthetic = super::items::is_injected(None, &text);
+                builder.part(index, record.id, at, PartKind::Text { text, synthetic });
             }
-            "agent_reasoning" => self.wrote(talk, &place, PartKind::Reasoning { text }),
+            "agent_reasoning" => {
+                self.add_answer_part(builder, &record, PartKind::Reasoning { text });
+            }
             _ => {
                 let synthetic = false;
-                self.wrote(talk, &place, PartKind::Text { text, synthetic });
+                self.add_answer_part(builder, &record, PartKind::Text { text, synthetic });
             }
         }
     }
 
-    fn failed(&mut self, talk: &mut Talk, event: &Object<'_>, number: u64, at: i64, kind: &str) {
-        let place = self.event_place(event, number, at);
+    fn add_error(
+        &mut self,
+        builder: &mut MessageBuilder,
+        event: &Object<'_>,
+        number: u64,
+        at: i64,
+        kind: &str,
+    ) {
+        let record = self.event_info(event, number, at);
         let index = match self.answer {
             Some(index) => index,
-            None => self.answer(talk, &place),
+            None => self.open_answer(builder, &record),
         };
         let text = event.boxed("message").or_else(|| event.boxed("reason"));
         let info = event.at("codex_error_info");
-        // A word, or an object with the word as its only key.
+        // The error's name is either a string, or the only key of an object.
         let word = info
             .boxed()
             .or_else(|| info.object()?.key().map(Into::into));
@@ -136,14 +159,14 @@ impl Lines {
             message: text.unwrap_or_default(),
             retryable: false,
         };
-        talk.fail(index, error);
+        builder.fail(index, error);
         self.close();
     }
 
-    fn event_place(&mut self, event: &Object<'_>, number: u64, at: i64) -> Place {
+    fn event_info(&mut self, event: &Object<'_>, number: u64, at: i64) -> RecordInfo {
         let turn = event.text("turn_id");
         let copied = self.is_copy(turn.as_deref(), at);
         let id = self.unique(None, number);
-        Place { id, at, copied }
+        RecordInfo { id, at, copied }
     }
 }

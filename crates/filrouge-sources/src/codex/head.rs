@@ -1,12 +1,12 @@
-//! What both ends of a rollout tell of its session.
+//! Session facts from both ends of a rollout.
 
-use super::items::is_put_in;
+use super::items::is_injected;
 use crate::Skipped;
 use crate::jsonl::{LogFile, records, title_of};
 use crate::object::Object;
 use crate::raw::Raw;
 
-/// What a file tells.
+/// Session facts read from a file.
 #[derive(Default)]
 pub(crate) struct Head {
     pub(super) created: Option<i64>,
@@ -22,7 +22,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    fn take(&mut self, text: &str) {
+    fn add_line(&mut self, text: &str) {
         let Ok(line) = Object::parse(text) else {
             return;
         };
@@ -42,7 +42,8 @@ impl Head {
         }
     }
 
-    /// The first one is the session's own; a fork has its origin's behind it.
+    /// Reads the session's metadata. The first such record is the session's own; in a fork's file, the record of its
+    /// origin follows.
     fn meta(&mut self, payload: &str) {
         let Ok(meta) = Object::parse(payload) else {
             return;
@@ -55,22 +56,22 @@ impl Head {
         self.version = meta.boxed("cli_version");
         self.fork_of = meta.boxed("forked_from_id");
         let source: Object<'_> = meta.at("source").object().unwrap_or_default();
-        let started: Object<'_> = source.at("subagent").object().unwrap_or_default();
-        let spawned: Object<'_> = started.at("thread_spawn").object().unwrap_or_default();
+        let subagent: Object<'_> = source.at("subagent").object().unwrap_or_default();
+        let spawn: Object<'_> = subagent.at("thread_spawn").object().unwrap_or_default();
         let first = |raws: [Raw<'_>; 3]| raws.into_iter().find_map(Raw::boxed);
         self.parent = first([
-            spawned.at("parent_thread_id"),
-            started.at("parent_thread_id"),
+            spawn.at("parent_thread_id"),
+            subagent.at("parent_thread_id"),
             meta.at("parent_thread_id"),
         ]);
         let role = first([
-            spawned.at("agent_role"),
-            started.at("agent_role"),
+            spawn.at("agent_role"),
+            subagent.at("agent_role"),
             meta.at("agent_role"),
         ]);
         let nickname = || {
             first([
-                spawned.at("agent_nickname"),
+                spawn.at("agent_nickname"),
                 meta.at("agent_nickname"),
                 source.at("subagent"),
             ])
@@ -90,15 +91,18 @@ impl Head {
             return;
         }
         let pieces: Vec<Object<'_>> = item.at("content").objects().unwrap_or_default();
-        let passed: Object<'_> = item
+        let passthrough: Object<'_> = item
             .at("internal_chat_message_metadata_passthrough")
             .object()
             .unwrap_or_default();
-        let kinds: Vec<Raw<'_>> = passed.at("content_item_kinds").list().unwrap_or_default();
+        let kinds: Vec<Raw<'_>> = passthrough
+            .at("content_item_kinds")
+            .list()
+            .unwrap_or_default();
         self.prompt = pieces.iter().enumerate().find_map(|(index, piece)| {
             let text = piece.text("text")?;
             let kind = kinds.get(index).and_then(|kind| kind.text());
-            (!is_put_in(kind.as_deref(), &text)).then(|| title_of(&text))?
+            (!is_injected(kind.as_deref(), &text)).then(|| title_of(&text))?
         });
     }
 
@@ -119,13 +123,13 @@ impl Head {
             _ => None,
         };
         self.prompt = text
-            .filter(|text| !is_put_in(None, text))
+            .filter(|text| !is_injected(None, text))
             .and_then(|text| title_of(&text));
     }
 }
 
 /// Reads both ends of a rollout.
 pub(super) fn read(file: &LogFile) -> Result<Head, Skipped> {
-    let is_enough = |found: &Head| found.has_meta && found.prompt.is_some();
-    records(file, Head::take, is_enough, |found| found.records)
+    let is_enough = |head: &Head| head.has_meta && head.prompt.is_some();
+    records(file, Head::add_line, is_enough, |head| head.records)
 }

@@ -1,14 +1,14 @@
-//! Items of the talk to parts.
+//! Converts items of the conversation to parts.
 
-use super::outputs::{joined, read, settle};
-use super::talk::{Lines, Mode};
-use crate::jsonl::{Place, Talk};
+use super::convert::{Mode, RolloutState};
+use super::outputs::{joined, read, set_output};
+use crate::jsonl::{MessageBuilder, RecordInfo};
 use crate::object::Object;
 use crate::raw::Raw;
 use crate::{PartKind, Role, Tool, ToolStatus};
 
-/// How texts begin that the program puts into messages of the user, where it does not say what a text is.
-const PUT_IN: &[&str] = &[
+/// Prefixes of texts that the program injects into messages of the user, for texts whose kind it does not record.
+const INJECTED: &[&str] = &[
     "# AGENTS.md instructions",
     "<INSTRUCTIONS>",
     "<collaboration_mode>",
@@ -22,28 +22,28 @@ const PUT_IN: &[&str] = &[
     "<user_shell_command>",
 ];
 
-/// Whether a text was put in by the program; `kind` is what the program calls it.
-pub(super) fn is_put_in(kind: Option<&str>, text: &str) -> bool {
+/// Whether the program injected a text; `kind` is the kind that the program recorded for it.
+pub(super) fn is_injected(kind: Option<&str>, text: &str) -> bool {
     match kind {
         Some(kind) if kind != "unknown" => !kind.starts_with("user."),
-        _ => PUT_IN
+        _ => INJECTED
             .iter()
             .any(|begin| text.trim_start().starts_with(begin)),
     }
 }
 
-impl Lines {
+impl RolloutState {
     pub(super) fn take_item(
         &mut self,
-        talk: &mut Talk,
+        builder: &mut MessageBuilder,
         item: &Object<'_>,
-        passed: &Object<'_>,
-        place: &Place,
+        passthrough: &Object<'_>,
+        record: &RecordInfo,
         json: &str,
     ) {
         let kind = item.text("type").unwrap_or_default();
         match &*kind {
-            "message" => self.message(talk, item, passed, place),
+            "message" => self.message(builder, item, passthrough, record),
             "reasoning" => {
                 let mut texts = Vec::new();
                 for pieces in [item.at("summary"), item.at("content")] {
@@ -51,7 +51,7 @@ impl Lines {
                     texts.extend((!pieces.is_empty()).then(|| joined(&pieces)));
                 }
                 let text = texts.join("\n\n").into();
-                self.wrote(talk, place, PartKind::Reasoning { text });
+                self.add_answer_part(builder, record, PartKind::Reasoning { text });
             }
             "function_call"
             | "custom_tool_call"
@@ -60,30 +60,44 @@ impl Lines {
             | "tool_search_call"
             | "image_generation_call"
             | "mcp_call" => {
-                self.called(talk, item, place, &kind);
+                self.add_call(builder, item, record, &kind);
             }
             "function_call_output"
             | "custom_tool_call_output"
             | "local_shell_call_output"
-            | "tool_search_output" => self.gave(talk, item, place),
+            | "tool_search_output" => self.add_output(builder, item, record),
             "ghost_snapshot" => {}
             _ => {
                 let name = kind.into();
                 let json = json.into();
-                self.wrote(talk, place, PartKind::Other { name, json });
+                self.add_answer_part(builder, record, PartKind::Other { name, json });
             }
         }
     }
 
-    /// Something the model wrote.
-    pub(super) fn wrote(&mut self, talk: &mut Talk, place: &Place, kind: PartKind) {
-        let index = self.answer(talk, place);
-        talk.part(index, place.id.clone(), place.at, kind);
+    /// Adds a part that the model wrote.
+    pub(super) fn add_answer_part(
+        &mut self,
+        builder: &mut MessageBuilder,
+        record: &RecordInfo,
+        kind: PartKind,
+    ) {
+        let index = self.open_answer(builder, record);
+        builder.part(index, record.id.clone(), record.at, kind);
     }
 
-    fn message(&mut self, talk: &mut Talk, item: &Object<'_>, passed: &Object<'_>, place: &Place) {
+    fn message(
+        &mut self,
+        builder: &mut MessageBuilder,
+        item: &Object<'_>,
+        passthrough: &Object<'_>,
+        record: &RecordInfo,
+    ) {
         let pieces: Vec<Raw<'_>> = item.at("content").list().unwrap_or_default();
-        let kinds: Vec<Raw<'_>> = passed.at("content_item_kinds").list().unwrap_or_default();
+        let kinds: Vec<Raw<'_>> = passthrough
+            .at("content_item_kinds")
+            .list()
+            .unwrap_or_default();
         let role = match item.text("role").as_deref() {
             Some("assistant") => Role::Assistant,
             Some("user") => Role::User,
@@ -103,28 +117,34 @@ impl Lines {
                 }
             )
         };
-        self.seen[0] |= role != Role::System && parts.iter().any(typed);
+        self.modes_with_text[0] |= role != Role::System && parts.iter().any(typed);
         if self.mode != Mode::Items && role != Role::System && parts.iter().any(typed) {
             return;
         }
         let index = if role == Role::Assistant {
-            self.answer(talk, place)
+            self.open_answer(builder, record)
         } else {
             if parts.iter().any(typed) {
-                self.spoken();
+                self.user_spoke();
             } else {
                 self.close();
             }
             let agent = (role == Role::User).then(|| self.agent.clone());
-            talk.begin(place, role, agent)
+            builder.begin(record, role, agent)
         };
         for (at, kind) in parts.into_iter().enumerate() {
-            talk.part(index, place.part(at), place.at, kind);
+            builder.part(index, record.part_id(at), record.at, kind);
         }
     }
 
-    fn called(&mut self, talk: &mut Talk, item: &Object<'_>, place: &Place, kind: &str) {
-        let id = item.boxed("call_id").unwrap_or_else(|| place.id.clone());
+    fn add_call(
+        &mut self,
+        builder: &mut MessageBuilder,
+        item: &Object<'_>,
+        record: &RecordInfo,
+        kind: &str,
+    ) {
+        let id = item.boxed("call_id").unwrap_or_else(|| record.id.clone());
         let named = match (item.text("namespace"), item.boxed("name")) {
             (Some(space), Some(name)) => Some(format!("{space}{name}").into()),
             (_, name) => name,
@@ -144,38 +164,38 @@ impl Lines {
         };
         let mut tool = Tool::call(id.clone(), name, input.into());
         tool.child = self.children.get(&id).cloned();
-        self.wrote(talk, place, PartKind::Tool(Box::new(tool)));
-        // These are done by whoever runs the model; no output follows.
-        let alone = matches!(kind, "web_search_call" | "image_generation_call");
-        let done = alone && item.text("status").as_deref() == Some("completed");
-        if done && let Some(tool) = talk.tool(&id, Some(place.at)) {
+        self.add_answer_part(builder, record, PartKind::Tool(Box::new(tool)));
+        // The model's provider runs these tools; no output follows.
+        let runs_at_provider = matches!(kind, "web_search_call" | "image_generation_call");
+        let done = runs_at_provider && item.text("status").as_deref() == Some("completed");
+        if done && let Some(tool) = builder.tool(&id, Some(record.at)) {
             tool.status = ToolStatus::Completed;
         }
     }
 
-    fn gave(&mut self, talk: &mut Talk, item: &Object<'_>, place: &Place) {
-        let id = item.boxed("call_id").unwrap_or_else(|| place.id.clone());
-        if !talk.calls.contains_key(&id) {
-            // The call was in a line that is lost; what it gave is not.
+    fn add_output(&mut self, builder: &mut MessageBuilder, item: &Object<'_>, record: &RecordInfo) {
+        let id = item.boxed("call_id").unwrap_or_else(|| record.id.clone());
+        if !builder.calls.contains_key(&id) {
+            // The line with the call is lost, but its output is not.
             let lost = Tool::call(id.clone(), "unknown".into(), "null".into());
-            self.wrote(talk, place, PartKind::Tool(Box::new(lost)));
+            self.add_answer_part(builder, record, PartKind::Tool(Box::new(lost)));
         }
         let failed = self.failed.remove(&id);
-        if let Some(tool) = talk.tool(&id, Some(place.at)) {
+        if let Some(tool) = builder.tool(&id, Some(record.at)) {
             let (text, is_failure) = read(item.at("output"));
-            settle(tool, text, failed || is_failure);
+            set_output(tool, text, failed || is_failure);
         }
         self.close();
     }
 }
 
-/// A piece of a message's content. Never the content of a file.
+/// Converts a piece of a message's content. Never keeps the content of a file.
 fn part_of(raw: Raw<'_>, role: Role, named: Option<&str>) -> Option<PartKind> {
     let piece: Object<'_> = raw.object()?;
     if let Some(text) = piece.text("text") {
         let synthetic = match role {
             Role::Assistant => false,
-            Role::User => is_put_in(named, &text),
+            Role::User => is_injected(named, &text),
             Role::System => true,
         };
         return Some(PartKind::Text {

@@ -1,13 +1,13 @@
-//! Codex's history: rollouts, JSON lines, one file a session; titles are in its index (DESIGN §10).
+//! Codex's history: rollouts (JSON lines, one file per session), with titles in a separate index (DESIGN §10).
 //!
-//! Only `sessions`, `archived_sessions` and `state_*.sqlite` are looked at: no credentials.
+//! Only `sessions`, `archived_sessions` and `state_*.sqlite` are read, so credentials never are.
 
+mod convert;
 mod copies;
 mod events;
 mod head;
 mod items;
 mod outputs;
-mod talk;
 mod threads;
 mod tree;
 mod usage;
@@ -33,19 +33,19 @@ pub static PROGRAM: Program = Program {
     watch,
 };
 
-/// The agent of a session a person has started.
+/// The agent of a session that a person started.
 const AGENT: &str = "codex";
 
 /// Opens Codex's folder (`~/.codex`), its `sessions` folder, or one rollout.
 ///
 /// # Errors
-/// [`SourceError`] when there is nothing at `path` or it holds no such history.
+/// [`SourceError`] when there is nothing at `path` or it contains no such history.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     Root::find(path)?;
     Ok(watch(path))
 }
 
-/// As [`open`], whatever is at `path` now: empty as long as nothing is, read once it is there.
+/// Like [`open`], without a check of `path`: the source is empty until a history exists there.
 #[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     let codex = Codex {
@@ -58,7 +58,7 @@ struct Codex {
     path: PathBuf,
 }
 
-/// What a session's reader has to know beyond its file.
+/// Data that a session's reader needs besides the file.
 pub(crate) struct Context {
     id: Box<str>,
     agent: Box<str>,
@@ -72,7 +72,7 @@ impl Format for Codex {
     const RULE: TokenRule = TokenRule::CodexPerResponse;
     type Head = Head;
     type Context = Context;
-    type Reader = talk::Lines;
+    type LineReader = convert::RolloutState;
 
     fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         let root = Root::find(&self.path);
@@ -83,11 +83,11 @@ impl Format for Codex {
         if tree::id_of(&file.path).is_some_and(is_id) {
             return head::read(file);
         }
-        let detail = "the name gives no id";
+        let detail = "not a valid id";
         Err(Skipped::new(&file.path, SkipReason::BadName, detail))
     }
 
-    fn settle(
+    fn build_sessions(
         &self,
         files: Vec<(LogFile, Arc<Head>)>,
         skipped: &mut Vec<Skipped>,
@@ -106,7 +106,7 @@ impl Format for Codex {
             );
         }
         let home = Root::find(&self.path).ok().and_then(|root| root.home);
-        let threads = home.map(|home| threads::of(&home, skipped));
+        let threads = home.map(|home| threads::read_index(&home, skipped));
         let threads = threads.unwrap_or_default();
         let nothing = Thread::default();
         let session = |(id, (file, head)): (Box<str>, (LogFile, Arc<Head>))| {
@@ -116,8 +116,8 @@ impl Format for Codex {
         named.into_iter().map(session).collect()
     }
 
-    fn reader(&self, session: &Session<Context>) -> talk::Lines {
-        talk::Lines::new(&session.context, talk::Mode::Items)
+    fn reader(&self, session: &Session<Context>) -> convert::RolloutState {
+        convert::RolloutState::new(&session.context, convert::Mode::Items)
     }
 }
 
@@ -125,7 +125,7 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
     let created = head.created.unwrap_or_else(|| file.state.millis());
     let agent = head.agent.clone().or_else(|| thread.agent.clone());
     let agent = agent.unwrap_or_else(|| AGENT.into());
-    let put_away = tree::is_archived(&file.path).then(|| file.state.millis());
+    let archived_at = tree::is_archived(&file.path).then(|| file.state.millis());
     let header = Header {
         id: id.clone(),
         source: Codex::NAME,
@@ -141,7 +141,7 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
         version: head.version.clone(),
         created,
         updated: head.updated.unwrap_or(created).max(created),
-        archived: thread.archived.filter(|at| *at > 0).or(put_away),
+        archived: thread.archived.filter(|at| *at > 0).or(archived_at),
         changes: None,
         fingerprint: None,
     };
@@ -155,6 +155,6 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
             forked,
             created,
         },
-        mark: Fingerprint::of(&thread.agent).0,
+        context_fingerprint: Fingerprint::of(&thread.agent).0,
     }
 }

@@ -1,8 +1,8 @@
-//! What a call gave, and what it came to.
+//! The output and the outcome of a tool call.
 //!
-//! A call has ended in an error when Codex says so in a field (an event's `status`, `exit_code` or `success`, an output's
-//! `success` or `metadata.exit_code`), when the head Codex writes before a command's output tells another exit code than
-//! 0, or when Codex has refused the call as one it does not know. An error's text is the output, whole.
+//! A call failed when Codex says so in a field (an event's `status`, `exit_code` or `success`, an output's `success` or
+//! `metadata.exit_code`), when the header that Codex writes before a command's output shows an exit code other than 0, or
+//! when Codex refused the call as unknown. The error's text is the full output.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use crate::object::Object;
 use crate::raw::Raw;
 use crate::{Changes, Tool, ToolStatus};
 
-/// How outputs begin that stand for a call nothing has answered.
+/// Prefixes of the outputs that Codex writes for calls it refused.
 const REFUSED: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
 
-/// How the lines of an output's head begin that tell the exit code.
+/// Prefixes of the lines in an output's header that contain the exit code.
 const EXIT: [&str; 2] = ["Process exited with code ", "Exit code: "];
 
-/// How many lines such a head has at most.
+/// The maximum number of lines in such a header.
 const HEAD_LINES: usize = 6;
 
 /// The text of an output, and whether it is an error.
@@ -35,21 +35,21 @@ pub(super) fn read(output: Raw<'_>) -> (Box<str>, bool) {
             let failed = wrapped.at("success").json() == Some("false");
             let inner = wrapped.text("content").map(Box::<str>::from);
             let pieces = || wrapped.at("content").objects().map(|p| joined(&p).into());
-            let whole = || output.json().unwrap_or_default().into();
-            (inner.or_else(pieces).unwrap_or_else(whole), failed)
+            let as_json = || output.json().unwrap_or_default().into();
+            (inner.or_else(pieces).unwrap_or_else(as_json), failed)
         }
         None => (output.json().unwrap_or_default().into(), false),
     }
 }
 
-/// Early versions gave `{"output": "...", "metadata": {"exit_code": 0}}` as text.
+/// Reads the form of early versions: `{"output": "...", "metadata": {"exit_code": 0}}` as text.
 fn unwrapped(text: &str) -> Option<(Box<str>, bool)> {
     if !text.starts_with('{') {
         return None;
     }
     let wrapped = Object::parse(text).ok()?;
-    let measured: Object<'_> = wrapped.at("metadata").object()?;
-    let failed = measured
+    let metadata: Object<'_> = wrapped.at("metadata").object()?;
+    let failed = metadata
         .at("exit_code")
         .json()
         .is_some_and(|code| code != "0");
@@ -70,7 +70,7 @@ fn is_failure(text: &str) -> bool {
     })
 }
 
-/// The texts of pieces; what is no text is named by its kind.
+/// Joins the texts of pieces; a piece without text is shown as its kind in brackets.
 pub(super) fn joined(pieces: &[Object<'_>]) -> String {
     let text = |piece: &Object<'_>| match piece.text("text") {
         Some(text) => text.into_owned(),
@@ -79,8 +79,8 @@ pub(super) fn joined(pieces: &[Object<'_>]) -> String {
     pieces.iter().map(text).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Puts what a call gave into it.
-pub(super) fn settle(tool: &mut Tool, text: Box<str>, failed: bool) {
+/// Stores an output in its call and sets the outcome.
+pub(super) fn set_output(tool: &mut Tool, text: Box<str>, failed: bool) {
     if &*tool.name == "spawn_agent" {
         tool.child = child_of(&text).or_else(|| tool.child.take());
     }
@@ -98,10 +98,10 @@ pub(super) fn settle(tool: &mut Tool, text: Box<str>, failed: bool) {
     }
 }
 
-/// A call that has an output, and of which it is told later that it has failed.
+/// Turns the output of a call into its error, for a failure that is recorded after the output.
 pub(super) fn fail(tool: &mut Tool) {
     if let Some(text) = tool.output.take() {
-        settle(tool, text, true);
+        set_output(tool, text, true);
     }
 }
 
@@ -112,7 +112,7 @@ fn child_of(text: &str) -> Option<Box<str>> {
         .or_else(|| spawned.boxed("thread_id"))
 }
 
-/// What a patch in Codex's own form changes.
+/// The changes in a patch of Codex's own format.
 fn changes_of(patch: &str) -> Option<(Changes, Vec<Box<str>>)> {
     let mut changes = Changes::default();
     let mut files: Vec<Box<str>> = Vec::new();
@@ -134,36 +134,36 @@ fn changes_of(patch: &str) -> Option<(Changes, Vec<Box<str>>)> {
 mod tests {
     use super::*;
 
-    fn of(json: &str) -> (Box<str>, bool) {
+    fn read_json(json: &str) -> (Box<str>, bool) {
         read(Raw::of(Some(json)))
     }
 
     #[test]
     fn exit_codes_and_refusals_are_errors() {
-        let told = |text: &str| of(&serde_json::Value::from(text).to_string()).1;
-        assert!(told(
+        let is_error = |text: &str| read_json(&serde_json::Value::from(text).to_string()).1;
+        assert!(is_error(
             "Chunk ID: 07daa4\nWall time: 0.0 seconds\nProcess exited with code 7\nOutput:\n"
         ));
-        assert!(!told(
+        assert!(!is_error(
             "Chunk ID: 07daa4\nProcess exited with code 0\nOutput:\nExit code: 1\n"
         ));
-        assert!(told("Exit code: 1\nWall time: 0 seconds\nOutput:\nx"));
-        assert!(told("unsupported call: update_plan"));
-        assert!(!told("an unsupported call: x"));
+        assert!(is_error("Exit code: 1\nWall time: 0 seconds\nOutput:\nx"));
+        assert!(is_error("unsupported call: update_plan"));
+        assert!(!is_error("an unsupported call: x"));
         let early = serde_json::Value::from(r#"{"output":"x\n","metadata":{"exit_code":2}}"#);
-        assert_eq!(of(&early.to_string()), ("x\n".into(), true));
+        assert_eq!(read_json(&early.to_string()), ("x\n".into(), true));
         let early = serde_json::Value::from(r#"{"output":"x","metadata":{"exit_code":0}}"#);
-        assert_eq!(of(&early.to_string()), ("x".into(), false));
+        assert_eq!(read_json(&early.to_string()), ("x".into(), false));
         assert_eq!(
-            of(r#"{"content":"no","success":false}"#),
+            read_json(r#"{"content":"no","success":false}"#),
             ("no".into(), true)
         );
         let pieces = r#"[{"type":"input_text","text":"a"},{"type":"input_image"}]"#;
-        assert_eq!(of(pieces), ("a\n\n[input_image]".into(), false));
+        assert_eq!(read_json(pieces), ("a\n\n[input_image]".into(), false));
     }
 
     #[test]
-    fn a_patch_tells_what_it_changes() {
+    fn the_changes_in_a_patch_are_counted() {
         let patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+y\n+z\n*** Add File: b\n+n\n*** End Patch\n";
         let (changes, files) = changes_of(patch).unwrap();
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Codex's own index, `state_<number>.sqlite`: titles, what was put away, who has started whom. Rollouts are read
-//! without it as well.
+//! Codex's own index, `state_<number>.sqlite`: titles, archived sessions, and the parent of each session. Rollouts can
+//! be read without it.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Reader};
 use crate::jsonl::title_of;
 use crate::{SkipReason, Skipped};
 
-/// What the index says of one session.
+/// One session, as the index records it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(super) title: Option<Box<str>>,
@@ -23,8 +23,8 @@ pub(crate) struct Thread {
 /// Threads by their ids.
 type ById = HashMap<Box<str>, Thread>;
 
-/// What the index in `home` says now. One that cannot be read is named.
-pub(super) fn of(home: &Path, skipped: &mut Vec<Skipped>) -> ById {
+/// Reads the index in `home`. An index that cannot be read is reported in `skipped`.
+pub(super) fn read_index(home: &Path, skipped: &mut Vec<Skipped>) -> ById {
     let Some(path) = newest(home) else {
         return ById::new();
     };
@@ -35,7 +35,7 @@ pub(super) fn of(home: &Path, skipped: &mut Vec<Skipped>) -> ById {
     })
 }
 
-/// The index of the greatest number.
+/// The index with the highest number.
 fn newest(home: &Path) -> Option<PathBuf> {
     let number = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;
@@ -53,7 +53,7 @@ fn newest(home: &Path) -> Option<PathBuf> {
 }
 
 fn threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
-    let mut found = ById::new();
+    let mut by_id = ById::new();
     let columns = reader.columns("threads")?;
     if columns.iter().any(|column| column == "id") {
         let wanted = [
@@ -82,7 +82,7 @@ fn threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
                 parent: None,
             };
             if let Some(id) = row.text(0) {
-                found.insert(id.into(), thread);
+                by_id.insert(id.into(), thread);
             }
             ControlFlow::Continue(())
         })?;
@@ -91,10 +91,10 @@ fn threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
         let sql = "SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges";
         reader.query(sql, &[], |row| {
             if let (Some(child), Some(parent)) = (row.text(0), row.text(1)) {
-                found.entry(child.into()).or_default().parent = Some(parent.into());
+                by_id.entry(child.into()).or_default().parent = Some(parent.into());
             }
             ControlFlow::Continue(())
         })?;
     }
-    Ok(found)
+    Ok(by_id)
 }

@@ -1,4 +1,4 @@
-//! Where rollouts lie: `sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl`, and `archived_sessions`.
+//! Finds rollouts: `sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl`, and `archived_sessions`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use crate::{SkipReason, Skipped, SourceError};
 /// [`crate::Source::name`].
 pub(super) const NAME: &str = "codex";
 
-/// Folders below `sessions` that are looked into: years, months, days.
+/// The maximum number of folder levels scanned below `sessions`: years, months, days.
 const DEPTH_MAX: usize = 4;
 
-/// How many characters a UUID has.
+/// The number of characters in a UUID.
 const UUID_CHARS: usize = 36;
 
-/// What was opened.
+/// The locations of the opened history.
 pub(crate) struct Root {
     /// Folders of rollouts.
     pub(super) folders: Vec<PathBuf>,
     /// One rollout.
     pub(super) file: Option<PathBuf>,
-    /// Codex's folder, where its index is.
+    /// Codex's folder, which contains its index.
     pub(super) home: Option<PathBuf>,
 }
 
 impl Root {
-    /// Recognises what is at `path`.
+    /// Finds the history at `path`: a folder of rollouts, one rollout, or Codex's folder.
     pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
         let Ok(meta) = std::fs::metadata(path) else {
             let path = path.to_owned();
             return Err(SourceError::NotFound { path });
         };
-        let unrecognised = Err(SourceError::unrecognised(NAME, path));
+        let unrecognized = Err(SourceError::unrecognized(NAME, path));
         let root = |folders, file, home| Self {
             folders,
             file,
@@ -45,7 +45,7 @@ impl Root {
             return if is_rollout {
                 Ok(root(Vec::new(), Some(path.to_owned()), None))
             } else {
-                unrecognised
+                unrecognized
             };
         }
         let inner = ["sessions", "archived_sessions"].map(|name| path.join(name));
@@ -68,16 +68,16 @@ impl Root {
         {
             return Ok(found);
         }
-        unrecognised
+        unrecognized
     }
 
-    /// All rollouts there are.
+    /// Lists all rollouts.
     pub(super) fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         let mut found = Vec::new();
         for folder in &self.folders {
-            below(folder, DEPTH_MAX, &mut found, skipped);
+            list_below(folder, DEPTH_MAX, &mut found, skipped);
         }
-        // The user has named the file: it may be a link.
+        // The user named the file, so it may be a link.
         let file = self.file.as_ref().and_then(|path| path.canonicalize().ok());
         if let Some(path) = file {
             found.extend(State::of(&path).map(|state| LogFile { path, state }));
@@ -95,7 +95,7 @@ fn of_interest(name: &OsStr) -> bool {
     name.ends_with(".jsonl") || name.starts_with("rollout-")
 }
 
-fn below(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
+fn list_below(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
     let (folders, files) = children(dir, of_interest, skipped);
     for file in files {
         if stem(&file.path).is_some() {
@@ -108,12 +108,12 @@ fn below(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<S
     }
     if depth > 0 {
         for folder in folders {
-            below(&folder, depth - 1, found, skipped);
+            list_below(&folder, depth - 1, found, skipped);
         }
     }
 }
 
-/// The session's id: the end of the file's name.
+/// The session's id, which is the end of the file's name.
 pub(super) fn id_of(path: &Path) -> Option<&str> {
     let name = stem(path)?;
     let at = name.len().checked_sub(UUID_CHARS);
@@ -126,7 +126,7 @@ pub(super) fn id_of(path: &Path) -> Option<&str> {
     )
 }
 
-/// Whether a rollout was put away.
+/// Whether a rollout is archived.
 pub(super) fn is_archived(path: &Path) -> bool {
     path.iter().any(|step| step == "archived_sessions")
 }

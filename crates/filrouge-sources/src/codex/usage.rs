@@ -1,13 +1,13 @@
-//! Tokens. A response's usage is in its `token_usage_record`; earlier versions told the sum of the thread so far in
-//! `token_count` events, the same sum several times.
+//! Token counts. A response's usage is in its `token_usage_record`; earlier versions recorded the running total of the
+//! thread in `token_count` events, each total several times.
 
 use crate::Tokens;
 use crate::object::Object;
 use crate::raw::Raw;
 
-/// Numbers as Codex tells them: `input` with the cache, `output` with reasoning.
+/// Counts as Codex reports them: `input` includes the cache, `output` includes reasoning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Told {
+struct Reported {
     input: u64,
     cached: u64,
     written: u64,
@@ -15,7 +15,7 @@ struct Told {
     reasoning: u64,
 }
 
-impl Told {
+impl Reported {
     fn of(raw: Raw<'_>) -> Option<Self> {
         let usage: Object<'_> = raw.object()?;
         let number = |raw: Raw<'_>| raw.number().unwrap_or(0);
@@ -28,7 +28,7 @@ impl Told {
         })
     }
 
-    /// What has come since `before`; `None` when a sum has become smaller.
+    /// The increase since `before`; `None` when a total has become smaller.
     fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             input: self.input.checked_sub(before.input)?,
@@ -54,7 +54,7 @@ impl Told {
 /// Counts the usage of one file.
 #[derive(Default)]
 pub(super) struct Counter {
-    sum: Told,
+    sum: Reported,
     by_response: bool,
 }
 
@@ -62,21 +62,21 @@ impl Counter {
     /// The tokens of a `token_usage_record`.
     pub(super) fn response(&mut self, record: &Object<'_>) -> Option<Tokens> {
         self.by_response = true;
-        Told::of(record.at("usage")).map(Told::tokens)
+        Reported::of(record.at("usage")).map(Reported::tokens)
     }
 
-    /// What a `token_count` adds; nothing once responses tell their own usage.
+    /// The tokens that a `token_count` adds; `None` once responses record their own usage.
     pub(super) fn count(&mut self, event: &Object<'_>) -> Option<Tokens> {
         let info: Object<'_> = event.at("info").object()?;
-        let sum = Told::of(info.at("total_token_usage"))?;
+        let sum = Reported::of(info.at("total_token_usage"))?;
         let before = std::mem::replace(&mut self.sum, sum);
         if self.by_response || sum == before {
             return None;
         }
-        // A sum that has become smaller begins anew, as after a fork of some versions.
+        // A total that has become smaller was reset, as after a fork in some versions.
         let added = sum
             .since(before)
-            .or_else(|| Told::of(info.at("last_token_usage")));
+            .or_else(|| Reported::of(info.at("last_token_usage")));
         Some(added.unwrap_or(sum).tokens())
     }
 }
@@ -89,7 +89,7 @@ mod tests {
         counter.count(&Object::parse(json).ok().unwrap())
     }
 
-    fn told(total: (u64, u64, u64), last: u64) -> String {
+    fn token_count(total: (u64, u64, u64), last: u64) -> String {
         let (input, cached, output) = total;
         let total = format!(
             r#""input_tokens":{input},"cached_input_tokens":{cached},"output_tokens":{output},"reasoning_output_tokens":1"#
@@ -100,15 +100,15 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_counted_by_what_they_grow() {
+    fn running_totals_are_counted_by_their_increase() {
         let mut counter = Counter::default();
-        let first = count(&mut counter, &told((100, 40, 10), 100)).unwrap();
+        let first = count(&mut counter, &token_count((100, 40, 10), 100)).unwrap();
         assert_eq!(
             (first.input, first.cache_read, first.output, first.reasoning),
             (60, 40, 9, 1)
         );
-        assert_eq!(count(&mut counter, &told((100, 40, 10), 100)), None);
-        let second = count(&mut counter, &told((150, 60, 20), 50)).unwrap();
+        assert_eq!(count(&mut counter, &token_count((100, 40, 10), 100)), None);
+        let second = count(&mut counter, &token_count((150, 60, 20), 50)).unwrap();
         assert_eq!(
             (
                 second.input,
@@ -118,8 +118,8 @@ mod tests {
             ),
             (30, 20, 10, 0)
         );
-        // It begins anew.
-        let third = count(&mut counter, &told((7, 0, 2), 7)).unwrap();
+        // The total was reset.
+        let third = count(&mut counter, &token_count((7, 0, 2), 7)).unwrap();
         assert_eq!((third.input, third.output), (7, 2));
         let null = r#"{"type":"token_count","info":null}"#;
         assert_eq!(count(&mut counter, null), None);

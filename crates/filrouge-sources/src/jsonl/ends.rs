@@ -1,4 +1,4 @@
-//! Both ends of a file: what a list shows stands there, and the middle can be large.
+//! Reads both ends of a file: they contain everything that a list shows, and the middle can be large.
 
 use std::fs::File;
 use std::io;
@@ -7,18 +7,19 @@ use super::LogFile;
 use super::lines::{Line, Lines};
 use crate::{SkipReason, Skipped};
 
-/// How much of the last end is read, and of the first one at most while what is looked for was not found.
+/// The number of bytes read at the end of a file.
 const END_BYTES: u64 = 64 << 10;
+/// The maximum number of bytes read at the beginning of a file.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
 
-/// A title made of a prompt is cut after so many characters.
+/// A title that is derived from a prompt is truncated to this many characters.
 const TITLE_CHARS: usize = 120;
 
-/// What both ends of a file of records contain. Gives `take` the lines of the first end up to where `found` has what it is
-/// for, then those of the last end.
+/// Collects facts from both ends of a file: calls `add_line` with the lines at its beginning until `is_enough`, then with the
+/// lines at its end. A file is malformed when `count` of the result is 0.
 pub(crate) fn records<T: Default>(
     file: &LogFile,
-    take: impl Fn(&mut T, &str),
+    add_line: impl Fn(&mut T, &str),
     is_enough: impl Fn(&T) -> bool,
     count: fn(&T) -> usize,
 ) -> Result<T, Skipped> {
@@ -27,34 +28,34 @@ pub(crate) fn records<T: Default>(
     if file.state.size == 0 {
         return Err(skip(SkipReason::Empty, "0 bytes"));
     }
-    let mut found = T::default();
-    let give = |found: &mut T, line: &Line<'_>| {
+    let mut result = T::default();
+    let add = |result: &mut T, line: &Line<'_>| {
         if let Ok(text) = std::str::from_utf8(line.bytes) {
-            take(found, text.trim());
+            add_line(result, text.trim());
         }
     };
     let mut lines = Lines::new(File::open(&file.path).map_err(unreadable)?);
-    while lines.at < HEAD_BYTES_MAX && !is_enough(&found) {
+    while lines.at < HEAD_BYTES_MAX && !is_enough(&result) {
         match lines.next().map_err(unreadable)? {
-            Some(line) => give(&mut found, &line),
+            Some(line) => add(&mut result, &line),
             None => break,
         }
     }
     let last = file.state.size.saturating_sub(END_BYTES);
     lines.skip_to(last).map_err(unreadable)?;
     while let Some(line) = lines.next().map_err(unreadable)? {
-        give(&mut found, &line);
+        add(&mut result, &line);
     }
-    match count(&found) {
+    match count(&result) {
         0 => Err(skip(
             SkipReason::Malformed,
             "holds no record that can be read",
         )),
-        _ => Ok(found),
+        _ => Ok(result),
     }
 }
 
-/// A prompt as a title: its first line with words.
+/// A prompt as a title: its first nonempty line, truncated.
 pub(crate) fn title_of(text: &str) -> Option<Box<str>> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(match line.char_indices().nth(TITLE_CHARS) {

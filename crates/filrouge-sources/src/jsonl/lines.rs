@@ -1,23 +1,24 @@
-//! The lines of a file that its program may be writing: one pass, one buffer, bounded by the longest line that is read.
+//! Reads the lines of a file that its program may be writing, in one pass and with one buffer. The longest accepted line
+//! bounds the buffer.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
-/// Longest line that is read; a longer one is named and left out.
+/// Longest line that is read; a longer one is reported and left out.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// How much is asked of the system at once.
+/// Bytes per read from the operating system.
 const CHUNK: usize = 256 << 10;
 
-/// One line without its end.
+/// One line without its line ending.
 pub(super) struct Line<'a> {
     /// Its number, from 1.
     pub(super) number: u64,
     /// Its bytes.
     pub(super) bytes: &'a [u8],
-    /// Whether its end was written.
+    /// Whether its line ending was written.
     pub(super) ended: bool,
-    /// Whether it is longer than is read; then there are no bytes.
+    /// Whether it is over the limit; it then has no bytes.
     pub(super) too_long: bool,
 }
 
@@ -26,7 +27,7 @@ pub(super) struct Lines {
     file: BufReader<File>,
     line: Vec<u8>,
     number: u64,
-    /// How many bytes have been read.
+    /// The offset in the file of the next line.
     pub(super) at: u64,
 }
 
@@ -40,7 +41,7 @@ impl Lines {
         }
     }
 
-    /// Continues with the first line that begins at that byte or after it; never backwards.
+    /// Continues with the first line that begins at byte `at` or after it; never moves backwards.
     pub(super) fn skip_to(&mut self, at: u64) -> io::Result<()> {
         if at > self.at {
             self.file.seek(SeekFrom::Start(at - 1))?;
@@ -50,11 +51,11 @@ impl Lines {
         Ok(())
     }
 
-    /// The next line; `None` behind the last.
+    /// The next line; `None` after the last.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
-        let mut room = (&mut self.file).take(LINE_BYTES_MAX as u64 + 1);
-        let read = room.read_until(b'\n', &mut self.line)?;
+        let mut limited = (&mut self.file).take(LINE_BYTES_MAX as u64 + 1);
+        let read = limited.read_until(b'\n', &mut self.line)?;
         if read == 0 {
             return Ok(None);
         }
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_ends_before_a_line() {
+    fn skipping_continues_at_the_beginning_of_a_line() {
         for (at, next) in [
             (0, "one"),
             (1, "two"),
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_costs_itself() {
+    fn only_the_line_that_is_too_long_is_left_out() {
         let mut text = vec![b'x'; LINE_BYTES_MAX + CHUNK];
         text.extend(b"\nnext\n");
         let all = lines_of(&text);

@@ -1,14 +1,15 @@
-//! Histories that are one file of JSON lines a session, as Claude Code and Codex keep them: written at the end only,
-//! while they are read.
+//! Histories with one file of JSON lines per session, as Claude Code and Codex write them. Programs only append to these
+//! files, and may do so during a read.
 //!
-//! [`Logs`] is the source; what differs between programs is a [`Format`]. Headers come from both ends of a file and
-//! are kept until its state changes; a conversation is one pass over its file.
+//! [`Logs`] is the source; a [`Format`] describes one program's files. Headers come from both ends of a file and
+//! are cached until its state changes; a conversation takes one pass over its file, or a
+//! second one if the format's reader asks for it.
 
+mod builder;
 mod ends;
 mod lines;
 mod newest;
 mod state;
-mod talk;
 #[cfg(test)]
 mod tests;
 
@@ -26,74 +27,79 @@ use crate::{
     Source, SourceError, TokenRule, turns_of,
 };
 
+pub(crate) use builder::{MessageBuilder, RecordInfo};
 pub(crate) use ends::{records, title_of};
 use lines::{LINE_BYTES_MAX, Lines};
 pub(crate) use newest::keep_newest;
 pub(crate) use state::{LogFile, State, children, stem};
-pub(crate) use talk::{Place, Talk};
 
-/// What one program's files are like.
+/// The file format of one program.
 pub(crate) trait Format: Send + Sync + Sized + 'static {
     /// [`Source::name`].
     const NAME: &'static str;
     /// [`Header::generation`].
     const GENERATION: &'static str;
-    /// How usage is read.
+    /// The rule by which the program's token counts are converted.
     const RULE: TokenRule;
-    /// What both ends of a file tell.
+    /// Session facts from both ends of a file.
     type Head: Send + Sync;
-    /// What a session's reader has to know beyond its file.
+    /// Data that a session's reader needs in addition to the file.
     type Context: Send + Sync;
     /// Reads the lines of one file.
-    type Reader: Reader;
+    type LineReader: LineReader;
 
-    /// All files there are.
+    /// Lists all files.
     fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile>;
 
     /// Reads both ends of a file.
     fn head(&self, file: &LogFile) -> Result<Self::Head, Skipped>;
 
-    /// Makes sessions of files, each id once.
-    fn settle(
+    /// Builds sessions from files; each id occurs once.
+    fn build_sessions(
         &self,
         files: Vec<(LogFile, Arc<Self::Head>)>,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Self::Context>>;
 
     /// A reader for one session.
-    fn reader(&self, session: &Session<Self::Context>) -> Self::Reader;
+    fn reader(&self, session: &Session<Self::Context>) -> Self::LineReader;
 }
 
-/// Reads the lines of one file into a [`Talk`].
-pub(crate) trait Reader: Sized {
-    /// Takes one line.
-    fn line(&mut self, talk: &mut Talk, number: u64, line: &str) -> Result<(), Refusal>;
+/// Reads the lines of one file into a [`MessageBuilder`].
+pub(crate) trait LineReader: Sized {
+    /// Reads one line.
+    fn line(
+        &mut self,
+        builder: &mut MessageBuilder,
+        number: u64,
+        line: &str,
+    ) -> Result<(), Refusal>;
 
-    /// Takes the end of the file; a reader that comes back reads the file once more.
-    fn end(self, talk: &mut Talk) -> Option<Self>;
+    /// Handles the end of the file. If it returns a reader, that one reads the file a second time.
+    fn end(self, builder: &mut MessageBuilder) -> Option<Self>;
 }
 
 /// A session and its file.
 pub(crate) struct Session<C> {
-    /// Its fingerprint is added by who lists it.
+    /// The header; the listing adds its fingerprint.
     pub(crate) header: Arc<Header>,
     pub(crate) file: LogFile,
     pub(crate) context: C,
-    /// Changes with whatever the context was made of.
-    pub(crate) mark: u64,
+    /// A value that changes whenever the source data of the context changes.
+    pub(crate) context_fingerprint: u64,
 }
 
-/// The source over a [`Format`].
+/// The source that reads the files of a [`Format`].
 pub(crate) struct Logs<F: Format> {
     format: F,
     /// [`Source::path`].
     at: PathBuf,
-    known: Mutex<Known<F>>,
+    last: Mutex<LastListing<F>>,
 }
 
-/// The sessions as they were listed last.
-struct Known<F: Format> {
-    /// Heads by their files, valid as long as a file's state.
+/// The result of the last listing.
+struct LastListing<F: Format> {
+    /// Heads by file; each is valid while the file's state is the same.
     heads: HashMap<PathBuf, (State, Head<F>)>,
     sessions: HashMap<Box<str>, Arc<Session<F::Context>>>,
 }
@@ -101,38 +107,39 @@ struct Known<F: Format> {
 type Head<F> = Result<Arc<<F as Format>::Head>, Skipped>;
 
 impl<F: Format> Logs<F> {
-    /// The history at `path`, empty as long as nothing is there.
+    /// The history at `path`; empty until something exists there.
     pub(crate) fn new(format: F, path: &Path) -> Self {
-        let known = Known {
+        let last = LastListing {
             heads: HashMap::new(),
             sessions: HashMap::new(),
         };
         Self {
             format,
             at: canonical(path),
-            known: Mutex::new(known),
+            last: Mutex::new(last),
         }
     }
 
-    /// A session whose file is as the last listing has seen it; else the sessions are listed again.
+    /// Returns a session from the last listing if its file is unchanged; otherwise lists the sessions first.
     fn session(&self, id: &str) -> Result<Arc<Session<F::Context>>, ReadError> {
-        let known = || locked(&self.known).sessions.get(id).cloned();
-        let is_there = |session: &Arc<Session<F::Context>>| {
+        let listed = || locked(&self.last).sessions.get(id).cloned();
+        let is_unchanged = |session: &Arc<Session<F::Context>>| {
             State::of(&session.file.path) == Some(session.file.state)
         };
-        if let Some(session) = known().filter(is_there) {
+        if let Some(session) = listed().filter(is_unchanged) {
             return Ok(session);
         }
-        self.look();
-        known().ok_or(ReadError::Gone)
+        self.refresh();
+        listed().ok_or(ReadError::Gone)
     }
 
-    /// Lists the sessions, and remembers them. Of several who ask at once one looks.
-    fn look(&self) -> Listing {
-        let mut known = locked(&self.known);
+    /// Lists the sessions and caches them. Concurrent callers wait for each other; a later one
+    /// reads only the heads of changed files.
+    fn refresh(&self) -> Listing {
+        let mut last = locked(&self.last);
         let (mut skipped, mut found, mut heads) = (Vec::new(), Vec::new(), HashMap::new());
         for file in self.format.walk(&mut skipped) {
-            let before = known.heads.remove(&file.path);
+            let before = last.heads.remove(&file.path);
             let head = match before.filter(|(state, _)| *state == file.state) {
                 Some((_, head)) => head,
                 None => self.format.head(&file).map(Arc::new),
@@ -143,15 +150,15 @@ impl<F: Format> Logs<F> {
                 Err(why) => skipped.push(why),
             }
         }
-        known.heads = heads;
-        let sessions = self.format.settle(found, &mut skipped).into_iter();
+        last.heads = heads;
+        let sessions = self.format.build_sessions(found, &mut skipped).into_iter();
         let sessions = sessions.map(|mut session| {
-            let fingerprint = Fingerprint::of(&(session.file.state, session.mark));
+            let fingerprint = Fingerprint::of(&(session.file.state, session.context_fingerprint));
             Arc::make_mut(&mut session.header).fingerprint = Some(fingerprint);
             (session.header.id.clone(), Arc::new(session))
         });
-        known.sessions = sessions.collect();
-        let headers = known.sessions.values().map(|one| one.header.clone());
+        last.sessions = sessions.collect();
+        let headers = last.sessions.values().map(|one| one.header.clone());
         let listing = Listing {
             headers: headers.collect(),
             skipped,
@@ -160,25 +167,25 @@ impl<F: Format> Logs<F> {
         listing.in_order()
     }
 
-    /// Reads a file whole.
-    fn talk(&self, session: &Session<F::Context>) -> Result<Conversation, ReadError> {
+    /// Reads an entire file.
+    fn conversation(&self, session: &Session<F::Context>) -> Result<Conversation, ReadError> {
         let mut reader = self.format.reader(session);
         loop {
-            let mut talk = Talk::new(&session.file.path);
+            let mut builder = MessageBuilder::new(&session.file.path);
             let mut lines = Lines::new(open(&session.file)?);
             while let Some(line) = lines.next().map_err(|e| unreadable(&session.file, &e))? {
                 let number = line.number;
-                let taken = text_of(&line).and_then(|text| match text {
+                let result = text_of(&line).and_then(|text| match text {
                     "" => Ok(()),
-                    text => reader.line(&mut talk, number, text),
+                    text => reader.line(&mut builder, number, text),
                 });
-                if let Err(why) = &taken {
-                    talk.skip(number, why);
+                if let Err(why) = &result {
+                    builder.skip(number, why);
                 }
             }
-            match reader.end(&mut talk) {
+            match reader.end(&mut builder) {
                 Some(again) => reader = again,
-                None => return Ok(talk.finish(F::RULE)),
+                None => return Ok(builder.finish(F::RULE)),
             }
         }
     }
@@ -194,23 +201,23 @@ impl<F: Format> Source for Logs<F> {
     }
 
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
-        Ok(Arc::new(self.look()))
+        Ok(Arc::new(self.refresh()))
     }
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
-        self.talk(&*self.session(id)?)
+        self.conversation(&*self.session(id)?)
     }
 
     fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
         let session = self.session(id)?;
-        let conversation = self.talk(&session)?;
+        let conversation = self.conversation(&session)?;
         let path = &session.file.path;
         Ok(turns_of::turns_of(&session.header, &conversation, path))
     }
 }
 
 fn open(file: &LogFile) -> Result<File, ReadError> {
-    // Looked at anew: the file may have been replaced by a pipe or a link since it was listed.
+    // The file may have been replaced by a pipe or a link since it was listed.
     if State::of(&file.path).is_none() {
         return Err(ReadError::Gone);
     }
@@ -224,7 +231,7 @@ fn unreadable(file: &LogFile, error: &std::io::Error) -> ReadError {
     Skipped::new(&file.path, SkipReason::Unreadable, error.to_string()).into()
 }
 
-/// The text of a line without white space around.
+/// The text of a line, trimmed.
 fn text_of<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
     if line.too_long {
         let detail = format!("over {LINE_BYTES_MAX} bytes");
@@ -238,7 +245,7 @@ fn text_of<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
         }
         Err(_) => return Err(torn()),
     };
-    // A last line without an end is whole when its object is closed; else it is still being written.
+    // A last line without a line ending is complete when its object is closed; otherwise it is still being written.
     if !line.ended && !text.is_empty() && !text.ends_with('}') {
         return Err(torn());
     }

@@ -1,31 +1,31 @@
-//! Of several files with one id the one that was written last.
+//! Keeps the newest of several files with the same id.
 
 use std::collections::BTreeMap;
 
 use super::LogFile;
 use crate::{SkipReason, Skipped};
 
-/// Puts `one` under its id. Of two files of one id (a folder that was copied, a rollout that was put away while
-/// somebody wrote it) the one whose last record is later stays, then the larger one, then the one that was there; the
-/// other is named. `of` tells the file and the time of its last record.
+/// Adds `one` under its id. Of two files with the same id (a copied folder, or a rollout that was archived while another
+/// process wrote it), keeps the one whose last record is later, or else the larger one, or else the one added first; the
+/// other one is reported in `skipped`. `file_of` returns the file and the time of its last record.
 pub(crate) fn keep_newest<T>(
     named: &mut BTreeMap<Box<str>, T>,
     id: Box<str>,
     one: T,
-    of: fn(&T) -> (&LogFile, Option<i64>),
+    file_of: fn(&T) -> (&LogFile, Option<i64>),
     skipped: &mut Vec<Skipped>,
 ) {
     let newest = |one: &T| {
-        let (file, updated) = of(one);
+        let (file, updated) = file_of(one);
         (updated, file.state.size)
     };
-    let lost = match named.get(&id) {
+    let older = match named.get(&id) {
         Some(before) if newest(before) >= newest(&one) => Some(one),
         _ => named.insert(id, one),
     };
-    if let Some(lost) = lost {
+    if let Some(older) = older {
         let detail = "a session of this id is read from another file";
-        let path = &of(&lost).0.path;
+        let path = &file_of(&older).0.path;
         skipped.push(Skipped::new(path, SkipReason::DuplicateId, detail));
     }
 }

@@ -1,4 +1,4 @@
-//! Files and what changes when they do.
+//! Files, and the metadata that shows whether they have changed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,13 +9,13 @@ use std::time::UNIX_EPOCH;
 
 use crate::{SkipReason, Skipped};
 
-/// What the system says of a file without opening it. Without its device, which may have another number after a restart.
+/// A file's metadata, read without opening it. Excludes the device, whose number may change after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     inode: u64,
-    /// Nanoseconds since 1970.
+    /// The time of the last write, in nanoseconds since 1970.
     modified: u128,
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct LogFile {
 }
 
 impl State {
-    /// The state of a regular file; `None` for anything else, also a symbolic link.
+    /// The state of a regular file; `None` for anything else, including a symbolic link.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let meta = fs::symlink_metadata(path).ok()?;
         meta.is_file().then(|| Self::from(&meta))
@@ -43,14 +43,14 @@ impl State {
         }
     }
 
-    /// When it was written last, in milliseconds since 1970.
+    /// The time of the last write, in milliseconds since 1970.
     pub(crate) fn millis(&self) -> i64 {
         i64::try_from(self.modified / 1_000_000).unwrap_or(i64::MAX)
     }
 }
 
-/// What is in a folder, sorted by name: folders and regular files. Links are named when `of_interest`. An absent
-/// folder has nothing.
+/// The folders and regular files in `dir`, sorted by name. Links and special files are reported in `skipped` when they
+/// are `of_interest`. An absent folder is empty.
 pub(crate) fn children(
     dir: &Path,
     of_interest: impl Fn(&OsStr) -> bool,
@@ -61,7 +61,7 @@ pub(crate) fn children(
             skipped.push(Skipped::new(path, SkipReason::Unreadable, e.to_string()));
         }
     };
-    let (mut folders, mut files, mut odd) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut folders, mut files, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     let listing = match fs::read_dir(dir) {
         Ok(listing) => listing,
         Err(e) => {
@@ -90,19 +90,19 @@ pub(crate) fn children(
             },
             Ok(kind) if kind.is_symlink() => {
                 let detail = "symbolic links are not followed";
-                odd.push(Skipped::new(&path, SkipReason::Symlink, detail));
+                left_out.push(Skipped::new(&path, SkipReason::Symlink, detail));
             }
-            Ok(_) => odd.push(Skipped::new(&path, SkipReason::WrongKind, "not a file")),
+            Ok(_) => left_out.push(Skipped::new(&path, SkipReason::WrongKind, "not a file")),
             Err(e) => unreadable(&path, &e),
         }
     }
-    skipped.append(&mut odd);
+    skipped.append(&mut left_out);
     folders.sort();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     (folders, files)
 }
 
-/// The name of a file without `.jsonl`.
+/// A file's name without `.jsonl`.
 pub(crate) fn stem(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_suffix(".jsonl")
 }

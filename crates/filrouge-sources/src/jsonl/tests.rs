@@ -1,4 +1,4 @@
-//! Which files are looked at when, and what is named of those that cannot be read.
+//! Tests of when files are read, and of reports about files that cannot be read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use super::*;
 use crate::object::Object;
 use crate::{PartKind, Role};
 
-/// A format that counts what it is asked for. Every line is a message.
-struct Made {
+/// A format that counts its calls. Every line is a message.
+struct CountingFormat {
     dir: PathBuf,
     walks: AtomicUsize,
     heads: AtomicUsize,
-    /// What is beside the files.
-    beside: AtomicU64,
+    /// Simulates data outside the session files.
+    extra: AtomicU64,
 }
 
-struct Said;
+struct TestReader;
 
-impl Format for Made {
-    const NAME: &'static str = "made";
+impl Format for CountingFormat {
+    const NAME: &'static str = "counting";
     const GENERATION: &'static str = "jsonl";
     const RULE: TokenRule = TokenRule::Ledger;
     type Head = ();
     type Context = ();
-    type Reader = Said;
+    type LineReader = TestReader;
 
     fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         self.walks.fetch_add(1, Ordering::SeqCst);
@@ -38,22 +38,26 @@ impl Format for Made {
         Ok(())
     }
 
-    fn settle(&self, files: Vec<(LogFile, Arc<()>)>, _: &mut Vec<Skipped>) -> Vec<Session<()>> {
-        let beside = self.beside.load(Ordering::SeqCst);
-        let session = |(file, _): (LogFile, _)| session(file, beside);
+    fn build_sessions(
+        &self,
+        files: Vec<(LogFile, Arc<()>)>,
+        _: &mut Vec<Skipped>,
+    ) -> Vec<Session<()>> {
+        let extra = self.extra.load(Ordering::SeqCst);
+        let session = |(file, _): (LogFile, _)| session(file, extra);
         files.into_iter().map(session).collect()
     }
 
-    fn reader(&self, _: &Session<()>) -> Said {
-        Said
+    fn reader(&self, _: &Session<()>) -> TestReader {
+        TestReader
     }
 }
 
-fn session(file: LogFile, mark: u64) -> Session<()> {
+fn session(file: LogFile, context_fingerprint: u64) -> Session<()> {
     let header = Header {
         id: stem(&file.path).unwrap().into(),
-        source: Made::NAME,
-        generation: Made::GENERATION,
+        source: CountingFormat::NAME,
+        generation: CountingFormat::GENERATION,
         parent_id: None,
         fork_of: None,
         project_id: None,
@@ -73,41 +77,46 @@ fn session(file: LogFile, mark: u64) -> Session<()> {
         header: Arc::new(header),
         file,
         context: (),
-        mark,
+        context_fingerprint,
     }
 }
 
-impl Reader for Said {
-    fn line(&mut self, talk: &mut Talk, number: u64, line: &str) -> Result<(), Refusal> {
+impl LineReader for TestReader {
+    fn line(
+        &mut self,
+        builder: &mut MessageBuilder,
+        number: u64,
+        line: &str,
+    ) -> Result<(), Refusal> {
         Object::parse(line)?;
-        let message = talk.add(number.to_string(), Role::User, 1);
+        let message = builder.add(number.to_string(), Role::User, 1);
         let kind = PartKind::Text {
             text: line.into(),
             synthetic: false,
         };
-        talk.part(message, number.to_string(), 1, kind);
+        builder.part(message, number.to_string(), 1, kind);
         Ok(())
     }
 
-    fn end(self, _: &mut Talk) -> Option<Self> {
+    fn end(self, _: &mut MessageBuilder) -> Option<Self> {
         None
     }
 }
 
-fn logs(dir: &Path, files: usize) -> Logs<Made> {
+fn logs(dir: &Path, files: usize) -> Logs<CountingFormat> {
     for index in 0..files {
         fs::write(dir.join(format!("s{index}.jsonl")), "{\"a\":1}\n").unwrap();
     }
-    let made = Made {
+    let format = CountingFormat {
         dir: dir.to_owned(),
         walks: AtomicUsize::new(0),
         heads: AtomicUsize::new(0),
-        beside: AtomicU64::new(0),
+        extra: AtomicU64::new(0),
     };
-    Logs::new(made, dir)
+    Logs::new(format, dir)
 }
 
-impl Logs<Made> {
+impl Logs<CountingFormat> {
     fn walks(&self) -> usize {
         self.format.walks.load(Ordering::SeqCst)
     }
@@ -117,19 +126,19 @@ impl Logs<Made> {
     }
 }
 
-fn fingerprint(logs: &Logs<Made>, id: &str) -> Option<Fingerprint> {
+fn fingerprint(logs: &Logs<CountingFormat>, id: &str) -> Option<Fingerprint> {
     let listing = logs.list().unwrap();
     let header = listing.headers.iter().find(|header| *header.id == *id);
     header.unwrap().fingerprint
 }
 
-fn reasons(logs: &Logs<Made>, id: &str) -> Vec<SkipReason> {
+fn reasons(logs: &Logs<CountingFormat>, id: &str) -> Vec<SkipReason> {
     let read = logs.read(id).unwrap();
     read.skipped.iter().map(|why| why.reason).collect()
 }
 
 #[test]
-fn what_is_known_is_not_looked_for_again() {
+fn cached_sessions_are_not_listed_again() {
     let dir = tempfile::tempdir().unwrap();
     let logs = logs(dir.path(), 50);
     for index in 0..50 {
@@ -142,7 +151,7 @@ fn what_is_known_is_not_looked_for_again() {
 }
 
 #[test]
-fn a_folder_that_has_not_changed_gives_the_same_list() {
+fn an_unchanged_folder_has_the_same_list() {
     let dir = tempfile::tempdir().unwrap();
     let logs = logs(dir.path(), 3);
     let first = logs.list().unwrap();
@@ -157,7 +166,7 @@ fn a_folder_that_has_not_changed_gives_the_same_list() {
     assert_eq!(logs.read("s1").unwrap().messages.len(), 2);
 
     let before = fingerprint(&logs, "s1");
-    logs.format.beside.store(1, Ordering::SeqCst);
+    logs.format.extra.store(1, Ordering::SeqCst);
     let third = logs.list().unwrap();
     assert_ne!(second.headers, third.headers);
     assert_eq!(third.headers, logs.list().unwrap().headers);
@@ -166,7 +175,7 @@ fn a_folder_that_has_not_changed_gives_the_same_list() {
 }
 
 #[test]
-fn what_comes_and_goes_is_seen_at_once() {
+fn new_and_removed_files_are_seen_at_once() {
     let dir = tempfile::tempdir().unwrap();
     for files in [3, 300] {
         let logs = logs(dir.path(), files);
@@ -182,7 +191,7 @@ fn what_comes_and_goes_is_seen_at_once() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn lines_that_cannot_be_read_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let logs = logs(dir.path(), 1);
     let write = |name: &str, text: &[u8]| fs::write(dir.path().join(name), text).unwrap();
@@ -204,10 +213,10 @@ fn what_cannot_be_read_is_named() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_file_that_cannot_be_read_costs_its_session() {
+fn a_file_that_cannot_be_read_fails_its_session() {
     let dir = tempfile::tempdir().unwrap();
     let logs = logs(dir.path(), 1);
-    // Unlike a file without permissions, nobody can read the beginning of this one, not even root.
+    // Unlike a file without permissions, no user can read the beginning of this one, not even root.
     let path = PathBuf::from("/proc/self/mem");
     let state = State::of(&path).unwrap();
     let path_of_id = dir.path().join("mem.jsonl");
@@ -219,5 +228,8 @@ fn a_file_that_cannot_be_read_costs_its_session() {
         0,
     );
     session.file = LogFile { path, state };
-    assert!(matches!(logs.talk(&session), Err(ReadError::Skipped(_))));
+    assert!(matches!(
+        logs.conversation(&session),
+        Err(ReadError::Skipped(_))
+    ));
 }

@@ -1,8 +1,8 @@
-//! Turns and items as messages.
+//! Converts turns and items to messages.
 //!
-//! A message is a question, or what one agent did and said in one go: another speaker, another agent or another model
-//! begins a new one. Items of an imported history know the message they were part of, and are put together again by it.
-//! Of a turn that was replaced only the newest version is shown. The order is the ledger's.
+//! A message is a question, or everything that one agent wrote and did without interruption. A change of role, agent or
+//! model begins a new message. Items of an imported history name the message they were part of, and are grouped by it. A
+//! replaced turn is left out; only its newest version is shown. The order is the ledger's.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use filrouge_types::{Channel, Item, ItemBody, Recorded, Role as ItemRole, Sessio
 use serde_json::Value;
 
 use super::notes::{Noted, Notes};
-use super::parts::{self, Piece};
+use super::parts::{self, PartPiece};
 use super::rows::millis;
 use super::units::{Units, item_name, loose_unit};
 use crate::{Boundary, Conversation, Message, Part, PartKind, Role, TokenRule, Tool, ToolStatus};
 
 /// The conversation of a session.
-pub(super) fn of(read: Recorded) -> Conversation {
+pub(super) fn conversation(read: Recorded) -> Conversation {
     build(&read).finish(&read.session)
 }
 
-/// The messages of what was read of a session, by the unit they belong to.
+/// The messages of a session's records, grouped by unit.
 pub(super) fn units(read: &Recorded) -> Units {
     let builder = build(read);
     let mut messages = builder.messages.into_iter();
@@ -56,16 +56,16 @@ fn build(read: &Recorded) -> Builder {
     builder
 }
 
-/// Where a part is: message and part.
-type Place = (usize, usize);
+/// The position of a part: the indexes of message and part.
+type PartPosition = (usize, usize);
 
 #[derive(Default)]
 struct Builder {
     version: Option<Box<str>>,
     messages: Vec<Message>,
-    /// Calls without a result, by their ids.
-    waiting: HashMap<Box<str>, Vec<Place>>,
-    /// The ids that were given, with the turns' places in `units`.
+    /// Calls without a result, by call id.
+    waiting: HashMap<Box<str>, Vec<PartPosition>>,
+    /// The message ids in use, each with the number of its turn in `units`.
     ids: HashMap<Box<str>, usize>,
     /// The units, each with the index of its first message.
     units: Vec<(u64, usize)>,
@@ -73,12 +73,12 @@ struct Builder {
     entangled: bool,
     /// [`Units::foreign`].
     foreign: bool,
-    /// The first message of the turn.
+    /// The index of the turn's first message.
     turn_start: usize,
-    /// Whether the present message was noted by an importer.
+    /// Whether an importer recorded the current message.
     noted: bool,
-    /// The ids of the turn's messages that are still to come, the last one first, as an importer noted them.
-    coming: Vec<Box<str>>,
+    /// The ids that an importer recorded for the turn's remaining messages, in reverse order.
+    remaining: Vec<Box<str>>,
 }
 
 impl Builder {
@@ -89,10 +89,10 @@ impl Builder {
         }
     }
 
-    /// `ids` are those of the turn's messages, where an importer has noted them.
+    /// Adds the items of a turn. `ids` are the ids of its messages, where an importer recorded them.
     fn turn(&mut self, unit: u64, items: &[Item], mut ids: Vec<Box<str>>) {
         ids.reverse();
-        self.coming = ids;
+        self.remaining = ids;
         self.turn_start = self.messages.len();
         self.units.push((unit, self.turn_start));
         self.noted = false;
@@ -101,7 +101,7 @@ impl Builder {
         }
     }
 
-    /// An item of no turn.
+    /// Adds an item outside any turn.
     fn loose(&mut self, item: &Item) {
         let unit = loose_unit(item.seq);
         self.turn(unit, std::slice::from_ref(item), Vec::new());
@@ -111,10 +111,13 @@ impl Builder {
         let notes = Notes::of(item);
         match &notes.message {
             Some(message) => self.begin_noted(item, message),
-            None if self.goes_on(item) => {}
+            None if self.continues_message(item) => {}
             None => self.begin(item),
         }
-        for (index, piece) in parts::of(item, &notes, self.noted).into_iter().enumerate() {
+        for (index, piece) in parts::pieces(item, &notes, self.noted)
+            .into_iter()
+            .enumerate()
+        {
             self.piece(item, index, piece);
         }
         let version = self.version.take();
@@ -124,10 +127,10 @@ impl Builder {
         self.version = version;
     }
 
-    /// Whether an item belongs to the message before it.
-    fn goes_on(&self, item: &Item) -> bool {
-        let here = self.messages.get(self.turn_start..).unwrap_or_default();
-        let Some(message) = here.last() else {
+    /// Whether an item continues the current message.
+    fn continues_message(&self, item: &Item) -> bool {
+        let messages = self.messages.get(self.turn_start..).unwrap_or_default();
+        let Some(message) = messages.last() else {
             return false;
         };
         if self.noted {
@@ -144,7 +147,7 @@ impl Builder {
 
     fn begin(&mut self, item: &Item) {
         let id = item_name(item);
-        // It could be that of an item without one.
+        // The same id could be generated for an item without an id.
         self.foreign |= item.body.item_id.is_some() && id.starts_with("seq-");
         let mut message = self.empty(id, item, role(item));
         message.summary = item.body.channel == Channel::Summary;
@@ -154,9 +157,9 @@ impl Builder {
 
     fn begin_noted(&mut self, item: &Item, message: &Value) {
         let noted = Noted(message);
-        // A storage that has the id beside the message's record does not repeat it within.
-        let coming = self.coming.pop();
-        let id = noted.text("/id").or(coming);
+        // The notes lack the message's id where its storage keeps it outside the record.
+        let remaining = self.remaining.pop();
+        let id = noted.text("/id").or(remaining);
         let id = id.unwrap_or_else(|| format!("seq-{}", item.seq).into());
         self.foreign = true;
         let mut message = self.empty(id, item, noted.role().unwrap_or_else(|| role(item)));
@@ -169,17 +172,17 @@ impl Builder {
         self.noted = true;
     }
 
-    /// A message without parts. Foreign ids need not be unique; those of messages here are.
+    /// A message without parts. Foreign ids may repeat; repeated ids get a suffix, so that ids of messages are unique.
     fn empty(&mut self, id: Box<str>, item: &Item, role: Role) -> Message {
-        let here = self.units.len();
+        let turn_number = self.units.len();
         let id = match self.ids.get(&id) {
             Some(unit) => {
-                self.entangled |= *unit != here;
+                self.entangled |= *unit != turn_number;
                 format!("{id}~{}", item.seq).into()
             }
             None => id,
         };
-        self.ids.insert(id.clone(), here);
+        self.ids.insert(id.clone(), turn_number);
         let question = self.messages.get(self.turn_start);
         let question = question.filter(|first| first.role == Role::User && role == Role::Assistant);
         Message {
@@ -189,15 +192,15 @@ impl Builder {
         }
     }
 
-    fn piece(&mut self, item: &Item, index: usize, piece: Piece) {
+    fn piece(&mut self, item: &Item, index: usize, piece: PartPiece) {
         match piece {
-            Piece::Part(kind) => self.push(item, index, kind),
-            Piece::Error(error) => {
+            PartPiece::Part(kind) => self.push(item, index, kind),
+            PartPiece::Error(error) => {
                 if let Some(message) = self.messages.last_mut() {
                     message.error = Some(error);
                 }
             }
-            Piece::Result(result) => self.join(item, index, result),
+            PartPiece::Result(result) => self.join(item, index, result),
         }
     }
 
@@ -209,9 +212,9 @@ impl Builder {
         if let PartKind::Tool(tool) = &kind
             && tool.status == ToolStatus::Running
         {
-            let place = (at_message, message.parts.len());
+            let position = (at_message, message.parts.len());
             let id = tool.call_id.clone();
-            self.waiting.entry(id).or_default().push(place);
+            self.waiting.entry(id).or_default().push(position);
         }
         message.parts.push(Part {
             id: part_id(item, index),
@@ -222,7 +225,7 @@ impl Builder {
         });
     }
 
-    /// Puts a result to the newest call of its id that has none; a result without a call stands alone.
+    /// Adds a result to the newest call of its id without a result; a result without a call becomes a part.
     fn join(&mut self, item: &Item, index: usize, result: Box<Tool>) {
         let waiting = self.waiting.get_mut(&result.call_id).and_then(Vec::pop);
         self.entangled |= waiting.is_none_or(|(message, _)| message < self.turn_start);
@@ -243,7 +246,7 @@ impl Builder {
         }
     }
 
-    /// A turn that goes on has no end yet.
+    /// Marks the last message of an open turn as incomplete.
     fn end(&mut self, turn: &Turn) {
         let open = !turn.status.is_closed();
         if let Some(last) = self
@@ -274,7 +277,7 @@ impl Builder {
     }
 }
 
-/// What an item adds to its message.
+/// Adds an item's fields to its message.
 fn add(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>) {
     let ItemBody {
         item_id: _,
@@ -297,7 +300,7 @@ fn add(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>)
     if message.role == Role::Assistant && message.finish.is_none() && *channel == Channel::Final {
         message.finish = Some("stop".into());
     }
-    // An importer has noted when the message was complete, or that it was not.
+    // For imported messages, the importer's notes determine the time of completion.
     if *channel != Channel::Question && notes.message.is_none() {
         message.completed = message.completed.max(Some(at(item)));
     }
@@ -313,7 +316,7 @@ fn add(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>)
     }
 }
 
-/// The messages that an imported turn was made of.
+/// The ids of the messages that an imported turn was built from.
 fn message_ids(turn: &Turn) -> Vec<Box<str>> {
     let metadata: Value = serde_json::from_str(turn.metadata.as_str()).unwrap_or_default();
     let programs = ["opencode", "claude_code", "codex"].iter();
@@ -334,7 +337,7 @@ fn role(item: &Item) -> Role {
     }
 }
 
-/// A call and its result are one part, which has the id of the call.
+/// The id of a part. A call and its result are one part, with the id of the call.
 fn part_id(item: &Item, index: usize) -> Box<str> {
     let id = item_name(item);
     let call = id.strip_suffix(":call");
@@ -345,9 +348,10 @@ fn part_id(item: &Item, index: usize) -> Box<str> {
     }
 }
 
-/// A summary stands for what is before it; a program's own begins with the message that asked for it.
+/// The compactions. A summary replaces what precedes it; a foreign program's compaction begins with the message that
+/// requested the summary.
 fn boundaries(messages: &[Message]) -> Vec<Boundary> {
-    let begun = |message: &Message| {
+    let request_of = |message: &Message| {
         let automatic = message.parts.iter().find_map(|part| match part.kind {
             PartKind::Compaction {
                 automatic,
@@ -363,18 +367,18 @@ fn boundaries(messages: &[Message]) -> Vec<Boundary> {
         .filter(|(_, message)| message.summary);
     let boundary = |(index, summary): (usize, &Message)| {
         let before = index.checked_sub(1);
-        let asked = before.and_then(|at| Some((at, begun(messages.get(at)?)?)));
+        let request = before.and_then(|at| Some((at, request_of(messages.get(at)?)?)));
         Boundary {
-            at: asked.map_or(index, |(at, _)| at),
+            at: request.map_or(index, |(at, _)| at),
             created: summary.created,
-            automatic: asked.map(|(_, automatic)| automatic),
+            automatic: request.map(|(_, automatic)| automatic),
             summary_id: Some(summary.id.clone()),
         }
     };
     summaries.map(boundary).collect()
 }
 
-/// The first message that the user of an imported history had taken back.
+/// The first message that the user of an imported history reverted.
 fn reverted(session: &Session) -> Option<String> {
     let metadata: Value = serde_json::from_str(session.metadata.as_str()).ok()?;
     let id = metadata.pointer("/opencode/revert/messageID")?.as_str()?;

@@ -1,5 +1,5 @@
-//! What the importers note in an item's metadata: the fields of a foreign message and part that an item has no place
-//! for. With it a history that was imported reads as its program wrote it.
+//! The importers' notes in an item's metadata: fields of a foreign message or part that have no equivalent in an item.
+//! They restore an imported history to the form in which its program wrote it.
 
 use filrouge_types::Item;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::{Changes, Role};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Notes {
-    /// The message's own fields; on its first item alone.
+    /// The message's own fields; only on its first item.
     pub(super) message: Option<Value>,
     /// Fields of the part.
     part: Value,
@@ -31,7 +31,7 @@ impl Notes {
         read.unwrap_or_default().opencode
     }
 
-    /// Whether the program had put the text in.
+    /// Whether the program injected the text.
     pub(super) fn synthetic(&self) -> bool {
         ["synthetic", "ignored"]
             .iter()
@@ -43,19 +43,19 @@ impl Notes {
         text(&self.state, "/title")
     }
 
-    /// When its output was pruned.
+    /// The time at which the tool's output was pruned.
     pub(super) fn pruned(&self) -> Option<i64> {
         self.state
             .pointer("/time/compacted")
             .and_then(Value::as_i64)
     }
 
-    /// The session it has started.
+    /// The session that the call started.
     pub(super) fn child(&self) -> Option<Box<str>> {
         text(&self.state, "/metadata/sessionId")
     }
 
-    /// What an edit has changed, and the file.
+    /// The changes that an edit made, and the file.
     pub(super) fn changed(&self) -> Option<(Changes, Box<str>)> {
         let diff = self.state.pointer("/metadata/filediff")?;
         let count = |name| diff.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -68,7 +68,7 @@ impl Notes {
     }
 }
 
-/// A message as its program noted it.
+/// A message as its program recorded it.
 pub(super) struct Noted<'a>(pub(super) &'a Value);
 
 impl Noted<'_> {
@@ -76,7 +76,7 @@ impl Noted<'_> {
         text(self.0, pointer)
     }
 
-    /// Whom the program says it is from; not every program says so in the message itself.
+    /// The role that the program recorded; some programs do not record it in the message itself.
     pub(super) fn role(&self) -> Option<Role> {
         match self.0.get("role").and_then(Value::as_str)? {
             "user" => Some(Role::User),
@@ -90,7 +90,7 @@ impl Noted<'_> {
         self.0.pointer(pointer).and_then(Value::as_i64)
     }
 
-    /// Whether it is the summary of a compaction; of a user's message `summary` is an object.
+    /// Whether it is the summary of a compaction. In a user's message `summary` is an object.
     pub(super) fn summary(&self) -> bool {
         self.0.get("summary") == Some(&Value::Bool(true))
     }

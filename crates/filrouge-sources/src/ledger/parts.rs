@@ -1,15 +1,15 @@
-//! Parts of items as parts of messages.
+//! Converts parts of items to parts of messages.
 //!
 //! | item | part |
 //! |---|---|
 //! | `thought` | reasoning |
-//! | `tool_call`, `tool_result` | tool; the result joins its call by the call's id |
-//! | `summary` | compaction with its summary; in an imported history text, as its program has it |
+//! | `tool_call`, `tool_result` | tool; the result joins its call by the call id |
+//! | `summary` | compaction with its summary; in an imported history a text, as its program recorded it |
 //! | `error` | the message's error |
-//! | any text | text; synthetic where an application or program put it in |
+//! | any text | text; synthetic where an application or program injected it |
 //! | files, patches, compactions of programs | the same |
-//! | what was redacted | `[redacted]` in its place |
-//! | everything else | as written |
+//! | redacted content | `[redacted]` |
+//! | everything else | its original JSON |
 
 use filrouge_types::{Channel, Item, Part, Role as ItemRole};
 use serde_json::value::RawValue;
@@ -17,12 +17,12 @@ use serde_json::value::RawValue;
 use super::notes::Notes;
 use crate::{MessageError, PartKind, Tool, ToolStatus};
 
-/// Stands for what was erased.
+/// Replaces erased content.
 const REDACTED: &str = "[redacted]";
 
-/// What one part of an item is.
-pub(super) enum Piece {
-    /// A part of its own; of a tool it may be the call, to which a result can still come.
+/// The result of converting one part of an item.
+pub(super) enum PartPiece {
+    /// A separate part; when it is a tool call, its result can follow.
     Part(PartKind),
     /// The result of a call.
     Result(Box<Tool>),
@@ -30,8 +30,8 @@ pub(super) enum Piece {
     Error(MessageError),
 }
 
-/// What an item's parts are, in order; never none.
-pub(super) fn of(item: &Item, notes: &Notes, noted: bool) -> Vec<Piece> {
+/// Converts an item's parts, in order; returns at least one.
+pub(super) fn pieces(item: &Item, notes: &Notes, noted: bool) -> Vec<PartPiece> {
     if item.redacted {
         return vec![redacted(item)];
     }
@@ -41,32 +41,32 @@ pub(super) fn of(item: &Item, notes: &Notes, noted: bool) -> Vec<Piece> {
         .map(|raw| piece(item, notes, noted, raw.get()))
         .collect();
     if pieces.is_empty() {
-        pieces.push(Piece::Part(other(item.body.channel.as_str(), "{}")));
+        pieces.push(PartPiece::Part(other(item.body.channel.as_str(), "{}")));
     }
     pieces
 }
 
-fn redacted(item: &Item) -> Piece {
+fn redacted(item: &Item) -> PartPiece {
     let text = || REDACTED.into();
     match item.body.channel {
-        Channel::Thought => Piece::Part(PartKind::Reasoning { text: text() }),
-        Channel::ToolCall => Piece::Part(PartKind::Tool(Box::new(Tool {
+        Channel::Thought => PartPiece::Part(PartKind::Reasoning { text: text() }),
+        Channel::ToolCall => PartPiece::Part(PartKind::Tool(Box::new(Tool {
             input: format!("\"{REDACTED}\"").into(),
             ..tool(text(), text())
         }))),
-        Channel::ToolResult => Piece::Result(Box::new(Tool {
+        Channel::ToolResult => PartPiece::Result(Box::new(Tool {
             status: ToolStatus::Completed,
             output: Some(text()),
             ..tool(text(), text())
         })),
-        _ => Piece::Part(PartKind::Text {
+        _ => PartPiece::Part(PartKind::Text {
             text: text(),
             synthetic: item.body.role == ItemRole::System,
         }),
     }
 }
 
-/// A call of which nothing is known but its id and name.
+/// A call with only its id and name.
 fn tool(call_id: Box<str>, name: Box<str>) -> Tool {
     Tool::call(call_id, name, "null".into())
 }
@@ -78,8 +78,8 @@ fn other(name: &str, json: &str) -> PartKind {
     }
 }
 
-fn piece(item: &Item, notes: &Notes, noted: bool, raw: &str) -> Piece {
-    let as_written = |name: &str| Piece::Part(other(name, raw));
+fn piece(item: &Item, notes: &Notes, noted: bool, raw: &str) -> PartPiece {
+    let as_written = |name: &str| PartPiece::Part(other(name, raw));
     let part = Part::read(raw);
     let named = part.and_then(|part| Some((part.text("type")?, part)));
     let Some((name, part)) = named else {
@@ -88,8 +88,8 @@ fn piece(item: &Item, notes: &Notes, noted: bool, raw: &str) -> Piece {
     let kind = match name.as_str() {
         "tool_call" => call(&part),
         "tool_result" => return result(&part, notes),
-        "error" if item.body.channel == Channel::Error => return Piece::Error(error(&part)),
-        "text" | "code" | "reasoning" => said(item, notes, noted, &part),
+        "error" if item.body.channel == Channel::Error => return PartPiece::Error(error(&part)),
+        "text" | "code" | "reasoning" => text_part(item, notes, noted, &part),
         "file" | "image" | "image_url" | "audio" | "video" => Some(file(&part)),
         "patch" => patch(&part),
         "compaction" => Some(PartKind::Compaction {
@@ -98,14 +98,14 @@ fn piece(item: &Item, notes: &Notes, noted: bool, raw: &str) -> Piece {
         }),
         _ => None,
     };
-    kind.map_or_else(|| as_written(&name), Piece::Part)
+    kind.map_or_else(|| as_written(&name), PartPiece::Part)
 }
 
 fn text(part: &Part<'_>, name: &str) -> Option<Box<str>> {
     part.text(name).map(Into::into)
 }
 
-fn said(item: &Item, notes: &Notes, noted: bool, part: &Part<'_>) -> Option<PartKind> {
+fn text_part(item: &Item, notes: &Notes, noted: bool, part: &Part<'_>) -> Option<PartKind> {
     let text = text(part, "text")?;
     Some(match item.body.channel {
         Channel::Thought => PartKind::Reasoning { text },
@@ -133,10 +133,10 @@ fn tool_name(part: &Part<'_>) -> Box<str> {
     text(part, "name").unwrap_or_else(|| "unknown".into())
 }
 
-fn result(part: &Part<'_>, notes: &Notes) -> Piece {
-    // A text is shown plain, anything else as its JSON.
-    let said = |name| text(part, name).or_else(|| Some(part.value(name)?.as_str().into()));
-    let content = said("content").or_else(|| said("error"));
+fn result(part: &Part<'_>, notes: &Notes) -> PartPiece {
+    // A text is shown unchanged, any other value as its JSON.
+    let member = |name| text(part, name).or_else(|| Some(part.value(name)?.as_str().into()));
+    let content = member("content").or_else(|| member("error"));
     let mut tool = tool(text(part, "call_id").unwrap_or_default(), tool_name(part));
     if part.flag("ok") == Some(false) {
         tool.status = ToolStatus::Error;
@@ -152,12 +152,12 @@ fn result(part: &Part<'_>, notes: &Notes) -> Piece {
         tool.changes = Some(changes);
         tool.files = vec![file];
     }
-    Piece::Result(Box::new(tool))
+    PartPiece::Result(Box::new(tool))
 }
 
 fn file(part: &Part<'_>) -> PartKind {
     let first = |names: &[&str]| names.iter().find_map(|name| text(part, name));
-    // What stands behind the comma is the content.
+    // In a `data:` URL, the content follows the comma.
     let address = |url: Box<str>| match url.split_once(',') {
         Some((head, _)) if head.starts_with("data:") => head.into(),
         _ => url,

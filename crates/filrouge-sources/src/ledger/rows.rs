@@ -1,11 +1,11 @@
-//! The ledger's sessions as headers.
+//! Converts the ledger's sessions to headers.
 
 use filrouge_engine::Origin;
 use filrouge_types::{Session, Timestamp};
 
 use crate::Header;
 
-/// What the source and its one form are called.
+/// The name of the source and of its only generation.
 pub(super) const NAME: &str = "ledger";
 
 /// Milliseconds since 1970.
@@ -17,7 +17,7 @@ fn text(id: impl AsRef<str>) -> Box<str> {
     id.as_ref().into()
 }
 
-/// A session's header. One that was imported has the times its program gave it.
+/// A session's header. An imported session has the times that its program recorded.
 pub(super) fn header(session: &Session) -> Header {
     let origin = Origin::of(&session.metadata);
     Header {

@@ -1,4 +1,4 @@
-//! What was made of sessions, in memory: what was not asked for lately goes first, by weight.
+//! A memory cache of values computed from sessions; evicts values that were not used recently, by weight.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use quick_cache::{OptionsBuilder, Weighter};
 use super::{Entry, LibraryError};
 use crate::{Conversation, Fingerprint, ReadError, Source};
 
-/// The part of the budget that one session may take.
+/// One session may use at most the budget divided by this number.
 const LARGEST: u64 = 4;
 
-/// The place of a session's source, its id, and its fingerprint.
+/// The index of a session's source, the session's id, and its fingerprint.
 type Key = (usize, Box<str>, Fingerprint);
 
-/// What is weighed against the budget.
+/// A value whose size counts against the budget.
 pub(super) trait Weigh {
-    /// About how many bytes it holds in memory.
+    /// The approximate size in memory, in bytes.
     fn weight(&self) -> usize;
 }
 
@@ -36,47 +36,47 @@ impl<V: Weigh> Weighter<Key, Arc<V>> for ByWeight {
 }
 
 pub(super) struct Cache<V: Weigh> {
-    kept: Option<sync::Cache<Key, Arc<V>, ByWeight>>,
+    values: Option<sync::Cache<Key, Arc<V>, ByWeight>>,
     largest: u64,
 }
 
 impl<V: Weigh> Cache<V> {
     pub(super) fn new(bytes: usize) -> Self {
         let options = OptionsBuilder::new()
-            // More than one would each have a share of the budget, and keep only what fits into that.
+            // With more shards, each would only cache values that fit into its share of the budget.
             .shards(1)
             .estimated_items_capacity(1_024)
             .weight_capacity(bytes as u64)
             .build();
-        let kept = options.ok().filter(|_| bytes > 0).map(|options| {
+        let values = options.ok().filter(|_| bytes > 0).map(|options| {
             let lifecycle = sync::DefaultLifecycle::default();
             sync::Cache::with_options(options, ByWeight, Default::default(), lifecycle)
         });
         Self {
-            kept,
+            values,
             largest: bytes as u64 / LARGEST,
         }
     }
 
-    /// What `make` makes of a session whose source stays at its place in the library. Of several who ask for one at once
-    /// one makes it.
+    /// Returns the cached value of a session, or computes it with `make`. Of several concurrent callers, only one computes it.
+    /// The index of the session's source in the library must not change.
     pub(super) fn get(
         &self,
         entry: &Entry,
         fingerprint: Option<Fingerprint>,
         make: impl FnOnce() -> Result<Arc<V>, LibraryError>,
     ) -> Result<Arc<V>, LibraryError> {
-        let (Some(fingerprint), Some(kept)) = (fingerprint, &self.kept) else {
+        let (Some(fingerprint), Some(values)) = (fingerprint, &self.values) else {
             return make();
         };
         let key = (entry.source, entry.header.id.clone(), fingerprint);
-        match kept.get_value_or_guard(&key, None) {
-            GuardResult::Value(known) => Ok(known),
-            GuardResult::Guard(place) => {
+        match values.get_value_or_guard(&key, None) {
+            GuardResult::Value(value) => Ok(value),
+            GuardResult::Guard(guard) => {
                 let value = make()?;
                 if ByWeight.weight(&key, &value) <= self.largest {
-                    // Refused where the cache was emptied meanwhile: then it is made again.
-                    let _ = place.insert(value.clone());
+                    // Fails when the cache was emptied meanwhile; the value is then computed again.
+                    let _ = guard.insert(value.clone());
                 }
                 Ok(value)
             }
@@ -84,20 +84,20 @@ impl<V: Weigh> Cache<V> {
         }
     }
 
-    /// Bytes kept, as weighed.
+    /// The weight of all cached values, in bytes.
     #[cfg(test)]
     pub(super) fn weight(&self) -> u64 {
-        self.kept.as_ref().map_or(0, sync::Cache::weight)
+        self.values.as_ref().map_or(0, sync::Cache::weight)
     }
 }
 
-/// Reads a conversation, keeping nothing.
+/// Reads a conversation without caching it.
 pub(super) fn read(source: &dyn Source, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
     let read = source.read(&entry.header.id);
     read.map(Arc::new).map_err(|why| failed(entry, why))
 }
 
-/// Why a session has no answer.
+/// Maps a read error to the library's error.
 pub(super) fn failed(entry: &Entry, why: ReadError) -> LibraryError {
     let id = entry.header.id.to_string();
     match why {

@@ -1,4 +1,4 @@
-//! The sessions of all sources, each once.
+//! The sessions of all sources, each listed once.
 
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -8,33 +8,34 @@ use super::LibraryError;
 use crate::source::shadowed;
 use crate::{Header, Listing, Skipped, SourceError};
 
-/// A session and the source it is of.
+/// A session and its source.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// Its header.
     pub header: Arc<Header>,
-    /// The place of its source in [`super::Library::sources`].
+    /// The index of its source in [`super::Library::sources`].
     pub source: usize,
 }
 
-/// All sessions of one moment.
+/// All sessions at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     /// Ordered by (created, id).
     pub entries: Vec<Entry>,
-    /// What the listings left out.
+    /// Records that the listings left out.
     pub skipped: Vec<Skipped>,
-    /// Sources that could not be listed, and why.
+    /// Sources that could not be listed, each with the reason.
     pub unavailable: Vec<String>,
     /// Whether a source has more sessions than it lists.
     pub truncated: bool,
-    /// Sessions that an earlier storage or source has, too: those are read there.
+    /// Sessions that an earlier source or storage in the order has too; they are read from there.
     pub shadowed: Vec<Skipped>,
     by_id: HashMap<Box<str>, usize>,
 }
 
 impl Catalog {
-    /// The sessions of several sources, each with its name. Of two sessions of one id the first source's is taken.
+    /// Lists the sessions of several sources, each with its name. When two sessions have the same id, the first source's
+    /// is used.
     pub(super) fn of(
         listings: impl Iterator<Item = (&'static str, Result<Arc<Listing>, SourceError>)>,
     ) -> Self {
@@ -45,8 +46,8 @@ impl Catalog {
                 Err(why) => catalog.unavailable.push(format!("{name}: {why}")),
             }
         }
-        let place = |a: &Entry, b: &Entry| a.header.place().cmp(&b.header.place());
-        catalog.entries.sort_by(place);
+        let by_creation = |a: &Entry, b: &Entry| a.header.sort_key().cmp(&b.header.sort_key());
+        catalog.entries.sort_by(by_creation);
         for (at, entry) in catalog.entries.iter().enumerate() {
             catalog.by_id.insert(entry.header.id.clone(), at);
         }
@@ -62,13 +63,13 @@ impl Catalog {
             .extend(unavailable.map(|why| format!("{name}: {why}")));
         for header in &listing.headers {
             match self.by_id.entry(header.id.clone()) {
-                hash_map::Entry::Occupied(read) => {
-                    let read = self.entries.get(*read.get());
-                    let form = read.map_or("", |entry| entry.header.generation);
+                hash_map::Entry::Occupied(first) => {
+                    let first = self.entries.get(*first.get());
+                    let form = first.map_or("", |entry| entry.header.generation);
                     self.shadowed.push(shadowed(header, form));
                 }
-                hash_map::Entry::Vacant(place) => {
-                    place.insert(self.entries.len());
+                hash_map::Entry::Vacant(vacant) => {
+                    vacant.insert(self.entries.len());
                     let header = header.clone();
                     self.entries.push(Entry { header, source });
                 }
@@ -76,7 +77,7 @@ impl Catalog {
         }
     }
 
-    /// The session of an id.
+    /// The session with this id.
     ///
     /// # Errors
     /// [`LibraryError::NoSession`].
@@ -85,7 +86,7 @@ impl Catalog {
         found.ok_or_else(|| LibraryError::NoSession(id.to_owned()))
     }
 
-    /// The sessions that `id` has started, ordered by (created, id).
+    /// The sessions that `id` started, ordered by (created, id).
     pub fn children<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Entry> {
         let is_child = move |e: &&Entry| e.header.parent_id.as_deref() == Some(id);
         self.entries.iter().filter(is_child)

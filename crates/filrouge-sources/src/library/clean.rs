@@ -1,25 +1,25 @@
-//! Words of others on their way out: what has the form of a credential is masked wherever it stands, in names as well as
-//! in texts. Ids of sessions, messages and parts stay as they are: they are what to ask with.
+//! Masks anything with the form of a credential before it leaves the library, in foreign names as well as in foreign
+//! texts. Ids of sessions, messages and parts are never masked, because callers query with them.
 
 use std::collections::BTreeMap;
 
 use filrouge_engine::{Masked, mask_text};
 
-/// A word as it is shown: if `mask` says so, without what has the form of a credential.
+/// Returns a text for display: with `mask`, anything with the form of a credential is masked.
 #[must_use]
-pub fn word(text: &str, mask: bool) -> String {
+pub fn display_text(text: &str, mask: bool) -> String {
     let masked = mask.then(|| mask_text(text, &mut Masked::default()));
     masked.flatten().unwrap_or_else(|| text.to_owned())
 }
 
-/// As [`word`], of a word that may not be there.
+/// Like [`display_text`], for an optional text.
 #[must_use]
-pub fn some(text: Option<&str>, mask: bool) -> Option<String> {
-    text.map(|text| word(text, mask))
+pub fn optional_text(text: Option<&str>, mask: bool) -> Option<String> {
+    text.map(|text| display_text(text, mask))
 }
 
-/// Masks words in their place.
-pub(super) fn put<'a>(words: impl IntoIterator<Item = &'a mut String>) {
+/// Masks texts in place.
+pub(super) fn mask_in_place<'a>(words: impl IntoIterator<Item = &'a mut String>) {
     for text in words {
         if let Some(masked) = mask_text(text, &mut Masked::default()) {
             *text = masked;
@@ -27,8 +27,8 @@ pub(super) fn put<'a>(words: impl IntoIterator<Item = &'a mut String>) {
     }
 }
 
-/// Masks the keys of a map. What two keys hold that become one is put together.
-pub(super) fn keys<V: Default>(map: &mut BTreeMap<String, V>, join: impl Fn(&mut V, &V)) {
+/// Masks the keys of a map. When two keys become equal, `join` merges their values.
+pub(super) fn mask_keys<V: Default>(map: &mut BTreeMap<String, V>, join: impl Fn(&mut V, &V)) {
     let masked = |key: &String| mask_text(key, &mut Masked::default());
     let found: Vec<_> = map
         .keys()

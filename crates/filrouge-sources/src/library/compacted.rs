@@ -1,18 +1,18 @@
-//! What the model no longer sees: messages before the last compaction, and outputs that were pruned behind it:
-//! `get_compacted_context`.
+//! Returns the content that the model no longer sees (`get_compacted_context`): messages before the last compaction, and
+//! outputs that were pruned after it.
 //!
-//! Messages that the user has taken back were not dropped by a compaction; they are counted in a notice.
+//! Messages that the user reverted were not dropped by a compaction; a notice counts them.
 
 use serde::Serialize;
 
 use super::history::{
-    Ask, Asked, Bounds, Cursor, Cut, Paged, Place, ShownMessage, View, Way, is_pruned,
+    Ask, Bounds, Cursor, Cut, Direction, Paged, Position, ShownMessage, Target, View, is_pruned,
 };
 use super::list::Row;
 use super::{Library, LibraryError, clean, notices};
 use crate::{Boundary, Conversation, Message, PartKind};
 
-/// The share of the budget that summaries may take.
+/// Summaries may use at most the budget divided by this number.
 const SUMMARIES: usize = 4;
 
 /// One compaction.
@@ -20,23 +20,23 @@ const SUMMARIES: usize = 4;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Compaction {
-    /// When, milliseconds since 1970.
+    /// The time of the compaction, in milliseconds since 1970.
     pub created: i64,
-    /// By the program itself, not asked for.
+    /// Whether the program started it without a request.
     pub automatic: Option<bool>,
-    /// How many messages it took away from the model, those of earlier ones not counted again.
+    /// The number of messages it dropped, without those that earlier compactions had dropped.
     pub messages: usize,
-    /// The summary that stands for them; only on the first page.
+    /// The summary that replaces them; only on the first page.
     pub summary: Option<String>,
-    /// The message that is the summary.
+    /// The id of the message that is the summary.
     #[serde(rename = "summaryMessageID")]
     pub summary_message_id: Option<String>,
-    /// How much of the summary is cut, and the cursor of `get_session_history` that shows the message.
+    /// The size of the cut-off rest of the summary, and the cursor of `get_session_history` that shows the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
 }
 
-/// What was dropped, oldest first.
+/// Dropped messages and outputs, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -45,74 +45,75 @@ pub struct CompactedContext {
     pub session: Row,
     /// Its compactions in order.
     pub compactions: Vec<Compaction>,
-    /// Outputs of tools that were pruned after the last compaction.
+    /// The number of tool outputs pruned after the last compaction.
     pub pruned_outputs: usize,
-    /// Messages of this page: those before the last compaction, then those with pruned outputs behind it, each with
-    /// what was dropped alone.
+    /// Messages of this page: those before the last compaction, then those with pruned outputs after it. Each shows only
+    /// what was dropped.
     pub messages: Vec<ShownMessage>,
-    /// How many such messages there are in all.
+    /// The total number of such messages.
     pub total_messages: usize,
-    /// Goes on behind this page; `null` at the end.
+    /// The cursor of the next page; `null` at the end.
     pub next_cursor: Option<String>,
-    /// Goes on before this page; `null` at the start.
+    /// The cursor of the previous page; `null` at the start.
     pub previous_cursor: Option<String>,
-    /// What was left out or cut, in words.
+    /// Texts about what was left out or cut.
     pub notices: Vec<String>,
 }
 
-/// What compactions and pruning dropped, a page at a time within the budget of `ask`.
+/// Returns the content that compactions and pruning dropped, one page at a time, within the budget of `ask`.
 ///
 /// # Errors
 /// As [`super::history::history`].
 pub fn compacted(library: &Library, ask: &Ask) -> Result<CompactedContext, LibraryError> {
     let catalog = library.catalog();
-    let asked = Asked::of(&catalog, ask)?;
-    let conversation = library.conversation(asked.entry)?;
+    let target = Target::of(&catalog, ask)?;
+    let conversation = library.conversation(target.entry)?;
     let dropped = Dropped::of(&conversation);
-    let cursor = asked.cursor(&conversation, ask, Paged::Dropped)?;
+    let cursor = target.cursor(&conversation, ask, Paged::Dropped)?;
     let view = View {
         conversation: &conversation,
         list: dropped.list,
         pruned_from: dropped.before,
-        shows: ask.shows(),
+        options: ask.display_options(),
         paged: Paged::Dropped,
     };
     let budget = Bounds::new(ask.max_chars, ask.limit);
     let (compactions, left) = compactions(&view, ask, budget);
     let page = view.page(cursor, left);
-    let mut told = page.notices;
-    if dropped.taken_back > 0 {
-        let count = dropped.taken_back;
-        told.push(format!(
-            "messages taken back by the user, not among these: {count}"
+    let mut notices = page.notices;
+    if dropped.reverted > 0 {
+        let count = dropped.reverted;
+        notices.push(format!(
+            "messages reverted by the user, not listed here: {count}"
         ));
     }
     if view.list.is_empty() {
-        told.push("nothing was dropped: get_session_history shows what the model sees".to_owned());
+        notices
+            .push("nothing was dropped: get_session_history shows what the model sees".to_owned());
     }
-    told.extend(notices::of_skipped(&conversation.skipped));
+    notices.extend(notices::of_skipped(&conversation.skipped));
     Ok(CompactedContext {
-        session: Row::of(&asked.entry.header).masked(ask.mask),
+        session: Row::of(&target.entry.header).masked(ask.mask),
         compactions,
         pruned_outputs: dropped.pruned,
         messages: page.messages,
         total_messages: view.list.len(),
         next_cursor: page.next,
         previous_cursor: page.previous,
-        notices: told,
+        notices,
     })
 }
 
-/// What the model no longer sees.
+/// The messages and outputs that the model no longer sees.
 struct Dropped {
-    /// Messages before this index, whole.
+    /// Messages before this index were dropped entirely.
     before: usize,
-    /// The indexes of all messages of which something was dropped.
+    /// The indexes of all messages that were dropped, entirely or in part.
     list: Vec<usize>,
-    /// Outputs pruned in messages from `before` on.
+    /// The number of outputs pruned in messages from `before` on.
     pruned: usize,
-    /// Messages the user has taken back.
-    taken_back: usize,
+    /// The number of messages that the user reverted.
+    reverted: usize,
 }
 
 impl Dropped {
@@ -135,12 +136,12 @@ impl Dropped {
             before,
             list,
             pruned,
-            taken_back: all - end,
+            reverted: all - end,
         }
     }
 }
 
-/// The compactions, and what of the budget their summaries leave. Later pages are without summaries.
+/// The compactions, and the budget minus the characters of their summaries. Only the first page has summaries.
 fn compactions(view: &View<'_>, ask: &Ask, budget: Bounds) -> (Vec<Compaction>, Bounds) {
     let boundaries = &view.conversation.boundaries;
     let each = budget.chars() / SUMMARIES / boundaries.len().max(1);
@@ -157,16 +158,16 @@ fn compactions(view: &View<'_>, ask: &Ask, budget: Bounds) -> (Vec<Compaction>, 
         };
         last = last.max(boundary.at);
         if each > 0 {
-            used += summarise(view, boundary, each, &mut compaction);
+            used += summarize(view, boundary, each, &mut compaction);
         }
         all.push(compaction);
     }
     (all, budget.without(used))
 }
 
-/// Adds the summary of a compaction, at most `chars` of it; gives how many they are.
-fn summarise(view: &View<'_>, of: &Boundary, chars: usize, into: &mut Compaction) -> usize {
-    let Some(id) = of.summary_id.as_deref() else {
+/// Adds the first `chars` characters of a compaction's summary; returns how many were added.
+fn summarize(view: &View<'_>, boundary: &Boundary, chars: usize, into: &mut Compaction) -> usize {
+    let Some(id) = boundary.summary_id.as_deref() else {
         return 0;
     };
     let messages = &view.conversation.messages;
@@ -179,19 +180,19 @@ fn summarise(view: &View<'_>, of: &Boundary, chars: usize, into: &mut Compaction
         PartKind::Compaction { summary, .. } => summary.as_deref(),
         _ => None,
     });
-    let whole = texts.collect::<Vec<_>>().join("\n\n");
-    let whole = clean::word(&whole, view.shows.mask);
-    let all = whole.chars().count();
+    let text = texts.collect::<Vec<_>>().join("\n\n");
+    let text = clean::display_text(&text, view.options.mask);
+    let all = text.chars().count();
     let shown = all.min(chars);
     into.cut = (shown < all).then(|| Cut {
         chars: all - shown,
         cursor: Cursor {
-            way: Way::On,
-            place: Place::before(index),
+            direction: Direction::Forward,
+            position: Position::before(index),
         }
-        .write(view.conversation, view.shows.mask, Paged::History),
+        .write(view.conversation, view.options.mask, Paged::History),
         skip: None,
     });
-    into.summary = Some(whole.chars().take(shown).collect());
+    into.summary = Some(text.chars().take(shown).collect());
     shown
 }

@@ -1,32 +1,32 @@
-//! Why a question has no answer.
+//! Errors of queries.
 
 use filrouge_types::Failure;
 
 use crate::ReadError;
 
-/// Why a question has no answer; each with a hint for who asked.
+/// The reason why a query failed, with a hint for the caller.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LibraryError {
     /// No source has a session of this id.
     #[error("there is no session {0:?}")]
     NoSession(String),
-    /// What was asked makes no sense; the text says what and where.
+    /// The query is invalid; the text names the parameter and the problem.
     #[error("{0}")]
     Invalid(String),
-    /// The session is there and cannot be read.
+    /// The session exists but cannot be read.
     #[error("session {0:?} cannot be read: {1}")]
     Unreadable(String, ReadError),
-    /// What is asked does not answer.
+    /// The ledger or an index does not answer.
     #[error("{0}")]
     Unavailable(Failure),
-    /// Nobody waits for the answer any more.
-    #[error("the question was given up")]
-    GivenUp,
+    /// The caller has disconnected or cancelled.
+    #[error("the query was cancelled")]
+    Cancelled,
 }
 
 impl LibraryError {
-    /// The stable word of its kind: `session_not_found`, `invalid_argument`, `session_unreadable`, `cancelled`; of what does
-    /// not answer its own.
+    /// The stable code of the error: `session_not_found`, `invalid_argument`, `session_unreadable`, `cancelled`; for
+    /// [`Self::Unavailable`], the failure's own code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -34,18 +34,20 @@ impl LibraryError {
             Self::Invalid(_) => "invalid_argument",
             Self::Unreadable(..) => "session_unreadable",
             Self::Unavailable(why) => why.code.as_str(),
-            Self::GivenUp => "cancelled",
+            Self::Cancelled => "cancelled",
         }
     }
 
-    /// What the caller can do.
+    /// Advice for the caller.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::NoSession(_) => "list_sessions names the sessions there are",
+            Self::NoSession(_) => "list_sessions lists the existing sessions",
             Self::Invalid(_) => "see the description of the parameter",
-            Self::Unreadable(..) => "the file named may be torn or still being written; try again",
-            Self::Unavailable(_) | Self::GivenUp => "ask again",
+            Self::Unreadable(..) => {
+                "the file named may be incomplete because it is still being written; try again"
+            }
+            Self::Unavailable(_) | Self::Cancelled => "try again",
         }
     }
 }

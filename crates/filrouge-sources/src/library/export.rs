@@ -1,4 +1,4 @@
-//! One session as a document: `export_session`, `filrouge export`.
+//! Writes one session as a document: `export_session`, `filrouge export`.
 
 mod recorded;
 #[cfg(test)]
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use filrouge_types::Recorded;
 use serde::{Deserialize, Serialize};
 
-use super::history::{Paged, Shows, View, children};
+use super::history::{DisplayOptions, Paged, View, children};
 use super::list::Row;
 use super::{Catalog, Entry, Library, LibraryError};
 use crate::{Conversation, Skipped};
@@ -25,35 +25,35 @@ pub enum Form {
     Markdown,
     /// One HTML file without scripts.
     Html,
-    /// One JSON document: the header, and every message with its parts, nothing cut.
+    /// One JSON document: the header, and every message with its parts, nothing truncated.
     Json,
 }
 
-/// Why a document could not be written.
+/// The reason why a document could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The session.
+    /// The session could not be read.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// What it was written to.
+    /// The output could not be written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// What JSON says before the messages.
+/// The fields of the JSON document before the messages.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Opening {
     session: Row,
-    /// The sessions it has started.
+    /// The sessions that this one started.
     children: Vec<String>,
     total_messages: usize,
-    /// Compactions: the first message that the model still sees, when, and whether by the program itself.
+    /// Compactions: the first message that the model still sees, the time, and whether the program started it.
     boundaries: Vec<Cutting>,
-    /// The first message that the user has taken back.
+    /// The first message that the user reverted.
     #[serde(rename = "revertedAtID")]
     reverted_at: Option<String>,
-    /// What could not be read.
+    /// Records that could not be read.
     skipped: Vec<Skipped>,
 }
 
@@ -68,13 +68,13 @@ struct Cutting {
     summary: Option<String>,
 }
 
-/// Writes a session, whole: also what the model no longer sees, what was taken back, and answers without an end. `mask`
-/// masks what has the form of a credential.
+/// Writes an entire session, including content that the model no longer sees, reverted messages, and unfinished answers.
+/// `mask` masks anything with the form of a credential.
 ///
 /// JSON is `{session, children, totalMessages, boundaries, revertedAtID, skipped, messages}`, with messages as
-/// [`super::history::ShownMessage`], one a line. The others hold the turns and items of the ledger, or those that an import
-/// would make, and begin with what could not be read. A document says where it cannot hold everything: see
-/// [`filrouge_document`].
+/// [`super::history::ShownMessage`], one per line. The other forms contain the turns and items of the ledger, or those
+/// that an import would record, and begin with a list of the records that could not be read. A document marks the places
+/// where content is replaced or cut: see [`filrouge_document`].
 ///
 /// # Errors
 /// [`ExportError`].
@@ -94,9 +94,9 @@ pub fn export(
     }
 }
 
-fn opening(session: Row, children: Vec<String>, of: &Conversation) -> Opening {
-    let id = |at: usize| of.messages.get(at).map(|m| m.id.to_string());
-    let boundaries = of.boundaries.iter().map(|boundary| Cutting {
+fn opening(session: Row, children: Vec<String>, conversation: &Conversation) -> Opening {
+    let id = |at: usize| conversation.messages.get(at).map(|m| m.id.to_string());
+    let boundaries = conversation.boundaries.iter().map(|boundary| Cutting {
         before: id(boundary.at),
         created: boundary.created,
         automatic: boundary.automatic,
@@ -105,10 +105,10 @@ fn opening(session: Row, children: Vec<String>, of: &Conversation) -> Opening {
     Opening {
         session,
         children,
-        total_messages: of.messages.len(),
+        total_messages: conversation.messages.len(),
         boundaries: boundaries.collect(),
-        reverted_at: of.reverted_at.and_then(id),
-        skipped: of.skipped.clone(),
+        reverted_at: conversation.reverted_at.and_then(id),
+        skipped: conversation.skipped.clone(),
     }
 }
 
@@ -124,7 +124,7 @@ fn json(
         conversation: &conversation,
         list: (0..conversation.messages.len()).collect(),
         pruned_from: usize::MAX,
-        shows: Shows {
+        options: DisplayOptions {
             tool_output: true,
             reasoning: true,
             synthetic: true,
@@ -141,8 +141,9 @@ fn json(
     write!(out, "{opening},\"messages\":[")?;
     for (n, index) in view.list.iter().enumerate() {
         out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
-        // The reason of a failed write is the output's, not JSON's.
-        let message = serde_json::to_vec(&view.whole(*index)).map_err(io::Error::from)?;
+        // A failed write returns the output's error, not one of JSON.
+        let message =
+            serde_json::to_vec(&view.complete_message(*index)).map_err(io::Error::from)?;
         out.write_all(&message)?;
     }
     out.write_all(b"\n]}\n")?;
@@ -156,9 +157,9 @@ fn document(
     write: fn(&Recorded, &mut dyn fmt::Write) -> fmt::Result,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let recorded = recorded::of(library, entry, mask)?;
+    let recorded = recorded::read(library, entry, mask)?;
     let mut text = String::new();
-    // A text in memory takes whatever is written.
+    // Writing to a string in memory never fails.
     let _ = write(&recorded, &mut text);
     Ok(out.write_all(text.as_bytes())?)
 }

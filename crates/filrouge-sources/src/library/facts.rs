@@ -1,9 +1,9 @@
-//! What statistics and lineage need to know of one session: small enough to be kept for every session there is.
+//! The facts of one session that statistics and lineage need: small enough to cache them for every session.
 //!
-//! Some kilobytes of sums, and for each message a fingerprint and the time it was worked on.
+//! They consist of some kilobytes of sums and, for each message, a fingerprint and the time span in which it was written.
 
 #[cfg(test)]
-pub(super) mod made;
+pub(super) mod samples;
 mod spans;
 mod tally;
 
@@ -17,91 +17,94 @@ use super::LibraryError;
 use super::cache::Weigh;
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 
-/// How much is kept in memory: facts of some ten thousand sessions.
+/// The size of the cache in bytes: enough for the facts of some ten thousand sessions.
 pub(super) const BYTES: usize = 32 << 20;
 
-/// The facts of a session, or why it cannot be read.
-pub(super) type Answer = Result<Arc<Facts>, LibraryError>;
+/// The facts of a session, or the reason why it cannot be read.
+pub(super) type FactsResult = Result<Arc<Facts>, LibraryError>;
 
-/// What is known of one session.
+/// The facts of one session.
 pub(super) struct Facts {
-    /// Of messages that cannot be copies.
-    pub(super) fresh: Tally,
-    /// Of messages that may be copies: the program says so, or they are older than their session.
-    pub(super) old: Tally,
-    /// Those messages in order.
-    pub(super) olds: Box<[Old]>,
+    /// Sums over messages that cannot be copies.
+    pub(super) certain_originals: Tally,
+    /// Sums over messages that may be copies: the program says so, or they are older than their session.
+    pub(super) maybe_copied: Tally,
+    /// The messages that may be copies, in order.
+    pub(super) possible_copies: Box<[PossibleCopy]>,
     /// The fingerprints of all messages in order.
-    pub(super) prints: Box<[u64]>,
+    pub(super) fingerprints: Box<[u64]>,
     /// The sessions that tool calls name as started, in order.
     pub(super) children: Box<[Child]>,
-    /// What tool calls and patches have changed.
+    /// The changes that tool calls and patches made.
     pub(super) changes: Changes,
-    /// How tokens were read.
+    /// The rule by which tokens were converted.
     pub(super) rule: TokenRule,
-    /// How many records of the session could not be read.
+    /// The number of the session's records that could not be read.
     pub(super) skipped: usize,
 }
 
 /// A message that may be a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Old {
-    /// Its place in the session.
+pub(super) struct PossibleCopy {
+    /// Its index in the session.
     pub(super) at: usize,
     /// Its fingerprint.
-    pub(super) print: u64,
+    pub(super) fingerprint: u64,
     /// Whether the program records that it is a copy.
     pub(super) recorded: bool,
 }
 
-/// A session that a tool call has started.
+/// A session that a tool call started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Child {
     /// Its id.
     pub(super) id: Box<str>,
     /// The message of the call.
     pub(super) message: Box<str>,
-    /// The call.
+    /// The id of the call.
     pub(super) call: Box<str>,
-    /// Whether the message may be a copy; then the call was another session's.
+    /// Whether the message may be a copy; then another session made the call.
     pub(super) copied: bool,
 }
 
 impl Facts {
-    /// The facts of a session whose conversation this is.
+    /// Computes the facts of a session from its conversation.
     pub(super) fn of(header: &Header, conversation: &Conversation) -> Self {
         let messages = &conversation.messages;
-        let old = |m: &Message| may_be_copy(header, m);
-        let numbered = messages.iter().enumerate().filter(|(_, m)| old(m));
-        let olds: Box<[Old]> = numbered
-            .map(|(at, m)| Old {
+        let maybe_copied = |m: &Message| may_be_copy(header, m);
+        let numbered = messages.iter().enumerate().filter(|(_, m)| maybe_copied(m));
+        let possible_copies: Box<[PossibleCopy]> = numbered
+            .map(|(at, m)| PossibleCopy {
                 at,
-                print: print(m),
+                fingerprint: message_fingerprint(m),
                 recorded: m.copied,
             })
             .collect();
-        let fresh = Tally::of(messages.iter().filter(|m| !old(m)));
-        // Files that both have changed count once, so that two sums do not make one.
-        let changes = if olds.is_empty() {
-            fresh.sums.changes
+        let certain_originals = Tally::of(messages.iter().filter(|m| !maybe_copied(m)));
+        // A file that messages of both kinds changed counts once, so the changes of both cannot simply be added.
+        let changes = if possible_copies.is_empty() {
+            certain_originals.sums.changes
         } else {
             changes_of(messages)
         };
         Self {
-            fresh,
-            old: Tally::of(messages.iter().filter(|m| old(m))),
-            olds,
-            prints: messages.iter().map(print).collect(),
-            children: messages.iter().flat_map(|m| children(m, old(m))).collect(),
+            certain_originals,
+            maybe_copied: Tally::of(messages.iter().filter(|m| maybe_copied(m))),
+            possible_copies,
+            fingerprints: messages.iter().map(message_fingerprint).collect(),
+            children: messages
+                .iter()
+                .flat_map(|m| children(m, maybe_copied(m)))
+                .collect(),
             changes,
             rule: conversation.token_rule,
             skipped: conversation.skipped.len(),
         }
     }
 
-    /// How many of its first messages are another's first, too.
+    /// The number of messages that both conversations have in common before the first difference.
     pub(super) fn shared_with(&self, other: &Self) -> usize {
-        let pairs = self.prints.iter().zip(&other.prints);
+        let pairs = self.fingerprints.iter().zip(&other.fingerprints);
         pairs.take_while(|(a, b)| a == b).count()
     }
 }
@@ -110,23 +113,23 @@ impl Weigh for Facts {
     fn weight(&self) -> usize {
         let children = self.children.iter();
         let children = children.map(|c| 64 + c.id.len() + c.message.len() + c.call.len());
-        512 + self.fresh.weight()
-            + self.old.weight()
-            + 24 * self.olds.len()
-            + 8 * self.prints.len()
+        512 + self.certain_originals.weight()
+            + self.maybe_copied.weight()
+            + 24 * self.possible_copies.len()
+            + 8 * self.fingerprints.len()
             + children.sum::<usize>()
     }
 }
 
-/// A message that is older than its session was made for another one, or comes from an import.
+/// Whether a message may be a copy. One that is older than its session was written for another session, or was imported.
 fn may_be_copy(header: &Header, message: &Message) -> bool {
     message.copied || message.created < header.created
 }
 
-/// What a copied message has in common with its original: role, time, and those numbers of its tokens that mean the
-/// same in every version. (`input` and `output` are read by the rule of the session's version, and a fork may be of
-/// a newer one.)
-fn print(message: &Message) -> u64 {
+/// A fingerprint that a copied message shares with its original: role, time, and the token counts that mean the same in
+/// every version. (`input` and `output` are converted by the rule of the session's version, and a fork can have a newer
+/// one.)
+fn message_fingerprint(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.role.hash(&mut hasher);
     message.created.hash(&mut hasher);

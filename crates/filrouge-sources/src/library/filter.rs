@@ -1,4 +1,4 @@
-//! Which sessions are meant.
+//! Selects sessions by the filters of a query.
 
 use std::borrow::Cow;
 
@@ -8,25 +8,27 @@ use super::list::{Ask, last_folder};
 use super::{Catalog, Entry, clean};
 use crate::Header;
 
-/// The filters of a question, made ready once.
+/// The filters of a query, prepared once.
 pub(super) struct Filter<'a> {
     ask: &'a Ask,
-    project: Option<Project<'a>>,
+    project: Option<ProjectFilter<'a>>,
 }
 
 impl<'a> Filter<'a> {
     pub(super) fn of(ask: &'a Ask) -> Self {
         Self {
             ask,
-            project: ask.project_id.as_deref().map(Project::of),
+            project: ask.project_id.as_deref().map(ProjectFilter::of),
         }
     }
 
-    /// Whether a session passes, whatever it is called.
-    pub(super) fn lets(&self, header: &Header) -> bool {
+    /// Whether a session passes every filter except the one by name.
+    pub(super) fn passes(&self, header: &Header) -> bool {
         let ask = self.ask;
-        let is = |asked: &Option<String>, told: Option<&str>| {
-            asked.as_deref().is_none_or(|asked| told == Some(asked))
+        let is = |wanted: &Option<String>, actual: Option<&str>| {
+            wanted
+                .as_deref()
+                .is_none_or(|wanted| actual == Some(wanted))
         };
         is(&ask.parent_id, header.parent_id.as_deref())
             && is(&ask.source, Some(header.source))
@@ -38,46 +40,46 @@ impl<'a> Filter<'a> {
             && self.project.as_ref().is_none_or(|p| p.has(header))
     }
 
-    /// Those whose title holds `name`; if there is none, those of the project that `name` names.
+    /// The sessions whose title contains `name`; if there is none, the sessions of the project called `name`.
     pub(super) fn named<'c>(&self, catalog: &'c Catalog, name: &str) -> Vec<&'c Entry> {
         let wanted = folded(name.trim());
         let wanted = memchr::memmem::Finder::new(wanted.as_bytes());
-        // As it is shown: what is masked must not be guessed piece by piece.
+        // Compares the title as it is shown, so that masked text cannot be guessed piece by piece.
         let holds = |title: &str| {
-            let shown = clean::word(title, self.ask.mask);
+            let shown = clean::display_text(title, self.ask.mask);
             wanted.find(folded(&shown).as_bytes()).is_some()
         };
-        let entries = catalog.entries.iter().filter(|e| self.lets(&e.header));
+        let entries = catalog.entries.iter().filter(|e| self.passes(&e.header));
         let by_title = |e: &&Entry| e.header.title.as_deref().is_some_and(holds);
         let found: Vec<&Entry> = entries.clone().filter(by_title).collect();
         if !found.is_empty() {
             return found;
         }
-        let project = Project::of(name.trim());
+        let project = ProjectFilter::of(name.trim());
         entries.filter(|e| project.has(&e.header)).collect()
     }
 }
 
-/// A project as somebody names it: by id, name, path, or the last folder of its path.
+/// A project as a caller names it: by id, name, path, or the last folder of its path.
 #[derive(Debug)]
-pub struct Project<'a> {
+pub struct ProjectFilter<'a> {
     exact: &'a str,
     folded: Cow<'a, str>,
 }
 
-impl<'a> Project<'a> {
-    /// Made ready once, for many sessions.
+impl<'a> ProjectFilter<'a> {
+    /// Prepares the filter once, for many sessions.
     #[must_use]
-    pub fn of(asked: &'a str) -> Self {
-        // A path is the same with and without a separator behind it; the root has nothing else.
-        let path = asked.trim_end_matches('/');
+    pub fn of(named: &'a str) -> Self {
+        // A trailing separator does not change a path, except the root, which is only a separator.
+        let path = named.trim_end_matches('/');
         Self {
-            exact: if path.is_empty() { asked } else { path },
-            folded: folded(asked),
+            exact: if path.is_empty() { named } else { path },
+            folded: folded(named),
         }
     }
 
-    /// Whether a session is of it.
+    /// Whether a session belongs to the project.
     #[must_use]
     pub fn has(&self, header: &Header) -> bool {
         let name = header.project_name.as_deref();
@@ -97,7 +99,7 @@ impl<'a> Project<'a> {
     }
 }
 
-/// A text in which case and the form of accents (NFC, NFD) no longer tell apart.
+/// Normalizes a text, so that comparisons ignore case and the encoding of accents (NFC, NFD).
 pub(super) fn folded(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         let is_lower = !text.bytes().any(|b| b.is_ascii_uppercase());
@@ -107,7 +109,7 @@ pub(super) fn folded(text: &str) -> Cow<'_, str> {
             Cow::Owned(text.to_ascii_lowercase())
         };
     }
-    // The sigma at the end of a word is one in capitals.
+    // Both lowercase forms of sigma have the same capital.
     let lower = text
         .chars()
         .flat_map(char::to_lowercase)

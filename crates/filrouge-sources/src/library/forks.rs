@@ -1,9 +1,9 @@
-//! Forks: which messages are copies of which session's (DESIGN §10).
+//! Forks: detects which messages are copies, and of which session (DESIGN §10).
 //!
-//! OpenCode 1.x does not record a fork: it makes a session with copies of the messages under new ids, their times as
-//! they were. So a message that is older than its session is a copy if a session of the same project that was made
-//! before holds the same one. If none does, it counts as an original: the ledger, for one, is younger than what is
-//! imported into it, and of two forks whose origin is deleted one must hold the originals.
+//! OpenCode 1.x does not record a fork: it creates a session with copies of the messages under new ids and with unchanged
+//! times. So a message that is older than its session is a copy if an earlier session of the same project contains the
+//! same message. If none does, it counts as an original: a ledger's sessions, for example, are younger than the history
+//! imported into them, and of two forks whose origin is deleted, one must count as the owner of the originals.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,112 +13,124 @@ use super::lineage::Evidence;
 use super::{Catalog, Entry, Library, LibraryError};
 use crate::Header;
 
-/// A session with what is known of it.
-pub(super) struct Seen<'a> {
+/// A session with its facts.
+pub(super) struct SessionFacts<'a> {
     pub(super) entry: &'a Entry,
     pub(super) facts: Arc<Facts>,
 }
 
-/// Which of a session's messages that may be copies are copies.
+/// The copies among the messages that may be copies.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Copies {
+pub(super) enum ForkCopies {
     /// None of them.
     None,
     /// All of them.
     All,
-    /// All but those at these places.
+    /// All except those at these indexes.
     AllBut(Box<[usize]>),
 }
 
-/// What a session was forked from.
+/// The session that another one was forked from.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) entry: &'a Entry,
     pub(super) evidence: Evidence,
 }
 
-/// A program and a project of it; forks stay within.
+/// A program and one of its projects; a fork has the project of its origin.
 #[derive(PartialEq, Eq, Hash, Clone, Copy, PartialOrd, Ord)]
-pub(super) struct Project<'a>(pub(super) &'static str, pub(super) Option<&'a str>);
+pub(super) struct ForkProject<'a>(pub(super) &'static str, pub(super) Option<&'a str>);
 
-impl<'a> Project<'a> {
-    /// By its id, or else its folder.
+impl<'a> ForkProject<'a> {
+    /// The project by its id, or else by its folder.
     pub(super) fn of(header: &'a Header) -> Self {
         let name = header.project_id.as_deref();
         let folder = header.worktree.as_deref().or(header.directory.as_deref());
         Self(header.source, name.or(folder))
     }
 
-    /// Whether it is one: sessions that name neither project nor folder have nothing in common, so that no fork is
-    /// looked for among them.
+    /// Whether the project is known: sessions that name neither project nor folder have nothing in common, so no fork is
+    /// searched for among them.
     pub(super) const fn is_known(&self) -> bool {
         self.1.is_some()
     }
 }
 
-/// Where a session stands in the order of their making: [`Header::place`].
-type Place<'a> = (i64, &'a str);
+/// The position of a session in the order of creation: [`Header::sort_key`].
+type CreationOrder<'a> = (i64, &'a str);
 
-/// The first session that holds a message, by the message's fingerprint.
-type Holders<'a> = HashMap<u64, Option<Place<'a>>>;
+/// The first session that contains a message, by the message's fingerprint.
+type Holders<'a> = HashMap<u64, Option<CreationOrder<'a>>>;
 
-/// For each of `asked`, in their order, which of its messages are copies: those that the program calls so, and those
-/// older than their session which an earlier session of the project has, too.
-pub(super) fn copies(library: &Library, catalog: &Catalog, asked: &[Seen<'_>]) -> Vec<Copies> {
-    let mut first: HashMap<Project<'_>, Holders<'_>> = HashMap::new();
-    for one in asked {
-        let project = Project::of(&one.entry.header);
-        let unsure = one.facts.olds.iter().filter(|old| !old.recorded);
+/// For each session of `queried`, in order, finds the messages that are copies: those that the program marks as copies, and
+/// those older than their session that an earlier session of the project contains too.
+pub(super) fn copies(
+    library: &Library,
+    catalog: &Catalog,
+    queried: &[SessionFacts<'_>],
+) -> Vec<ForkCopies> {
+    let mut holders: HashMap<ForkProject<'_>, Holders<'_>> = HashMap::new();
+    for one in queried {
+        let project = ForkProject::of(&one.entry.header);
+        let unsure = one.facts.possible_copies.iter().filter(|old| !old.recorded);
         for old in unsure.filter(|_| project.is_known()) {
-            first.entry(project).or_default().insert(old.print, None);
+            holders
+                .entry(project)
+                .or_default()
+                .insert(old.fingerprint, None);
         }
     }
-    let in_question = |e: &&Entry| first.contains_key(&Project::of(&e.header));
-    let sessions: Vec<&Entry> = match first.is_empty() {
+    let is_in_project = |e: &&Entry| holders.contains_key(&ForkProject::of(&e.header));
+    let sessions: Vec<&Entry> = match holders.is_empty() {
         true => Vec::new(),
-        false => catalog.entries.iter().filter(in_question).collect(),
+        false => catalog.entries.iter().filter(is_in_project).collect(),
     };
-    // In the order of their making, so that the first to hold a message is the one that it was written in.
-    for seen in look_at(library, &sessions).0 {
+    // The order is that of creation, so the first session with a message is the one in which it was written.
+    for seen in read_facts(library, &sessions).0 {
         let header = &seen.entry.header;
-        let Some(project) = first.get_mut(&Project::of(header)) else {
+        let Some(project) = holders.get_mut(&ForkProject::of(header)) else {
             continue;
         };
-        for print in &seen.facts.prints {
-            if let Some(holder) = project.get_mut(print) {
-                holder.get_or_insert_with(|| header.place());
+        for fingerprint in &seen.facts.fingerprints {
+            if let Some(holder) = project.get_mut(fingerprint) {
+                holder.get_or_insert_with(|| header.sort_key());
             }
         }
     }
-    let copies = asked.iter().map(|one| {
+    let copies = queried.iter().map(|one| {
         let header = &one.entry.header;
-        let project = first.get(&Project::of(header));
-        let holder = |print| project.and_then(|p| p.get(&print).copied().flatten());
-        one.copies(|print| holder(print).is_some_and(|earlier| earlier < header.place()))
+        let project = holders.get(&ForkProject::of(header));
+        let holder = |fingerprint| project.and_then(|p| p.get(&fingerprint).copied().flatten());
+        one.copies(|fingerprint| {
+            holder(fingerprint).is_some_and(|earlier| earlier < header.sort_key())
+        })
     });
     copies.collect()
 }
 
-impl Seen<'_> {
-    fn copies(&self, has_original: impl Fn(u64) -> bool) -> Copies {
-        let olds = &self.facts.olds;
-        let originals = olds
+impl SessionFacts<'_> {
+    fn copies(&self, has_original: impl Fn(u64) -> bool) -> ForkCopies {
+        let possible_copies = &self.facts.possible_copies;
+        let originals = possible_copies
             .iter()
-            .filter(|o| !o.recorded && !has_original(o.print));
+            .filter(|o| !o.recorded && !has_original(o.fingerprint));
         let originals: Box<[usize]> = originals.map(|old| old.at).collect();
         match originals.len() {
-            all if all == olds.len() => Copies::None,
-            0 => Copies::All,
-            _ => Copies::AllBut(originals),
+            all if all == possible_copies.len() => ForkCopies::None,
+            0 => ForkCopies::All,
+            _ => ForkCopies::AllBut(originals),
         }
     }
 }
 
-/// Reads sessions; also how many cannot be read.
-pub(super) fn look_at<'a>(library: &Library, sessions: &[&'a Entry]) -> (Vec<Seen<'a>>, usize) {
+/// Reads the facts of sessions; also returns how many sessions cannot be read.
+pub(super) fn read_facts<'a>(
+    library: &Library,
+    sessions: &[&'a Entry],
+) -> (Vec<SessionFacts<'a>>, usize) {
     let answers = sessions.iter().zip(library.facts_of(sessions));
     let seen = answers.filter_map(|(entry, facts)| {
-        Some(Seen {
+        Some(SessionFacts {
             entry,
             facts: facts.ok()?,
         })
@@ -128,12 +140,12 @@ pub(super) fn look_at<'a>(library: &Library, sessions: &[&'a Entry]) -> (Vec<See
     (seen, unread)
 }
 
-/// Finds origins and forks; looks at each project once.
+/// Finds origins and forks; reads each project once.
 pub(super) struct Forks<'a> {
     library: &'a Library,
     catalog: &'a Catalog,
-    projects: HashMap<Project<'a>, Vec<Seen<'a>>>,
-    /// Sessions that cannot be read.
+    projects: HashMap<ForkProject<'a>, Vec<SessionFacts<'a>>>,
+    /// The number of sessions that cannot be read.
     pub(super) unread: usize,
 }
 
@@ -147,13 +159,13 @@ impl<'a> Forks<'a> {
         }
     }
 
-    /// What a session was forked from: as the program records, else the session of its project which was made before
-    /// it and shares the most first messages. Of several that share as many (the origin's other forks), the one whose
-    /// title leads to the fork's, else the last made. What another has started is no fork, even if it begins with a
-    /// copy of what its parent knew.
+    /// The session from which `entry` was forked: the recorded one, or else the session of the same project that was
+    /// created earlier and shares the most first messages. Of several that share equally many (the origin's other forks),
+    /// it is the one whose title the fork's title continues, or else the last one created. A session that another session
+    /// started is not a fork, even if it begins with a copy of its parent's messages.
     ///
     /// # Errors
-    /// The id that the program records, when no session has it.
+    /// The recorded id, when no session has it.
     pub(super) fn origin(&mut self, entry: &'a Entry) -> Result<Option<Origin<'a>>, &'a str> {
         let header = &*entry.header;
         if let Some(id) = header.fork_of.as_deref() {
@@ -165,24 +177,29 @@ impl<'a> Forks<'a> {
             };
             return self.catalog.get(id).map(recorded).map_err(|_| id);
         }
-        if header.parent_id.is_some() || !Project::of(header).is_known() {
+        if header.parent_id.is_some() || !ForkProject::of(header).is_known() {
             return Ok(None);
         }
-        let project = self.project(entry);
+        let project = self.sessions_of_project(entry);
         let Some(fork) = project.iter().find(|s| s.entry.header.id == header.id) else {
             return Ok(None);
         };
-        if fork.facts.olds.first().is_none_or(|old| old.at > 0) {
+        if fork
+            .facts
+            .possible_copies
+            .first()
+            .is_none_or(|old| old.at > 0)
+        {
             return Ok(None);
         }
         let earlier = project
             .iter()
-            .filter(|s| s.entry.header.place() < header.place());
+            .filter(|s| s.entry.header.sort_key() < header.sort_key());
         let likely = earlier.filter_map(|other| {
             let shared = fork.facts.shared_with(&other.facts);
             let other = &other.entry.header;
             let titled = is_title_of_fork(other.title.as_deref(), header.title.as_deref());
-            (shared > 0).then_some((shared, titled, other.place()))
+            (shared > 0).then_some((shared, titled, other.sort_key()))
         });
         let Some((_, _, (_, id))) = likely.max() else {
             return Ok(None);
@@ -194,13 +211,13 @@ impl<'a> Forks<'a> {
         Ok(origin)
     }
 
-    /// What was forked from a session itself, in the order of making.
+    /// The direct forks of a session, in order of creation.
     pub(super) fn forks(&mut self, entry: &'a Entry) -> Vec<Origin<'a>> {
         let id = &entry.header.id;
         let mut forks = Vec::new();
-        let project = self.project(entry).iter();
+        let project = self.sessions_of_project(entry).iter();
         let likely: Vec<&str> = project
-            .filter(|s| !s.facts.olds.is_empty())
+            .filter(|s| !s.facts.possible_copies.is_empty())
             .map(|s| &*s.entry.header.id)
             .collect();
         for one in &self.catalog.entries {
@@ -221,35 +238,39 @@ impl<'a> Forks<'a> {
         forks
     }
 
-    /// How many messages a fork has copied: its first ones that `origin` has, too; where the origin has changed
-    /// since, those that the program calls copies.
+    /// The number of messages that a fork copied: its first messages that `origin` has too or, if the origin has changed
+    /// since, the messages that the program marks as copies.
     ///
     /// # Errors
-    /// [`LibraryError`] when one of both cannot be read.
+    /// [`LibraryError`] when one of the two cannot be read.
     pub(super) fn copied(&self, fork: &Entry, origin: &Entry) -> Result<usize, LibraryError> {
         let (fork, origin) = (self.library.facts(fork)?, self.library.facts(origin)?);
-        let recorded = fork.olds.iter().filter(|old| old.recorded).count();
+        let recorded = fork
+            .possible_copies
+            .iter()
+            .filter(|old| old.recorded)
+            .count();
         Ok(fork.shared_with(&origin).max(recorded))
     }
 
-    fn project(&mut self, entry: &'a Entry) -> &[Seen<'a>] {
-        let project = Project::of(&entry.header);
+    fn sessions_of_project(&mut self, entry: &'a Entry) -> &[SessionFacts<'a>] {
+        let project = ForkProject::of(&entry.header);
         if !project.is_known() {
             return &[];
         }
         let (library, catalog) = (self.library, self.catalog);
         let unread = &mut self.unread;
         self.projects.entry(project).or_insert_with(|| {
-            let of_it = |e: &&Entry| Project::of(&e.header) == project;
-            let sessions: Vec<_> = catalog.entries.iter().filter(of_it).collect();
-            let (seen, more) = look_at(library, &sessions);
+            let is_in_project = |e: &&Entry| ForkProject::of(&e.header) == project;
+            let sessions: Vec<_> = catalog.entries.iter().filter(is_in_project).collect();
+            let (seen, more) = read_facts(library, &sessions);
             *unread += more;
             seen
         })
     }
 }
 
-/// Whether OpenCode calls a fork of `origin` so: `X (fork #1)` of `X`, `X (fork #2)` of `X (fork #1)`.
+/// Whether the titles are those that OpenCode gives a fork: `X (fork #1)` of `X`, `X (fork #2)` of `X (fork #1)`.
 fn is_title_of_fork(origin: Option<&str>, fork: Option<&str>) -> bool {
     const FORK: &str = " (fork #";
     let counted = |title| {
@@ -261,8 +282,9 @@ fn is_title_of_fork(origin: Option<&str>, fork: Option<&str>) -> bool {
         return false;
     };
     (name == origin && number == 1)
-        || counted(origin)
-            .is_some_and(|(of, before)| name == of && before.checked_add(1) == Some(number))
+        || counted(origin).is_some_and(|(origin_name, before)| {
+            name == origin_name && before.checked_add(1) == Some(number)
+        })
 }
 
 #[cfg(test)]
@@ -270,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_of_forks_count_on() {
+    fn titles_of_forks_are_numbered() {
         let is = |origin, fork| is_title_of_fork(Some(origin), Some(fork));
         assert!(is("Plan", "Plan (fork #1)"));
         assert!(is("Plan (fork #1)", "Plan (fork #2)"));

@@ -1,11 +1,11 @@
-//! What was said in a session: `get_session_history`, `filrouge sessions show`.
+//! The messages of a session: `get_session_history`, `filrouge sessions show`.
 //!
-//! Pages both ways, within a budget of characters; whatever is cut says so and names the cursor that goes on. All pages
-//! one after the other are the whole conversation, each text once. A message is on one page unless it alone is larger
-//! than the budget; so is a part.
+//! Pages run in both directions, within a budget of characters. Everything that is cut off is reported, with the cursor
+//! that continues it. All pages together are the entire conversation, each text once. A message is split over pages only
+//! when it alone is larger than the budget; the same is true of a part.
 
 mod cursor;
-mod lay;
+mod layout;
 mod page;
 mod shape;
 #[cfg(test)]
@@ -19,41 +19,41 @@ use super::list::Row;
 use super::{Catalog, Entry, Library, LibraryError, notices};
 use crate::{Changes, Conversation, PartKind, Role, Tokens, ToolStatus};
 
-pub(super) use cursor::{Cursor, Paged, Place, Way};
-pub(super) use lay::{Shows, is_pruned};
+pub(super) use cursor::{Cursor, Direction, Paged, Position};
+pub(super) use layout::{DisplayOptions, is_pruned};
 pub(super) use page::{Bounds, View};
 
 /// The budget when none is given: about 10,000 tokens.
 pub const MAX_CHARS: usize = 40_000;
 
-/// What is asked for.
+/// One query for a page.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The session; also `sessionID:messageID`, the place of an excerpt.
+    /// The session; also `sessionID:messageID`, as in the `place` of an excerpt.
     pub session_id: String,
-    /// Where to go on: `nextCursor` or `previousCursor` of a page, or of something cut. `message:ID` and
+    /// Where to continue: `nextCursor` or `previousCursor` of a page, or the cursor of a cut text. `message:ID` and
     /// `sessionID:messageID` begin with that message (with `newest_first`: end with it).
     pub cursor: Option<String>,
-    /// Begin with the newest page and go back.
+    /// Start with the newest page and page backwards.
     pub newest_first: bool,
-    /// At most so many messages; 0: as many as the budget takes.
+    /// The largest number of messages; 0: as many as the budget allows.
     pub limit: usize,
-    /// At most so many characters of text on the page; 0 means [`MAX_CHARS`]. Paths of files are not counted.
+    /// The largest number of characters of text on the page; 0 means [`MAX_CHARS`]. File paths are not counted.
     pub max_chars: usize,
-    /// What tools gave.
+    /// Whether to show the outputs of tools.
     pub tool_output: bool,
-    /// What the agent thought.
+    /// Whether to show the agent's reasoning.
     pub reasoning: bool,
-    /// What the program put in.
+    /// Whether to show texts that the program injected.
     pub synthetic: bool,
-    /// What the user has taken back.
+    /// Whether to show messages that the user reverted.
     pub reverted: bool,
-    /// Masks what has the form of a credential.
+    /// Whether to mask anything with the form of a credential.
     pub mask: bool,
 }
 
 impl Ask {
-    /// Everything from the start, masked.
+    /// A query for everything from the start, masked.
     #[must_use]
     pub fn of(session_id: impl Into<String>) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Ask {
     }
 }
 
-/// A part as it is shown. Which fields there are depends on `type`.
+/// The shown form of a part. `type` determines its fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -84,7 +84,7 @@ pub struct ShownPart {
     /// Text, reasoning, or a compaction's summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Whether the program put the text in.
+    /// Whether the program injected the text.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
     /// A tool's name.
@@ -93,7 +93,7 @@ pub struct ShownPart {
     /// The id of a tool call.
     #[serde(rename = "callID", skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// What a tool call came to.
+    /// The state of a tool call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolStatus>,
     /// A tool's title.
@@ -102,67 +102,67 @@ pub struct ShownPart {
     /// A tool's arguments, JSON as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
-    /// What a tool gave.
+    /// A tool's output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// A tool's error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When the program took the output away from the model; it stands here in full.
+    /// The time at which the program removed the output from the model's context; the page shows it in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pruned: Option<i64>,
-    /// The session a tool call has started.
+    /// The session that a tool call started.
     #[serde(rename = "childSessionID", skip_serializing_if = "Option::is_none")]
     pub child_session_id: Option<String>,
-    /// An attached file's address or name, or the files of a patch.
+    /// An attached file's URL or name, or the files of a patch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// When it began.
+    /// The time at which it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<i64>,
-    /// When it ended.
+    /// The time at which it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<i64>,
     /// A file's media type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
-    /// A part of another kind as written, JSON as text.
+    /// A part of another kind: its JSON as text, as recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<String>,
-    /// How many characters of it stand before what is shown here, and the cursor that shows them.
+    /// The number of its characters before those on this page, and the cursor that shows them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Cut>,
-    /// How many characters were cut here, and the cursor that shows them.
+    /// The number of characters cut off at the end, and the cursor that shows them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
 }
 
-/// A text that was cut: never silently.
+/// A text that was cut off.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Cut {
-    /// Characters that are not shown.
+    /// The number of characters that are not shown.
     pub chars: usize,
-    /// Shows them.
+    /// The cursor that shows them.
     pub cursor: String,
-    /// Leaves them out: goes on behind them.
+    /// The cursor that continues after them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
 }
 
-/// A message as it is shown.
+/// The shown form of a message.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ShownMessage {
     /// Its id.
     pub id: String,
-    /// Who it is from.
+    /// Its author.
     pub role: Role,
-    /// When it was made, milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub created: i64,
-    /// When it was complete.
+    /// The time of its completion.
     pub completed: Option<i64>,
     /// The agent.
     pub agent: Option<String>,
@@ -177,22 +177,22 @@ pub struct ShownMessage {
     pub cost: Option<f64>,
     /// The error it ended in.
     pub error: Option<String>,
-    /// Whether it is the summary that a compaction made.
+    /// Whether it is the summary of a compaction.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub summary: bool,
     /// Whether the model no longer sees it: it is before the last compaction.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compacted: bool,
-    /// Whether a compaction has cut right before it.
+    /// Whether a compaction cut right before it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub boundary: bool,
-    /// Whether the user has taken it back.
+    /// Whether the user reverted it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reverted: bool,
-    /// How much of it stands before what is shown here; those parts are on the page before.
+    /// The size of its text before this page, and the cursor that shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Cut>,
-    /// How much of it follows on the next page.
+    /// The size of its text after this page, and the cursor that shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// Its parts.
@@ -206,64 +206,62 @@ pub struct ShownMessage {
 pub struct History {
     /// The session.
     pub session: Row,
-    /// The sessions it has started, in order.
+    /// The sessions that this one started, in order.
     pub children: Vec<String>,
     /// The messages of this page.
     pub messages: Vec<ShownMessage>,
-    /// How many messages there are in all.
+    /// The total number of messages.
     pub total_messages: usize,
-    /// What it changed in all, where known.
+    /// All changes that the session made, where they are recorded.
     pub changes: Option<Changes>,
-    /// Goes on behind this page; `null` at the end.
+    /// The cursor of the next page; `null` at the end.
     pub next_cursor: Option<String>,
-    /// Goes on before this page; `null` at the start.
+    /// The cursor of the previous page; `null` at the start.
     pub previous_cursor: Option<String>,
-    /// What was left out or cut, in words.
+    /// Texts about what was left out or cut.
     pub notices: Vec<String>,
 }
 
-/// One page of a conversation.
+/// Returns one page of a conversation.
 ///
 /// # Errors
-/// [`LibraryError`]: no such session, a cursor that is none, a session that cannot be read.
+/// [`LibraryError`]: no such session, an invalid cursor, a session that cannot be read.
 pub fn history(library: &Library, ask: &Ask) -> Result<History, LibraryError> {
     let catalog = library.catalog();
-    let asked = Asked::of(&catalog, ask)?;
-    let conversation = library.conversation(asked.entry)?;
+    let target = Target::of(&catalog, ask)?;
+    let conversation = library.conversation(target.entry)?;
     let hidden = conversation.reverted_at.filter(|_| !ask.reverted);
     let all = conversation.messages.len();
     let view = View {
         conversation: &conversation,
         list: (0..hidden.unwrap_or(all).min(all)).collect(),
         pruned_from: usize::MAX,
-        shows: ask.shows(),
+        options: ask.display_options(),
         paged: Paged::History,
     };
-    let cursor = asked.cursor(&conversation, ask, Paged::History)?;
+    let cursor = target.cursor(&conversation, ask, Paged::History)?;
     let page = view.page(cursor, Bounds::new(ask.max_chars, ask.limit));
-    let mut told = page.notices;
+    let mut notices = page.notices;
     if let Some(at) = hidden {
         let count = all.saturating_sub(at);
-        told.push(format!(
-            "messages taken back by the user, left out: {count}"
-        ));
+        notices.push(format!("messages reverted by the user, left out: {count}"));
     }
-    told.extend(notices::of_skipped(&conversation.skipped));
+    notices.extend(notices::of_skipped(&conversation.skipped));
     Ok(History {
-        session: Row::of(&asked.entry.header).masked(ask.mask),
-        children: children(&catalog, asked.entry, &conversation),
+        session: Row::of(&target.entry.header).masked(ask.mask),
+        children: children(&catalog, target.entry, &conversation),
         messages: page.messages,
         total_messages: all,
-        changes: asked.entry.header.changes,
+        changes: target.entry.header.changes,
         next_cursor: page.next,
         previous_cursor: page.previous,
-        notices: told,
+        notices,
     })
 }
 
 impl Ask {
-    pub(super) const fn shows(&self) -> Shows {
-        Shows {
+    pub(super) const fn display_options(&self) -> DisplayOptions {
+        DisplayOptions {
             tool_output: self.tool_output,
             reasoning: self.reasoning,
             synthetic: self.synthetic,
@@ -273,67 +271,86 @@ impl Ask {
     }
 }
 
-/// The session that is meant, and the message, where the id names one as well.
-pub(super) struct Asked<'a> {
+/// The session of a query, and the message if the id names one as well.
+pub(super) struct Target<'a> {
     pub(super) entry: &'a Entry,
-    place: Option<&'a str>,
+    /// The id of the query when it names a message too; it is read as a cursor.
+    message: Option<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Target<'a> {
     pub(super) fn of(catalog: &'a Catalog, ask: &'a Ask) -> Result<Self, LibraryError> {
         let id = ask.session_id.as_str();
-        let whole = catalog.get(id);
-        if let Ok(entry) = whole {
-            return Ok(Self { entry, place: None });
+        let session = catalog.get(id);
+        if let Ok(entry) = session {
+            return Ok(Self {
+                entry,
+                message: None,
+            });
         }
-        // Ids may hold colons themselves.
+        // Ids can contain colons.
         let parts = id.match_indices(':').filter_map(|(at, _)| id.get(..at));
         let named = parts.filter_map(|part| catalog.get(part).ok()).next();
-        let place = Some(id);
-        named.map_or(whole.map(|entry| Self { entry, place: None }), |entry| {
-            Ok(Self { entry, place })
-        })
+        let message = Some(id);
+        named.map_or(
+            session.map(|entry| Self {
+                entry,
+                message: None,
+            }),
+            |entry| Ok(Self { entry, message }),
+        )
     }
 
-    /// Where the page begins or ends.
+    /// The cursor at which the page begins or ends.
     pub(super) fn cursor(
         &self,
-        of: &Conversation,
+        conversation: &Conversation,
         ask: &Ask,
         paged: Paged,
     ) -> Result<Cursor, LibraryError> {
-        let way = if ask.newest_first { Way::Back } else { Way::On };
-        let all = of.messages.len();
-        match ask.cursor.as_deref().or(self.place) {
+        let direction = if ask.newest_first {
+            Direction::Backward
+        } else {
+            Direction::Forward
+        };
+        let all = conversation.messages.len();
+        match ask.cursor.as_deref().or(self.message) {
             Some(text) => {
                 let id = &self.entry.header.id;
-                Cursor::read(text, of, id, ask.mask, (way, paged))
+                Cursor::read(text, conversation, id, ask.mask, (direction, paged))
             }
             None => Ok(Cursor {
-                way,
-                place: Place::before(if ask.newest_first { all } else { 0 }),
+                direction,
+                position: Position::before(if ask.newest_first { all } else { 0 }),
             }),
         }
     }
 }
 
-/// What a session has started: at its tool calls, then by what the others say themselves. A copied tool call (a fork)
-/// names a session that another one has started; it is not among them.
-pub(super) fn children(catalog: &Catalog, entry: &Entry, of: &Conversation) -> Vec<String> {
+/// The sessions that this one started: first those that its tool calls name, then those that name it as their parent. A copied
+/// tool call (in a fork) names a session that another session started; it is left out.
+pub(super) fn children(
+    catalog: &Catalog,
+    entry: &Entry,
+    conversation: &Conversation,
+) -> Vec<String> {
     let id = &*entry.header.id;
-    let parts = of.messages.iter().flat_map(|message| &message.parts);
+    let parts = conversation
+        .messages
+        .iter()
+        .flat_map(|message| &message.parts);
     let called = parts.filter_map(|part| match &part.kind {
         PartKind::Tool(tool) => tool.child.as_deref(),
         _ => None,
     });
     let is_own = |child: &&str| {
-        let known = catalog.get(child).ok();
-        let parent = known.map(|entry| entry.header.parent_id.as_deref());
+        let child = catalog.get(child).ok();
+        let parent = child.map(|entry| entry.header.parent_id.as_deref());
         parent.flatten().is_none_or(|parent| parent == id)
     };
-    let told = catalog.children(id).map(|entry| &*entry.header.id);
+    let by_parent = catalog.children(id).map(|entry| &*entry.header.id);
     let mut seen = HashSet::new();
-    let all = called.filter(is_own).chain(told);
+    let all = called.filter(is_own).chain(by_parent);
     all.filter(|child| seen.insert(*child))
         .map(str::to_owned)
         .collect()

@@ -1,29 +1,29 @@
-//! Where a session comes from and what it has started: `get_session_lineage`, `filrouge lineage`.
+//! The ancestors, descendants and forks of a session: `get_session_lineage`, `filrouge lineage`.
 
 mod calls;
 mod family;
 
 use serde::Serialize;
 
-use super::forks::{Forks, Project};
+use super::forks::{ForkProject, Forks};
 use super::list::Row;
 use super::{Entry, Library, LibraryError, notices};
 use calls::Calls;
 use family::Ancestry;
 pub(super) use family::Family;
 
-/// How a relative is known to be one.
+/// The evidence for a relation between sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// The program recorded it.
     Recorded,
-    /// From messages that were copied: same roles, times and tokens.
+    /// Inferred from copied messages: same roles, times and tokens.
     Inferred,
 }
 
-/// A relative.
+/// A related session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -31,7 +31,7 @@ pub struct Relative {
     /// The session.
     #[serde(flatten)]
     pub session: Row,
-    /// Generations away: 1 for a parent or child, 0 for a sibling.
+    /// The distance in generations: 1 for a parent or child, 0 for a sibling.
     pub depth: usize,
     /// The message whose tool call started it.
     #[serde(rename = "messageID", skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct Relative {
     pub call_id: Option<String>,
 }
 
-/// A fork: a session that begins with a copy of another's messages.
+/// A fork: a session that begins with a copy of another session's messages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -49,9 +49,9 @@ pub struct Fork {
     /// The other session.
     #[serde(flatten)]
     pub session: Row,
-    /// How it is known.
+    /// The evidence for the fork.
     pub evidence: Evidence,
-    /// How many messages were copied.
+    /// The number of copied messages.
     pub copied_messages: usize,
 }
 
@@ -70,36 +70,40 @@ pub struct Lineage {
     pub call_id: Option<String>,
     /// Its parents up to the root, the nearest first.
     pub parent_sessions: Vec<Relative>,
-    /// All it has started, and what those have: each behind its parent.
+    /// All sessions that it started, and those that they started: each after its parent.
     pub child_sessions: Vec<Relative>,
-    /// Others that its parent has started.
+    /// Other sessions that its parent started.
     pub siblings: Vec<Relative>,
-    /// What it was forked from, the nearest first.
+    /// The sessions it was forked from, the nearest first.
     pub forked_from: Vec<Fork>,
-    /// What was forked from it itself.
+    /// Its direct forks.
     pub forks: Vec<Fork>,
-    /// Parents and recorded origins that are named and not there.
+    /// Recorded parents and origins that no source has.
     pub gaps: Vec<String>,
-    /// Whether parents or origins lead round in a circle.
+    /// Whether the parents or origins form a cycle.
     pub cycle: bool,
-    /// What was left out, in words.
+    /// Texts about what was left out.
     pub notices: Vec<String>,
 }
 
-/// The lineage of a session, without what has the form of a credential.
+/// The lineage of a session. Anything with the form of a credential is masked.
 ///
 /// # Errors
 /// [`LibraryError::NoSession`].
 pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryError> {
-    shown_as(library, session_id, true)
+    lineage_with_mask(library, session_id, true)
 }
 
-/// As [`lineage`]; `mask` says whether what has the form of a credential is masked.
+/// Like [`lineage`]; `mask` decides whether anything with the form of a credential is masked.
 ///
 /// # Errors
 /// [`LibraryError::NoSession`].
-pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Lineage, LibraryError> {
-    let library = &library.of_question();
+pub fn lineage_with_mask(
+    library: &Library,
+    session_id: &str,
+    mask: bool,
+) -> Result<Lineage, LibraryError> {
+    let library = &library.for_query();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
     let family = Family::of(&catalog);
@@ -116,11 +120,11 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
     let others = others.iter().filter(|one| one.header.id != entry.header.id);
     let siblings = others.map(|one| calls.relative(one, 0)).collect();
     let (message_id, call_id) = calls.start(entry).unzip();
-    let lost = calls.lost(entry);
+    let missing = calls.missing_children(entry);
     let mut forks = Forks::of(library, &catalog);
     let ancestry = origins(&mut forks, entry, mask);
-    let known = forks.forks(entry).into_iter();
-    let known = known.map(|fork| {
+    let direct_forks = forks.forks(entry).into_iter();
+    let direct_forks = direct_forks.map(|fork| {
         shown(
             &forks,
             (fork.entry, entry),
@@ -128,11 +132,14 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
             fork.evidence,
         )
     });
-    let known = known.collect();
+    let direct_forks = direct_forks.collect();
     let mut notices = notices::of_catalog(&catalog);
-    notices.extend(told(calls.unread.len().max(forks.unread), lost));
+    notices.extend(missing_notices(
+        calls.unread.len().max(forks.unread),
+        missing,
+    ));
     notices.extend(orphaned(library, entry, ancestry.found.is_empty()));
-    library.go_on()?;
+    library.check_cancelled()?;
     Ok(Lineage {
         session: row(entry, mask),
         message_id,
@@ -141,7 +148,7 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
         child_sessions,
         siblings,
         forked_from: ancestry.found,
-        forks: known,
+        forks: direct_forks,
         gaps: parents
             .gap
             .into_iter()
@@ -157,7 +164,7 @@ fn row(entry: &Entry, mask: bool) -> Row {
     Row::of(&entry.header).masked(mask)
 }
 
-/// The origins of a fork.
+/// The origins of a fork, the nearest first.
 fn origins<'a>(forks: &mut Forks<'a>, fork: &'a Entry, mask: bool) -> Ancestry<'a, Fork> {
     family::ancestry(fork, |one| {
         let Some(origin) = forks.origin(one)? else {
@@ -173,46 +180,55 @@ fn origins<'a>(forks: &mut Forks<'a>, fork: &'a Entry, mask: bool) -> Ancestry<'
     })
 }
 
-/// `other` as one end of a fork. What cannot be read has no number of copies; that it is so is told in a notice.
-fn shown(forks: &Forks<'_>, (fork, from): (&Entry, &Entry), other: Row, how: Evidence) -> Fork {
+/// `other` as one end of a fork. The number of copies is 0 for a session that cannot be read; a notice reports it.
+fn shown(
+    forks: &Forks<'_>,
+    (fork, from): (&Entry, &Entry),
+    other: Row,
+    evidence: Evidence,
+) -> Fork {
     Fork {
         session: other,
-        evidence: how,
+        evidence,
         copied_messages: forks.copied(fork, from).unwrap_or_default(),
     }
 }
 
-fn told(unread: usize, lost: usize) -> impl Iterator<Item = String> {
-    let of = |n: usize, one: &str, many: &str| match n {
+fn missing_notices(unread: usize, missing: usize) -> impl Iterator<Item = String> {
+    let notice = |n: usize, one: &str, many: &str| match n {
         0 => None,
         1 => Some(one.to_owned()),
         n => Some(format!("{n} {many}")),
     };
-    let unread = of(
+    let unread = notice(
         unread,
         "1 related session cannot be read: calls and copies in it are not known",
         "related sessions cannot be read: calls and copies in them are not known",
     );
-    let lost = of(
-        lost,
+    let missing = notice(
+        missing,
         "1 tool call names a session that is not there",
         "tool calls name sessions that are not there",
     );
-    unread.into_iter().chain(lost)
+    unread.into_iter().chain(missing)
 }
 
-/// Tells of a session that looks like a fork of nothing there is.
+/// A notice about a session that looks like a fork of an absent session.
 fn orphaned(library: &Library, entry: &Entry, no_origin: bool) -> Option<String> {
     let header = &entry.header;
-    let was_looked_for = header.parent_id.is_none() && Project::of(header).is_known();
-    if !(no_origin && was_looked_for) {
+    let is_searched = header.parent_id.is_none() && ForkProject::of(header).is_known();
+    if !(no_origin && is_searched) {
         return None;
     }
     let facts = library.facts(entry).ok()?;
-    let older = facts.olds.iter().filter(|old| !old.recorded).count();
+    let older = facts
+        .possible_copies
+        .iter()
+        .filter(|old| !old.recorded)
+        .count();
     (older > 0).then(|| {
         format!(
-            "{older} of its messages are older than itself, and no earlier session has them: \
+            "{older} of its messages are older than the session, and no earlier session has them: \
              it is imported, or a fork of a session that is no longer there"
         )
     })

@@ -1,4 +1,4 @@
-//! Which sessions there are: `list_sessions`, `filrouge sessions list`.
+//! Lists sessions: `list_sessions`, `filrouge sessions list`.
 
 #[cfg(test)]
 mod tests;
@@ -9,39 +9,41 @@ use super::filter::Filter;
 use super::{Catalog, Entry, Library, LibraryError, clean, notices};
 use crate::{Changes, Header};
 
-/// How many sessions a page has when no limit is given, and at most.
+/// The default number of sessions on a page.
 const LIMIT: usize = 50;
+/// The maximum number of sessions on a page.
 const LIMIT_MAX: usize = 500;
 
-/// What a cursor begins with.
+/// The prefix of a cursor.
 const CURSOR: &str = "sessions.";
 
-/// What is asked for. Absent filters let everything through; times are milliseconds since 1970.
+/// One query for a list. An absent filter excludes nothing; times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
-    /// Part of the title, any case; the project's name when no title holds it.
+    /// A part of the title, in any case; the project's name when no title contains it.
     pub session_name: Option<String>,
     /// A project's id, name, or folder.
     pub project_id: Option<String>,
     /// The agent's name.
     pub agent: Option<String>,
-    /// Only what this session has started.
+    /// Only sessions that this session started.
     pub parent_id: Option<String>,
-    /// Only sessions that no other has started.
+    /// Only sessions that no other session started.
     pub roots: bool,
-    /// Only archived ones, or only others.
+    /// `true`: only archived sessions; `false`: only the others.
     pub archived: Option<bool>,
-    /// Only of this program.
+    /// Only sessions of this program.
     pub source: Option<String>,
-    /// Only those last changed at this time or later.
+    /// Only sessions last changed at this time or later.
     pub since: Option<i64>,
-    /// Only those last changed before this time.
+    /// Only sessions last changed before this time.
     pub until: Option<i64>,
-    /// At most so many; 0 means the default, 50.
+    /// The largest number of sessions; 0 means the default, 50.
     pub limit: usize,
-    /// Where to go on: `nextCursor` of the page before.
+    /// Where to continue: `nextCursor` of the previous page.
     pub cursor: Option<String>,
-    /// Masks what has the form of a credential, in all words but ids. What is masked is not found by its title either.
+    /// Whether to mask anything with the form of a credential, in all texts except ids. Masked text in a title is not
+    /// searched either.
     pub mask: bool,
 }
 
@@ -54,20 +56,20 @@ pub struct Row {
     pub id: String,
     /// Its title.
     pub title: Option<String>,
-    /// When it was made, milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub created: i64,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated: i64,
     /// The agent of its first message.
     pub agent: Option<String>,
-    /// The session that has started it.
+    /// The session that started it.
     #[serde(rename = "parentID")]
     pub parent_id: Option<String>,
-    /// What it changed.
+    /// The changes it made.
     pub summary: Option<Changes>,
     /// The program that wrote it.
     pub source: String,
-    /// The form it is stored in.
+    /// The generation of its storage.
     pub generation: String,
     /// Its project's id.
     #[serde(rename = "projectID")]
@@ -78,7 +80,7 @@ pub struct Row {
     pub directory: Option<String>,
     /// The version of the program.
     pub version: Option<String>,
-    /// When it was archived.
+    /// The time at which it was archived.
     pub archived: Option<i64>,
 }
 
@@ -89,19 +91,19 @@ pub struct Row {
 pub struct Sessions {
     /// The sessions.
     pub sessions: Vec<Row>,
-    /// How many there are on all pages.
+    /// The number of sessions on all pages.
     pub total: usize,
-    /// The project that all sessions found are of, if it is one.
+    /// The project of all sessions found, if they have the same one.
     #[serde(rename = "projectID")]
     pub project_id: Option<String>,
-    /// Goes on behind this page; `null` on the last.
+    /// The cursor of the next page; `null` on the last.
     pub next_cursor: Option<String>,
-    /// What could not be read, counted by reason, and sources that do not answer.
+    /// Notices about records that were left out, counted by reason, and about sources that do not answer.
     pub notices: Vec<String>,
 }
 
 impl Row {
-    /// The row of a header, as it is.
+    /// The row of a header, unmasked.
     #[must_use]
     pub fn of(header: &Header) -> Self {
         let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
@@ -126,7 +128,7 @@ impl Row {
         }
     }
 
-    /// This row, without what has the form of a credential in any word but its ids if `mask` says so.
+    /// Returns the row; with `mask`, anything with the form of a credential is masked in all texts except ids.
     #[must_use]
     pub fn masked(mut self, mask: bool) -> Self {
         if mask {
@@ -138,13 +140,13 @@ impl Row {
                 &mut self.directory,
                 &mut self.version,
             ];
-            clean::put(words.into_iter().flatten());
+            clean::mask_in_place(words.into_iter().flatten());
         }
         self
     }
 }
 
-/// The last folder of a path of any system.
+/// The last folder of a path, with the separators of any system.
 pub(super) fn last_folder(path: &str) -> Option<&str> {
     path.trim_end_matches(['/', '\\'])
         .rsplit(['/', '\\'])
@@ -152,38 +154,38 @@ pub(super) fn last_folder(path: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The sessions that `ask` lets through, the last changed first. Limit and cursor are not looked at.
+/// The sessions that pass the filters of `ask`, the last changed first. Ignores limit and cursor.
 pub(super) fn selected<'a>(catalog: &'a Catalog, ask: &Ask) -> Vec<&'a Entry> {
     let filter = Filter::of(ask);
     let mut found: Vec<&Entry> = match &ask.session_name {
         None => catalog
             .entries
             .iter()
-            .filter(|e| filter.lets(&e.header))
+            .filter(|e| filter.passes(&e.header))
             .collect(),
         Some(name) => filter.named(catalog, name),
     };
-    found.sort_unstable_by(|a, b| place(&a.header).cmp(&place(&b.header)));
+    found.sort_unstable_by(|a, b| list_order(&a.header).cmp(&list_order(&b.header)));
     found
 }
 
-/// Where a session stands in a list: the last changed first, then by id.
-fn place(header: &Header) -> (std::cmp::Reverse<i64>, &str) {
+/// The position of a session in a list: the last changed first, then by id.
+fn list_order(header: &Header) -> (std::cmp::Reverse<i64>, &str) {
     (std::cmp::Reverse(header.updated), &header.id)
 }
 
-/// Lists sessions, the last changed first, then by id. A session that changes while pages are read can be on two of
-/// them, as it moves to the front; none that stays as it was is left out.
+/// Lists sessions, the last changed first, then by id. A session that changes while pages are read moves to the front and
+/// can appear on two pages; a session that does not change is never left out.
 ///
 /// # Errors
-/// [`LibraryError::Invalid`] for a cursor that is none, and for a limit above 500.
+/// [`LibraryError::Invalid`] for an invalid cursor, and for a limit above 500.
 pub fn list(library: &Library, ask: &Ask) -> Result<Sessions, LibraryError> {
     let limit = limit(ask.limit)?;
     let after = ask.cursor.as_deref().map(read_cursor).transpose()?;
     let catalog = library.catalog();
     let found = selected(&catalog, ask);
     let start = after.map_or(0, |after| {
-        found.partition_point(|e| place(&e.header) <= (std::cmp::Reverse(after.0), after.1))
+        found.partition_point(|e| list_order(&e.header) <= (std::cmp::Reverse(after.0), after.1))
     });
     let rest = found.get(start..).unwrap_or_default();
     let page = rest.get(..limit).unwrap_or(rest);
@@ -192,30 +194,31 @@ pub fn list(library: &Library, ask: &Ask) -> Result<Sessions, LibraryError> {
     Ok(Sessions {
         sessions: page.iter().map(row).collect(),
         total: found.len(),
-        project_id: clean::some(one_project(&found), ask.mask),
+        project_id: clean::optional_text(one_project(&found), ask.mask),
         next_cursor: last.map(|e| format!("{CURSOR}{}.{}", e.header.updated, e.header.id)),
         notices: notices::of_catalog(&catalog),
     })
 }
 
-fn limit(asked: usize) -> Result<usize, LibraryError> {
-    match asked {
+fn limit(requested: usize) -> Result<usize, LibraryError> {
+    match requested {
         0 => Ok(LIMIT),
-        1..=LIMIT_MAX => Ok(asked),
+        1..=LIMIT_MAX => Ok(requested),
         _ => Err(LibraryError::Invalid(format!(
-            "limit is {asked}; a page has at most {LIMIT_MAX} sessions"
+            "limit is {requested}; a page has at most {LIMIT_MAX} sessions"
         ))),
     }
 }
 
-/// The last row of the page before: when it changed, and its id.
+/// Reads a cursor: the time of change and the id of the last row on the previous page.
 fn read_cursor(cursor: &str) -> Result<(i64, &str), LibraryError> {
     let read = || {
         let (updated, id) = cursor.strip_prefix(CURSOR)?.split_once('.')?;
         Some((updated.parse().ok()?, id))
     };
     read().ok_or_else(|| {
-        let text = "the cursor is none of a list of sessions; take nextCursor of the page before";
+        let text =
+            "this is not a cursor of a list of sessions; use nextCursor of the previous page";
         LibraryError::Invalid(text.to_owned())
     })
 }

@@ -1,4 +1,4 @@
-//! The listing of a source that was made last, for who does not need one of this very moment.
+//! The last listing of a source, for callers that accept a slightly older one.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 use crate::locked::locked;
 use crate::{Listing, Source, SourceError};
 
-/// The sessions of a source at one moment.
+/// A listing of a source's sessions.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// When the source was asked.
+    /// The time at which the listing began.
     pub began: Instant,
-    /// What it answered.
+    /// The listing.
     pub listing: Arc<Listing>,
 }
 
 impl Listed {
-    /// Lists a source now.
+    /// Lists a source.
     ///
     /// # Errors
     /// As [`Source::list`].
     pub fn now(source: &dyn Source) -> Result<Self, SourceError> {
-        // What changes meanwhile is seen by the next one.
+        // The age counts from the beginning: a change during this listing is seen only by the next one.
         let began = Instant::now();
         let listing = source.list()?;
         Ok(Self { began, listing })
@@ -30,10 +30,10 @@ impl Listed {
 
 /// The last listing of a source.
 #[derive(Default)]
-pub(super) struct Last(Mutex<Option<Listed>>);
+pub(super) struct LastListing(Mutex<Option<Listed>>);
 
-impl Last {
-    /// The last listing if it was begun less than `max_age` ago, else a new one. Of several who ask at once one lists.
+impl LastListing {
+    /// The last listing if it began less than `max_age` ago, or else a new one. Of several concurrent callers, only one lists.
     pub(super) fn within(
         &self,
         source: &dyn Source,

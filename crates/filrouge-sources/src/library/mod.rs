@@ -1,6 +1,6 @@
-//! All sources as one library: what the MCP tools and the command line ask (DESIGN §10, §12).
+//! Combines all sources into one library, which the MCP tools and the command line query (DESIGN §10, §12).
 //!
-//! Everything here is plain functions on [`Library`]; who calls shows the answer. One file a question.
+//! The queries are plain functions on [`Library`], one file per query; the caller formats the answer.
 
 mod cache;
 mod catalog;
@@ -15,11 +15,11 @@ pub mod history;
 pub mod lineage;
 pub mod list;
 mod listed;
-#[cfg(any(test, feature = "made"))]
-pub mod made;
 pub mod notices;
-mod once;
 pub mod own;
+mod query_state;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
 pub mod stats;
 mod sums;
 #[cfg(test)]
@@ -33,75 +33,75 @@ use filrouge_types::Recorded;
 
 pub use catalog::{Catalog, Entry};
 pub use error::LibraryError;
-pub use filter::Project;
+pub use filter::ProjectFilter;
 pub use listed::Listed;
 
-use crate::by_two::by_two;
+use crate::on_two_threads::on_two_threads;
 use crate::{Conversation, Source, SourceError};
 use cache::Cache;
-use facts::{Answer, Facts};
-use listed::Last;
-use once::Once;
+use facts::{Facts, FactsResult};
+use listed::LastListing;
+use query_state::QueryState;
 
-/// All sources together. Cheap to clone; clones share the cache.
+/// All sources together. Cheap to clone; clones share the caches.
 #[derive(Clone)]
 pub struct Library {
     sources: Arc<[Arc<dyn Source>]>,
-    /// How many of the sources are kept in the cache: those before the ones of [`Library::with`].
+    /// The number of sources that use the caches; the sources that [`Library::with`] added follow them.
     shared: usize,
-    /// The last listings of those that are kept.
-    last: Arc<[Last]>,
-    /// How old a listing may be that a question is answered by.
-    fresh: Duration,
+    /// The last listings of the sources.
+    last_listings: Arc<[LastListing]>,
+    /// The maximum age of a listing that a query may use.
+    max_listing_age: Duration,
     cache: Arc<Cache<Conversation>>,
     facts: Arc<Cache<Facts>>,
-    once: Option<Arc<Once>>,
+    query: Option<Arc<QueryState>>,
 }
 
 impl Library {
-    /// Puts sources together. Of two sessions of one id the first source's is taken: give the newest generation of a
-    /// program first, and the ledger last. `cache_bytes` bounds what is kept of conversations in memory.
+    /// Combines sources. When two sessions have the same id, the first source's is used: pass the newest generation of a
+    /// program first, and the ledger last. `cache_bytes` bounds the memory cache of conversations.
     #[must_use]
     pub fn new(sources: Vec<Arc<dyn Source>>, cache_bytes: usize) -> Self {
         Self {
             shared: sources.len(),
-            last: sources.iter().map(|_| Last::default()).collect(),
-            fresh: Duration::ZERO,
+            last_listings: sources.iter().map(|_| LastListing::default()).collect(),
+            max_listing_age: Duration::ZERO,
             sources: sources.into(),
             cache: Arc::new(Cache::new(cache_bytes)),
             facts: Arc::new(Cache::new(facts::BYTES)),
-            once: None,
+            query: None,
         }
     }
 
-    /// This library with one more source behind it, for one caller: nothing of that source is put in the cache.
+    /// Returns this library with another source at the end, for one caller: nothing of that source is cached.
     #[must_use]
     pub fn with(&self, source: Arc<dyn Source>) -> Self {
         let sources = self.sources.iter().cloned().chain([source]).collect();
-        self.of_others(sources)
+        self.with_sources(sources)
     }
 
-    /// This library with its first sources alone.
+    /// Returns this library with only its first `sources` sources.
     #[must_use]
-    pub fn first(&self, sources: usize) -> Self {
+    pub fn with_first_sources(&self, sources: usize) -> Self {
         let first = self.sources.iter().take(sources).cloned().collect();
-        self.of_others(first)
+        self.with_sources(first)
     }
 
-    fn of_others(&self, sources: Arc<[Arc<dyn Source>]>) -> Self {
+    fn with_sources(&self, sources: Arc<[Arc<dyn Source>]>) -> Self {
         Self {
             shared: self.shared.min(sources.len()),
             sources,
-            once: None,
+            query: None,
             ..self.clone()
         }
     }
 
-    /// This library with answers by listings of up to `fresh` ago: who asks again and again lists nothing again meanwhile.
-    /// No time unless told: each question lists what it needs.
+    /// Returns this library with listings that may be up to `max_listing_age` old: repeated queries reuse a listing for
+    /// that time. By default the time is zero, and each query lists the sources that it needs.
     #[must_use]
-    pub const fn believing_for(mut self, fresh: Duration) -> Self {
-        self.fresh = fresh;
+    pub const fn with_max_listing_age(mut self, max_listing_age: Duration) -> Self {
+        self.max_listing_age = max_listing_age;
         self
     }
 
@@ -111,13 +111,13 @@ impl Library {
         &self.sources
     }
 
-    /// All sessions of all sources, each id once. A source that cannot be listed is named in it.
+    /// All sessions of all sources, each id once. The catalog names sources that cannot be listed.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog_within(self.fresh)
+        self.catalog_within(self.max_listing_age)
     }
 
-    /// As [`Library::catalog`], of listings that may have been made up to `max_age` ago.
+    /// Like [`Library::catalog`], from listings that may be up to `max_age` old.
     #[must_use]
     pub fn catalog_within(&self, max_age: Duration) -> Arc<Catalog> {
         let listing = |(at, source): (usize, &Arc<dyn Source>)| {
@@ -125,35 +125,35 @@ impl Library {
             (source.name(), listed.map(|listed| listed.listing))
         };
         let catalog = || Arc::new(Catalog::of(self.sources.iter().enumerate().map(listing)));
-        match &self.once {
-            Some(once) => once.catalog.get_or_init(catalog).clone(),
+        match &self.query {
+            Some(query) => query.catalog.get_or_init(catalog).clone(),
             None => catalog(),
         }
     }
 
-    /// The sessions of the source at that place in the library, by a listing that may have been made up to `max_age` ago.
+    /// Lists the source at this index; the listing may be up to `max_age` old.
     ///
     /// # Errors
     /// As [`Source::list`].
     pub fn listed(&self, source: usize, max_age: Duration) -> Result<Listed, SourceError> {
-        let Some(own) = self.sources.get(source) else {
+        let Some(listed_source) = self.sources.get(source) else {
             let listing = Arc::default();
             let began = Instant::now();
             return Ok(Listed { began, listing });
         };
-        // What is in no place of its own, as the ledger is, is listed anew for each question.
-        let is_kept = source < self.shared && own.path().is_some();
-        let last = self.last.get(source).filter(|_| is_kept);
+        // A source without a path, such as the ledger, is listed for each query.
+        let is_cached = source < self.shared && listed_source.path().is_some();
+        let last = self.last_listings.get(source).filter(|_| is_cached);
         match last {
-            Some(last) => last.within(&**own, max_age),
-            None => Listed::now(&**own),
+            Some(last) => last.within(&**listed_source, max_age),
+            None => Listed::now(&**listed_source),
         }
     }
 
-    /// A conversation, from the cache when nothing had changed as it was listed.
+    /// Reads a conversation; from the cache if the source had not changed when it was listed.
     ///
     /// # Errors
-    /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when it has gone meanwhile.
+    /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when the session was removed meanwhile.
     pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
         let source = self.source(entry)?;
         if entry.source < self.shared {
@@ -165,29 +165,30 @@ impl Library {
         cache::read(source, entry)
     }
 
-    /// A session's own turns and items, where its source has them.
+    /// A session's turns and items, where its source records them.
     fn recorded(&self, entry: &Entry) -> Result<Option<Recorded>, LibraryError> {
         let recorded = self.source(entry)?.recorded(&entry.header.id);
         recorded.map_err(|why| cache::failed(entry, why))
     }
 
-    /// The facts of a session: as this question has seen them already, else from memory if nothing has changed.
-    fn facts(&self, entry: &Entry) -> Answer {
-        self.go_on()?;
+    /// The facts of a session: those that this query has already read, or the cached ones if nothing has changed, or else
+    /// newly computed ones.
+    fn facts(&self, entry: &Entry) -> FactsResult {
+        self.check_cancelled()?;
         let id = &entry.header.id;
-        if let Some(known) = self.once.as_ref().and_then(|once| once.facts(id)) {
+        if let Some(known) = self.query.as_ref().and_then(|query| query.facts(id)) {
             return known;
         }
         let answer = self.facts_now(entry);
-        if let Some(once) = &self.once {
-            once.learn(id, &answer);
+        if let Some(query) = &self.query {
+            query.add_facts(id, &answer);
         }
         answer
     }
 
-    fn facts_now(&self, entry: &Entry) -> Answer {
+    fn facts_now(&self, entry: &Entry) -> FactsResult {
         let source = self.source(entry)?;
-        // Conversations are not kept for this: all others would be lost to them.
+        // The conversations read for facts are not cached, because they would evict all others.
         let make = || {
             let conversation = cache::read(source, entry)?;
             Ok(Arc::new(Facts::of(&entry.header, &conversation)))
@@ -200,38 +201,38 @@ impl Library {
         }
     }
 
-    /// The facts of many sessions, in their order; two threads read what is not known.
-    fn facts_of(&self, entries: &[&Entry]) -> Vec<Answer> {
-        by_two(entries, 1, |entry| self.facts(entry))
+    /// The facts of many sessions, in their order; two threads read those that are not cached.
+    fn facts_of(&self, entries: &[&Entry]) -> Vec<FactsResult> {
+        on_two_threads(entries, 1, |entry| self.facts(entry))
     }
 
-    /// This library for one question: it lists its sources at most once, and looks at no session twice for statistics
-    /// and lineage. What changes meanwhile is not seen: drop it with the answer. Once `stopped` is set, what takes long
-    /// is given up with [`LibraryError::GivenUp`].
+    /// Returns this library for one query: it lists its sources at most once, and reads no session twice for statistics
+    /// and lineage. It does not see later changes: drop it with the answer. Once `stopped` is set, long operations fail
+    /// with [`LibraryError::Cancelled`].
     #[must_use]
-    pub fn once(&self, stopped: Option<Arc<AtomicBool>>) -> Self {
+    pub fn for_one_query(&self, stopped: Option<Arc<AtomicBool>>) -> Self {
         Self {
-            once: Some(Arc::new(Once::new(stopped))),
+            query: Some(Arc::new(QueryState::new(stopped))),
             ..self.clone()
         }
     }
 
-    /// The question that this library is for, or a new one.
-    fn of_question(&self) -> Self {
-        match &self.once {
+    /// This library if it already serves one query, or else a copy of it that does.
+    fn for_query(&self) -> Self {
+        match &self.query {
             Some(_) => self.clone(),
-            None => self.once(None),
+            None => self.for_one_query(None),
         }
     }
 
-    /// Ends an answer that nobody waits for any more.
+    /// Fails once the caller has disconnected or cancelled.
     ///
     /// # Errors
-    /// [`LibraryError::GivenUp`].
-    fn go_on(&self) -> Result<(), LibraryError> {
-        let stopped = self.once.as_ref().and_then(|once| once.stopped.as_ref());
+    /// [`LibraryError::Cancelled`].
+    fn check_cancelled(&self) -> Result<(), LibraryError> {
+        let stopped = self.query.as_ref().and_then(|query| query.stopped.as_ref());
         match stopped {
-            Some(stopped) if stopped.load(Ordering::Relaxed) => Err(LibraryError::GivenUp),
+            Some(stopped) if stopped.load(Ordering::Relaxed) => Err(LibraryError::Cancelled),
             _ => Ok(()),
         }
     }

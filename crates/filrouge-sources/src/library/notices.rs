@@ -1,13 +1,13 @@
-//! What is told beside an answer: what was left out, in words of our own.
+//! Notices of an answer: what was left out, in filrouge's own wording.
 //!
-//! Foreign text has no place here: notices are read as ours. Paths are told quoted.
+//! Notices never contain foreign text, because readers trust them as filrouge's. Paths are quoted.
 
 use std::collections::BTreeMap;
 
 use super::Catalog;
 use crate::{SkipReason, Skipped};
 
-/// What a list has to tell of its sources.
+/// Notices about the sources of a list.
 #[must_use]
 pub fn of_catalog(catalog: &Catalog) -> Vec<String> {
     let mut notices = of_skipped(&catalog.skipped);
@@ -27,15 +27,15 @@ pub fn of_catalog(catalog: &Catalog) -> Vec<String> {
     notices
 }
 
-/// How much was left out for each reason, with one example.
+/// The number of skipped records for each reason, with one example.
 pub(super) fn of_skipped(skipped: &[Skipped]) -> Vec<String> {
     let mut by_reason: BTreeMap<SkipReason, (usize, &Skipped)> = BTreeMap::new();
     for one in skipped {
         by_reason.entry(one.reason).or_insert((0, one)).0 += 1;
     }
-    let told = by_reason.into_iter().map(|(reason, (count, first))| {
+    let notices = by_reason.into_iter().map(|(reason, (count, first))| {
         let example = if count == 1 { "" } else { "for example " };
         format!("left out as {reason}: {count} ({example}{:?})", first.path)
     });
-    told.collect()
+    notices.collect()
 }

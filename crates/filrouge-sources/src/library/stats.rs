@@ -1,4 +1,4 @@
-//! What sessions amount to: `get_session_stats`, `filrouge stats`.
+//! Statistics of sessions: `get_session_stats`, `filrouge stats`.
 
 mod count;
 mod overview;
@@ -16,14 +16,14 @@ use crate::{Changes, TokenRule, Tokens};
 use count::{Count, Counted};
 pub use overview::overview;
 
-/// Where the numbers of changes come from.
+/// The origin of the numbers of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChangesFrom {
     /// The program's own summary of the session.
     Summary,
-    /// Summed up over tool calls and patches, as the program has no summary, or one of zeros.
+    /// The sum over tool calls and patches, when the program has no summary or one of zeros.
     ToolCalls,
 }
 
@@ -34,40 +34,40 @@ pub enum ChangesFrom {
 pub struct SessionStats {
     /// The session.
     pub session: Row,
-    /// Milliseconds from its making to its last change.
+    /// Milliseconds from its creation to its last change.
     pub duration: i64,
     /// Its agents.
     pub agents: Vec<String>,
     /// Its own tokens.
     pub tokens: Tokens,
-    /// What it changed.
+    /// The changes it made.
     pub changes: Changes,
-    /// Where that is known from.
+    /// The origin of these numbers.
     pub changes_from: ChangesFrom,
-    /// Its own messages.
+    /// The number of its own messages.
     pub message_count: u64,
-    /// Its own parts.
+    /// The number of its own parts.
     pub part_count: u64,
-    /// The session alone.
+    /// Sums over the session alone.
     pub own: Sums,
-    /// With all it has started.
+    /// Sums over the session and all its descendants.
     pub with_descendants: Sums,
-    /// With all it has started, without messages that were copied from elsewhere.
+    /// Sums over the session and all its descendants, without messages that were copied from elsewhere.
     pub without_copied: Sums,
-    /// How tokens were read.
+    /// The rules by which tokens were converted.
     pub token_rules: Vec<TokenRule>,
-    /// What was left out, in words.
+    /// Texts about what was left out.
     pub notices: Vec<String>,
 }
 
-/// A day's share, in UTC.
+/// The sums of one day, in UTC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Day {
     /// `2026-11-21`.
     pub date: String,
-    /// Messages.
+    /// The number of messages.
     pub messages: u64,
     /// Tokens.
     pub tokens: Tokens,
@@ -80,44 +80,44 @@ pub struct Day {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
-    /// All of them.
+    /// Sums over all of them.
     pub all: Sums,
-    /// All of them, without messages that were copied from elsewhere.
+    /// Sums over all of them, without messages that were copied from elsewhere.
     pub without_copied: Sums,
-    /// By program, with copies.
+    /// Sums by program, with copies.
     pub by_source: BTreeMap<String, Sums>,
-    /// By project, the one with the most tokens first. Projects of one name are apart.
+    /// Sums by project, the one with the most tokens first. Different projects of one name are listed separately.
     pub by_project: Vec<(String, Sums)>,
-    /// Day by day, of originals alone.
+    /// Sums by day, without copies.
     pub days: Vec<Day>,
-    /// How tokens were read.
+    /// The rules by which tokens were converted.
     pub token_rules: Vec<TokenRule>,
-    /// What was left out, in words.
+    /// Texts about what was left out.
     pub notices: Vec<String>,
 }
 
-/// Statistics of one session and what it has started.
+/// Statistics of one session and its descendants.
 ///
-/// Tokens and cost are those of messages, as their program reckons. A message is a copy if the program calls it so, or
-/// if it is older than its session and an earlier session of the project has the same one. Changes without copies are
-/// those of the tool calls that are left.
+/// Tokens and cost are the sums over messages, as their program calculated them. A message is a copy if the program marks
+/// it as one, or if it is older than its session and an earlier session of the project has the same message. Changes
+/// without copies are those of the tool calls that are not copies.
 ///
 /// # Errors
 /// [`LibraryError`]: no such session, or it cannot be read.
 pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, LibraryError> {
-    shown_as(library, session_id, true)
+    session_with_mask(library, session_id, true)
 }
 
-/// As [`session`]; `mask` says whether what has the form of a credential is masked.
+/// Like [`session`]; `mask` decides whether anything with the form of a credential is masked.
 ///
 /// # Errors
 /// As [`session`].
-pub fn shown_as(
+pub fn session_with_mask(
     library: &Library,
     session_id: &str,
     mask: bool,
 ) -> Result<SessionStats, LibraryError> {
-    let library = &library.of_question();
+    let library = &library.for_query();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
     let facts = library.facts(entry)?;
@@ -126,23 +126,23 @@ pub fn shown_as(
     let all: Vec<_> = std::iter::once(entry)
         .chain(below.map(|(_, child)| child))
         .collect();
-    let (tree, unread) = forks::look_at(library, &all);
+    let (tree, unread) = forks::read_facts(library, &all);
     let copies = forks::copies(library, &catalog, &tree);
     let tree = tree.into_iter().zip(copies);
     let tree: Vec<_> = tree
-        .map(|(seen, copies)| Counted::of(library, seen, copies))
+        .map(|(session, copies)| Counted::of(library, session, copies))
         .collect();
-    library.go_on()?;
+    library.check_cancelled()?;
     let mut own = Count::default();
-    let mut whole = Count::default();
+    let mut total = Count::default();
     tree.iter().take(1).for_each(|one| own.add(one));
-    tree.iter().for_each(|one| whole.add(one));
+    tree.iter().for_each(|one| total.add(one));
     let own = own.all().masked(mask);
     let (changes, changes_from) = count::changes(&entry.header, &facts);
     let mut notices = notices::of_catalog(&catalog);
     notices.extend(unread_notice(unread));
     notices.extend(skipped_notice(
-        tree.iter().map(|one| one.seen.facts.skipped).sum(),
+        tree.iter().map(|one| one.session.facts.skipped).sum(),
     ));
     Ok(SessionStats {
         session: Row::of(&entry.header).masked(mask),
@@ -151,31 +151,34 @@ pub fn shown_as(
             .updated
             .saturating_sub(entry.header.created)
             .max(0),
-        agents: agents(&own, clean::some(entry.header.agent.as_deref(), mask)),
+        agents: agents(
+            &own,
+            clean::optional_text(entry.header.agent.as_deref(), mask),
+        ),
         tokens: own.tokens,
         changes,
         changes_from,
         message_count: own.message_count,
         part_count: own.part_count,
         own,
-        with_descendants: whole.all().masked(mask),
-        without_copied: whole.without_copied().masked(mask),
+        with_descendants: total.all().masked(mask),
+        without_copied: total.without_copied().masked(mask),
         token_rules: token_rules(tree.iter()),
         notices,
     })
 }
 
-/// Those that wrote something; where nothing is written yet, the one that was asked.
-fn agents(own: &Sums, asked: Option<String>) -> Vec<String> {
+/// The agents that wrote messages; if none has, the agent that the session's header names.
+fn agents(own: &Sums, of_header: Option<String>) -> Vec<String> {
     let wrote: Vec<String> = own.agents.keys().cloned().collect();
-    match asked {
-        Some(asked) if wrote.is_empty() => vec![asked],
+    match of_header {
+        Some(agent) if wrote.is_empty() => vec![agent],
         _ => wrote,
     }
 }
 
 fn token_rules<'a>(counted: impl Iterator<Item = &'a Counted<'a>>) -> Vec<TokenRule> {
-    let rules: BTreeSet<_> = counted.map(|one| one.seen.facts.rule).collect();
+    let rules: BTreeSet<_> = counted.map(|one| one.session.facts.rule).collect();
     rules.into_iter().collect()
 }
 

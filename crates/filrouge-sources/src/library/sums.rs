@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use crate::{Changes, Tokens};
 
-/// What a tool was used for.
+/// The use of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolUse {
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Calls that ended in an error.
+    /// The number of calls that ended in an error.
     pub errors: u64,
 }
 
-/// What a model cost.
+/// The use of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelUse {
-    /// Messages it wrote.
+    /// The number of messages it wrote.
     pub messages: u64,
     /// Their tokens.
     pub tokens: Tokens,
@@ -33,32 +33,32 @@ pub struct ModelUse {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Sums {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Messages.
+    /// The number of messages.
     pub message_count: u64,
-    /// Messages of the user.
+    /// The number of the user's messages.
     pub user_messages: u64,
-    /// Parts.
+    /// The number of parts.
     pub part_count: u64,
-    /// Parts by their type.
+    /// The number of parts of each type.
     pub parts_by_type: BTreeMap<String, u64>,
     /// Tokens.
     pub tokens: Tokens,
-    /// Cost in US dollars, as the programs reckon.
+    /// Cost in US dollars, as the programs calculated it.
     pub cost: f64,
-    /// Messages that ended in an error.
+    /// The number of messages that ended in an error.
     pub errors: u64,
-    /// Agents by the messages they wrote.
+    /// The number of messages that each agent wrote.
     pub agents: BTreeMap<String, u64>,
-    /// Models.
+    /// The use of each model.
     pub models: BTreeMap<String, ModelUse>,
-    /// Tools.
+    /// The use of each tool.
     pub tools: BTreeMap<String, ToolUse>,
-    /// What was changed.
+    /// The changes that were made.
     pub changes: Changes,
-    /// Milliseconds in which an agent was at work, pauses left out: the times of agents' messages, each from its
-    /// making to its completion, or to the last time that its parts tell of. What overlaps counts once, also over
-    /// several sessions: while a subagent works, its parent waits.
+    /// Milliseconds in which an agent was working, without pauses: the times of agents' messages, each from its creation
+    /// to its completion, or to the last time of its parts. Overlaps count once, also over several sessions: while a
+    /// subagent works, its parent waits.
     pub active: i64,
 }

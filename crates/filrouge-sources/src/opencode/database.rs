@@ -1,31 +1,33 @@
-//! OpenCode's databases: `opencode*.db`, each with up to three generations in it (DESIGN §10).
+//! OpenCode's databases: `opencode*.db`, each with up to three generations (DESIGN §10).
 //!
-//! | table of sessions | talk in | generation | read by |
+//! | table of sessions | messages in | generation | read by |
 //! |---|---|---|---|
 //! | `session` | `message`, `part` | `sqlite` | `sqlite.rs` |
-//! | `session` | `session_message` alone | `session_message` | `session_message.rs`, `newer_form.rs` |
-//! | `session_v2` | `session_message` | `session_v2` | the same |
+//! | `session` | only `session_message` | `session_message` | `session_message.rs`, `newer_form.rs` |
+//! | `session_v2` | `session_message` | `session_v2` | `session_message.rs`, `newer_form.rs` |
 //!
-//! What a session is goes by the rows that exist, not by a version. Never read: `event`, which makes real databases
-//! ten times as large, accounts, credentials, and the secrets of shared sessions.
+//! The rows that exist decide a session's generation, not a version. The following are never read: `event`, which makes
+//! real databases ten times as large, accounts, credentials, and the secrets of shared sessions.
 //!
-//! The import of 2.x runs once, session after session: one whose row is in `session_v2` and whose talk is not yet has it
-//! in `message` and `part` still. Builds before the release kept the name `session` for their table; those sessions are
-//! of the newer kind, and read like it.
+//! The import of 2.x runs once, one session after the other: a session whose row is already in `session_v2`, but whose
+//! messages are not, still has them in `message` and `part`. Builds before the release kept the table name `session`;
+//! their sessions have the newer form and are read accordingly.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, ForeignKind, Mark, Reader};
+use filrouge_sqlite::foreign::{
+    DatabaseFingerprint, ForeignDatabase, ForeignError, ForeignKind, Reader,
+};
 
+use super::gathered::GatheredMessages;
 use super::layout::add_diff;
-use super::row_place::{Place, another_row, read_error, source_error, tolerate};
+use super::row_place::{ReportPath, another_row, read_error, source_error, tolerate};
 use super::row_sums::{self, Sum};
 use super::session_rows::{self, SESSION, SESSION_V2, SQLITE, Schema, SessionRow};
 use super::storage::{MessageText, SessionText, Storage};
-use super::talk::Talk;
 use super::{session, session_message, sqlite};
 use crate::files::{Files, Folder};
 use crate::locked::locked;
@@ -37,58 +39,79 @@ const TABLES: [&str; 2] = [SESSION_V2, SESSION];
 
 /// One database.
 pub(super) struct Database {
-    /// As it was found.
-    shown: PathBuf,
+    /// The path as it was found.
+    path: PathBuf,
     foreign: ForeignDatabase,
-    /// All its sessions, as of a mark.
-    listed: Mutex<Option<(Mark, Arc<Listing>)>>,
+    /// The listing of all its sessions, with the fingerprint at which it was read.
+    listed: Mutex<Option<(DatabaseFingerprint, Arc<Listing>)>>,
+    /// The schema, with the fingerprint at which it was read.
+    schema: Mutex<Option<(DatabaseFingerprint, Arc<Schema>)>>,
 }
 
 impl Database {
-    pub(super) fn new(shown: PathBuf, foreign: ForeignDatabase) -> Self {
+    pub(super) fn new(path: PathBuf, foreign: ForeignDatabase) -> Self {
         Self {
-            shown,
+            path,
             foreign,
             listed: Mutex::default(),
+            schema: Mutex::default(),
         }
     }
 
-    fn shown(&self) -> Place<'_> {
-        Place(&self.shown)
+    fn report_path(&self) -> ReportPath<'_> {
+        ReportPath(&self.path)
     }
 
-    /// Whether there is a table of sessions in it.
+    /// The tables in the reader's snapshot; read again only after a commit by another connection.
+    fn schema(&self, reader: &Reader<'_>) -> Result<Arc<Schema>, ForeignError> {
+        // The snapshot begins before the fingerprint is read: if the fingerprint is unchanged, nothing was committed before the
+        // snapshot.
+        reader.begin()?;
+        let fingerprint = self.foreign.fingerprint()?;
+        let mut cached = locked(&self.schema);
+        if let Some((old, schema)) = cached.as_ref()
+            && fingerprint.is_some_and(|fingerprint| *old == fingerprint)
+        {
+            return Ok(schema.clone());
+        }
+        let schema = Arc::new(Schema::read(reader)?);
+        *cached = fingerprint.map(|fingerprint| (fingerprint, schema.clone()));
+        Ok(schema)
+    }
+
+    /// Whether the database has a table of sessions.
     pub(super) fn holds_sessions(&self) -> Result<bool, ForeignError> {
-        let schema = self.foreign.read(Schema::read)?;
+        let schema = self.foreign.read(|reader| self.schema(reader))?;
         Ok(TABLES.iter().any(|table| schema.has(table)))
     }
 
-    /// All its sessions. One scan of all rows, unless nobody has committed since the last one.
+    /// Lists all sessions. Scans all rows, unless nothing was committed since the last scan.
     fn listing(&self) -> Result<Arc<Listing>, ForeignError> {
-        // Before reading: what changes meanwhile is seen by the next call. Held meanwhile: of several who ask one scans.
+        // The fingerprint is read before the rows, so the next call sees changes made during this one. The lock is held
+        // throughout, so that only one of several concurrent callers scans.
         let mut listed = locked(&self.listed);
-        let mark = self.foreign.mark()?;
+        let fingerprint = self.foreign.fingerprint()?;
         if let Some((old, listing)) = listed.as_ref()
-            && mark.is_some_and(|mark| *old == mark)
+            && fingerprint.is_some_and(|fingerprint| *old == fingerprint)
         {
             return Ok(listing.clone());
         }
         let listing = Arc::new(self.foreign.read(|reader| self.list_all(reader))?);
-        *listed = mark.map(|mark| (mark, listing.clone()));
+        *listed = fingerprint.map(|fingerprint| (fingerprint, listing.clone()));
         Ok(listing)
     }
 
     fn list_all(&self, reader: &Reader<'_>) -> Result<Listing, ForeignError> {
-        let schema = Schema::read(reader)?;
-        let sums = match row_sums::of_all(reader, &schema) {
-            // What a damaged page hides may change without a trace: then no session has a fingerprint.
+        let schema = self.schema(reader)?;
+        let sums = match row_sums::by_session(reader, &schema) {
+            // A damaged page can hide changes, so no session gets a fingerprint.
             Err(why) if matches!(why.kind, ForeignKind::Corrupt | ForeignKind::TooLarge) => None,
             sums => Some(sums?),
         };
         let (mut all, mut seen) = (Listing::default(), HashMap::new());
         if !TABLES.iter().any(|table| schema.has(table)) {
             let (reason, why) = (SkipReason::Database, "no table of sessions");
-            all.skipped.push(Skipped::new(&self.shown, reason, why));
+            all.skipped.push(Skipped::new(&self.path, reason, why));
         }
         for table in TABLES {
             let mut newer = Listing::default();
@@ -115,7 +138,7 @@ impl Database {
         Ok(all.in_order())
     }
 
-    /// The rows of a table of sessions; `id` for one alone.
+    /// The rows of a table of sessions; with `id`, only that session's.
     fn rows(
         &self,
         reader: &Reader<'_>,
@@ -125,15 +148,15 @@ impl Database {
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<SessionRow>, ForeignError> {
         match schema.has(table) {
-            true => session_rows::read(reader, schema, (table, &*self.shown), id, skipped),
+            true => session_rows::read(reader, schema, (table, &*self.path), id, skipped),
             false => Ok(Vec::new()),
         }
     }
 
-    /// One session as it is now.
+    /// Reads the current row of one session.
     fn row(&self, id: &str) -> Result<SessionText, ReadError> {
         let read = self.foreign.read(|reader| {
-            let (schema, mut refused) = (Schema::read(reader)?, Vec::new());
+            let (schema, mut refused) = (self.schema(reader)?, Vec::new());
             for table in TABLES {
                 for mut row in self.rows(reader, &schema, table, Some(id), &mut refused)? {
                     session_rows::complete(reader, &schema, &mut row)?;
@@ -152,40 +175,40 @@ impl Database {
         })
     }
 
-    /// The messages of a session, all of one moment.
-    fn talk(&self, session: &SessionText) -> Result<Talk, ForeignError> {
-        let (id, place) = (&*session.id, self.shown());
+    /// The messages of a session, from one snapshot.
+    fn gather_messages(&self, session: &SessionText) -> Result<GatheredMessages, ForeignError> {
+        let (id, place) = (&*session.id, self.report_path());
         self.foreign.read(|reader| {
-            let (schema, mut talk) = (Schema::read(reader)?, Talk::default());
+            let (schema, mut gathered) = (self.schema(reader)?, GatheredMessages::default());
             let is_newest = session.generation == SESSION_V2;
             let table = if is_newest { SESSION_V2 } else { SESSION };
             let rows = self.rows(reader, &schema, table, Some(id), &mut Vec::new())?;
             let Some(row) = rows.first() else {
-                return Ok(talk);
+                return Ok(gathered);
             };
             if row.in_message && !(is_newest && row.in_session_message) {
-                sqlite::read(reader, &schema, place, id, &mut talk)?;
+                sqlite::read(reader, &schema, place, id, &mut gathered)?;
             }
             if row.in_session_message {
-                session_message::read(reader, &schema, place, id, &mut talk)?;
+                session_message::read(reader, &schema, place, id, &mut gathered)?;
             }
             if is_newest && row.session.fork_of.is_some() {
-                // A fork is given copies, with the times of what they are copies of.
-                talk.mark_copies(row.created);
+                // A fork contains copies with the times of the originals.
+                gathered.mark_copies(row.created);
             }
-            Ok(talk)
+            Ok(gathered)
         })
     }
 
-    /// OpenCode 1.2 and later still write a session's differences as a file, some versions for some sessions.
+    /// Adds a session's differences. Some versions of OpenCode since 1.2 still write them to a file, for some sessions.
     fn session_diff(&self, session: &str, metadata: &mut Writer) -> Result<(), Skipped> {
-        let root = self.shown.parent().map(Path::to_owned);
+        let root = self.path.parent().map(Path::to_owned);
         let root = root.filter(|root| !root.as_os_str().is_empty());
         let files = Files {
             root: root.unwrap_or_else(|| PathBuf::from(".")),
         };
         let folder = files.folder(Path::new("storage/session_diff"))?;
-        // Only what a listing names is opened.
+        // Only a file that a listing names is opened.
         let is_listed =
             |folder: &Folder| folder.ids(&mut Vec::new()).iter().any(|id| id == session);
         match folder.filter(is_listed) {
@@ -209,25 +232,25 @@ impl Storage for Database {
         session: &SessionText,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<MessageText>, ReadError> {
-        let (messages, mut left_out) = self.talk(session).map_err(read_error)?.finish();
+        let (messages, mut left_out) = self.gather_messages(session).map_err(read_error)?.finish();
         skipped.append(&mut left_out);
         Ok(messages)
     }
 
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
         match part {
-            // Parts have no row of their own.
-            _ if session.generation != SQLITE => self.shown().of("session_message", message),
-            None => self.shown().of("message", message),
-            Some(part) => self.shown().of("part", part),
+            // Parts do not have separate rows.
+            _ if session.generation != SQLITE => self.report_path().row("session_message", message),
+            None => self.report_path().row("message", message),
+            Some(part) => self.report_path().row("part", part),
         }
     }
 
-    fn beside(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
+    fn add_extras(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
         let read = self
             .foreign
-            .read(|reader| match Schema::read(reader)?.has("todo") {
-                true => todo(reader, self.shown(), &session.id),
+            .read(|reader| match self.schema(reader)?.has("todo") {
+                true => todo(reader, self.report_path(), &session.id),
                 false => Ok((None, Vec::new())),
             });
         match read {
@@ -238,7 +261,7 @@ impl Storage for Database {
                 skipped.append(&mut left_out);
             }
             Err(why) => {
-                let at = self.shown().of("todo", &session.id);
+                let at = self.report_path().row("todo", &session.id);
                 skipped.push(Skipped::new(&at, SkipReason::Unreadable, why.to_string()));
             }
         }
@@ -247,12 +270,12 @@ impl Storage for Database {
         }
     }
 
-    fn strays(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError> {
+    fn add_orphans(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError> {
         let read = self.foreign.read(|reader| {
-            let (schema, mut found) = (Schema::read(reader)?, Vec::new());
-            sqlite::strays(reader, &schema, self.shown(), &mut found)?;
+            let (schema, mut found) = (self.schema(reader)?, Vec::new());
+            sqlite::find_orphans(reader, &schema, self.report_path(), &mut found)?;
             if schema.has("session_message") {
-                session_message::strays(reader, &schema, self.shown(), &mut found)?;
+                session_message::find_orphans(reader, &schema, self.report_path(), &mut found)?;
             }
             Ok(found)
         });
@@ -261,22 +284,23 @@ impl Storage for Database {
     }
 }
 
-/// The fingerprint of a session: of its row, its project and its `rows` of messages and parts. Not of where the database is.
+/// The fingerprint of a session: over its row, its project and the sum over its message and part rows. The path of the
+/// database is not part of it.
 fn fingerprint(session: &SessionText, rows: Option<Sum>) -> Fingerprint {
     let (agent, fork_of) = (&session.agent, &session.fork_of);
     Fingerprint::of(&(&*session.text, &session.project, agent, fork_of, rows))
 }
 
-/// A session's list of things to do, as the tree keeps it.
+/// A session's to-do list, in the form of the file storage.
 fn todo(
     reader: &Reader<'_>,
-    place: Place<'_>,
+    place: ReportPath<'_>,
     session: &str,
 ) -> Result<(Option<String>, Vec<Skipped>), ForeignError> {
     let mut entries = Vec::new();
     let mut skipped = Vec::new();
     let sql = "SELECT content, status, priority FROM todo WHERE session_id = ?1 ORDER BY position";
-    let asked = reader.query(sql, &[session], |row| {
+    let result = reader.query(sql, &[session], |row| {
         let mut entry = Writer::default();
         for (column, key) in ["content", "status", "priority"].into_iter().enumerate() {
             if let Some(text) = row.text(column) {
@@ -286,7 +310,7 @@ fn todo(
         entries.push(entry.finish());
         ControlFlow::Continue(())
     });
-    tolerate(asked, &place.of("todo", session), &mut skipped)?;
+    tolerate(result, &place.row("todo", session), &mut skipped)?;
     let list = (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")));
     Ok((list, skipped))
 }

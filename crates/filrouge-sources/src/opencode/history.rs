@@ -1,16 +1,17 @@
-//! OpenCode's history at a place, whatever storages come and go there (DESIGN §10).
+//! OpenCode's history at a path, including storages that appear or disappear there (DESIGN §10).
 //!
-//! OpenCode makes a database where files were, a database for another channel, new tables in an open one. A listing
-//! looks which storages there are. One that was there once is asked until the end, so that its loss is reported.
+//! OpenCode creates a database next to existing files, a database for another channel, or new tables in an open database.
+//! Each listing searches for new storages. A storage that was found once is queried from then on, so that its loss is
+//! reported.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::lying::{self, Stored};
 use super::storage::{NAME, SessionText, Storage};
-use super::written::Written;
+use super::storages::{self, StoragePath};
+use super::written::OriginalRecords;
 use super::{neutral, session};
 use crate::files::canonical;
 use crate::locked::locked;
@@ -21,27 +22,29 @@ use crate::{
 };
 
 /// Opens OpenCode's history at `path`: its data folder (with databases, `storage`, `project` in it), the `storage`
-/// folder, the `project` folder, one project's folder of the older tree, or one `opencode*.db` file; whatever its
-/// storages become (DESIGN §10). A file has to be a history; a database among other storages is named when it is none.
+/// folder, the `project` folder, one project's folder of the older tree, or one `opencode*.db` file; storages may change
+/// later (DESIGN §10). If `path` is a file, it must be a history; in a folder, a database that is not a history is only
+/// reported.
 ///
-/// Only looks at what is there. A symbolic link is followed for `path` itself and for what is in it, for nothing below.
+/// Only reads. Follows a symbolic link at `path` itself and directly inside it, but not below.
 ///
 /// # Errors
-/// [`SourceError`]: nothing there, nothing recognised, or not readable.
+/// [`SourceError`]: nothing exists there, nothing is recognized, or it is not readable.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     let meta = fs::metadata(path).map_err(|e| SourceError::of_io(path, &e))?;
-    let (places, _) = lying::at(path)?;
-    let is_history = match places.as_slice() {
-        [Stored::Database(file)] if !meta.is_dir() => lying::is_history(file)?,
-        places => !places.is_empty(),
+    let (paths, _) = storages::at(path)?;
+    let is_history = match paths.as_slice() {
+        [StoragePath::Database(file)] if !meta.is_dir() => storages::is_history(file)?,
+        paths => !paths.is_empty(),
     };
     match is_history {
         true => Ok(watch(path)),
-        false => Err(SourceError::unrecognised(NAME, path)),
+        false => Err(SourceError::unrecognized(NAME, path)),
     }
 }
 
-/// OpenCode's history at `path`, as [`open`] takes it, whatever is there now or later: empty as long as nothing is.
+/// OpenCode's history at `path`, which may be any path that [`open`] accepts, now or later: empty until a history exists
+/// there.
 #[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     vec![Arc::new(OpenCode {
@@ -55,28 +58,28 @@ struct OpenCode {
     path: PathBuf,
     /// [`Source::path`].
     at: PathBuf,
-    /// All that were seen; the newest first.
-    storages: Mutex<BTreeMap<Stored, Arc<dyn Storage>>>,
+    /// All storages that were found; the newest first.
+    storages: Mutex<BTreeMap<StoragePath, Arc<dyn Storage>>>,
 }
 
-/// A session and the storage that it is in.
-type Found = (Arc<dyn Storage>, SessionText, Header);
+/// A session and its storage.
+type FoundSession = (Arc<dyn Storage>, SessionText, Header);
 
 impl OpenCode {
-    /// Scans the place, and reports what is no storage there.
-    fn look(&self, into: &mut Listing) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
-        let (places, mut odd) = lying::at(&self.path)?;
-        into.skipped.append(&mut odd);
+    /// Scans the path for storages, and reports entries that look like one but are not.
+    fn scan(&self, into: &mut Listing) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
+        let (paths, mut not_storages) = storages::at(&self.path)?;
+        into.skipped.append(&mut not_storages);
         let mut storages = locked(&self.storages);
-        for place in places {
-            if storages.contains_key(&place) {
+        for path in paths {
+            if storages.contains_key(&path) {
                 continue;
             }
-            match place.open() {
+            match path.open() {
                 Ok(storage) => {
-                    storages.insert(place, storage);
+                    storages.insert(path, storage);
                 }
-                // It has gone since the folder was listed.
+                // The storage was removed after the folder was listed.
                 Err(SourceError::NotFound { .. }) => {}
                 Err(why) => into.unavailable.push(why.to_string()),
             }
@@ -85,15 +88,15 @@ impl OpenCode {
     }
 
     fn storages(&self) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
-        let known: Vec<_> = locked(&self.storages).values().cloned().collect();
-        match known.is_empty() {
-            true => self.look(&mut Listing::default()),
-            false => Ok(known),
+        let storages: Vec<_> = locked(&self.storages).values().cloned().collect();
+        match storages.is_empty() {
+            true => self.scan(&mut Listing::default()),
+            false => Ok(storages),
         }
     }
 
-    /// A session in the first storage that has it, as the listing takes it.
-    fn find(&self, id: &str) -> Result<Found, ReadError> {
+    /// Finds a session in the first storage that has it, which is the one that the listing uses.
+    fn find(&self, id: &str) -> Result<FoundSession, ReadError> {
         let mut refused = ReadError::Gone;
         for storage in self.storages()? {
             let read = storage.session(id).and_then(|text| {
@@ -122,7 +125,7 @@ impl Source for OpenCode {
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let (mut all, mut seen) = (Listing::default(), HashMap::new());
         let (mut listed, mut last) = (0, None);
-        for storage in self.look(&mut all)? {
+        for storage in self.scan(&mut all)? {
             match storage.list() {
                 Ok(listing) => {
                     listed += 1;
@@ -158,22 +161,22 @@ impl Source for OpenCode {
         let (storage, text, mut header) = self.find(id)?;
         let mut metadata = session::metadata(&header, &text)?;
         let mut skipped = Vec::new();
-        storage.beside(&text, &mut metadata, &mut skipped);
+        storage.add_extras(&text, &mut metadata, &mut skipped);
         let (conversation, texts) = neutral::conversation(&*storage, &text, &header)?;
         let mut agents = conversation.messages.iter();
         let first = agents.find_map(|message| message.agent.clone());
         header.agent = first.or(header.agent);
-        let written = Written::of((&*storage, &text), &texts, &conversation.skipped);
+        let written = OriginalRecords::of((&*storage, &text), &texts, &conversation.skipped);
         let mut loaded = turns_of::load((header, metadata), &conversation, &written);
         loaded.skipped.append(&mut skipped);
         loaded.skipped.sort();
         Ok(loaded)
     }
 
-    fn strays(&self) -> Result<Vec<Skipped>, SourceError> {
+    fn orphans(&self) -> Result<Vec<Skipped>, SourceError> {
         let mut skipped = Vec::new();
         for storage in self.storages()? {
-            storage.strays(&mut skipped)?;
+            storage.add_orphans(&mut skipped)?;
         }
         Ok(skipped)
     }

@@ -1,4 +1,4 @@
-//! Where the two file storages of OpenCode keep things.
+//! The layouts of OpenCode's two file storages.
 //!
 //! 1.0 to 1.1.65, `storage/`:
 //!
@@ -7,7 +7,7 @@
 //! project/<project>.json         todo/<ses>.json            session_diff/<ses>.json
 //! ```
 //!
-//! Up to 0.5, `project/`; `<folder>` is the working folder with dashes for slashes, which cannot be turned back, or
+//! Up to 0.5, `project/`; `<folder>` is the working folder with dashes for slashes (which cannot be reversed), or
 //! `global`. Session files name no project and no folder; the messages do (`path`):
 //!
 //! ```text
@@ -16,7 +16,7 @@
 //! <folder>/storage/session/part/<ses>/<msg>/<prt>.json
 //! ```
 //!
-//! `session_share` and `session/share` hold secrets and are never opened.
+//! `session_share` and `session/share` contain secrets and are never opened.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -28,21 +28,21 @@ use crate::files::{Files, Folder};
 use crate::object::{Object, Writer, check_value, skip};
 use crate::{SkipReason, Skipped};
 
-/// Differences of this size and more are noted, not copied.
+/// Of differences with at least this many bytes, only the size is recorded, not the text.
 const DIFF_BYTES_MAX: i64 = 1 << 20;
 
-/// Where one file storage keeps things; paths are below the root. All names given to it come from its own listings.
+/// The paths of one file storage, relative to the root. All names passed to it come from listings of the same storage.
 pub(super) struct Layout {
     pub(super) files: Files,
-    pub(super) form: Form,
+    pub(super) form: TreeForm,
 }
 
-/// Which of the two it is.
+/// One of the two layouts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Form {
+pub(super) enum TreeForm {
     /// `storage/`.
     Storage,
-    /// `project/`, `only` one project of it or all.
+    /// `project/`: one project if `only` is set, otherwise all.
     Projects { only: Option<String> },
 }
 
@@ -50,41 +50,41 @@ impl Layout {
     /// [`crate::Header::generation`].
     pub(super) const fn name(&self) -> &'static str {
         match self.form {
-            Form::Storage => "storage",
-            Form::Projects { .. } => "project",
+            TreeForm::Storage => "storage",
+            TreeForm::Projects { .. } => "project",
         }
     }
 
-    /// The keys of the projects.
+    /// The names of the project folders.
     pub(super) fn folders(&self, skipped: &mut Vec<Skipped>) -> Vec<String> {
         match &self.form {
-            Form::Storage => self.files.folders(Path::new("session"), skipped),
-            Form::Projects { only: None } => self.files.folders(Path::new(""), skipped),
-            Form::Projects { only: Some(folder) } => vec![folder.clone()],
+            TreeForm::Storage => self.files.folders(Path::new("session"), skipped),
+            TreeForm::Projects { only: None } => self.files.folders(Path::new(""), skipped),
+            TreeForm::Projects { only: Some(folder) } => vec![folder.clone()],
         }
     }
 
     /// The folder of a project's session files.
     pub(super) fn session_dir(&self, folder: &str) -> PathBuf {
         match self.form {
-            Form::Storage => Path::new("session").join(folder),
-            Form::Projects { .. } => of_project(folder).join("info"),
+            TreeForm::Storage => Path::new("session").join(folder),
+            TreeForm::Projects { .. } => of_project(folder).join("info"),
         }
     }
 
-    /// The folder that has a folder of message files for each session of a project.
+    /// The folder that contains one folder of message files for each session of a project.
     pub(super) fn message_root(&self, folder: &str) -> PathBuf {
         match self.form {
-            Form::Storage => "message".into(),
-            Form::Projects { .. } => of_project(folder).join("message"),
+            TreeForm::Storage => "message".into(),
+            TreeForm::Projects { .. } => of_project(folder).join("message"),
         }
     }
 
-    /// All folders that [`Layout::message_root`] gives, also where no project is known.
+    /// All values of [`Layout::message_root`], also for sessions whose project is unknown.
     pub(super) fn message_roots(&self, folders: &[&str]) -> Vec<PathBuf> {
         match self.form {
-            Form::Storage => vec![self.message_root("")],
-            Form::Projects { .. } => folders.iter().map(|one| self.message_root(one)).collect(),
+            TreeForm::Storage => vec![self.message_root("")],
+            TreeForm::Projects { .. } => folders.iter().map(|one| self.message_root(one)).collect(),
         }
     }
 
@@ -93,15 +93,15 @@ impl Layout {
         self.message_root(folder).join(session)
     }
 
-    /// The folder that has a folder of part files for each message.
+    /// The folder that contains one folder of part files for each message.
     pub(super) fn part_root(&self, folder: &str, session: &str) -> PathBuf {
         match self.form {
-            Form::Storage => "part".into(),
-            Form::Projects { .. } => of_project(folder).join("part").join(session),
+            TreeForm::Storage => "part".into(),
+            TreeForm::Projects { .. } => of_project(folder).join("part").join(session),
         }
     }
 
-    /// The project of a folder; empty where nothing is kept about it.
+    /// The project of a folder; empty if it has no file.
     pub(super) fn project(&self, folder: &str) -> Result<Project, Skipped> {
         let Some(text) = self.value("project", folder)? else {
             return Ok(Project::default());
@@ -116,16 +116,21 @@ impl Layout {
         })
     }
 
-    /// [`super::storage::Storage::beside`].
-    pub(super) fn beside(&self, session: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
+    /// [`super::storage::Storage::add_extras`].
+    pub(super) fn add_extras(
+        &self,
+        session: &str,
+        metadata: &mut Writer,
+        skipped: &mut Vec<Skipped>,
+    ) {
         let todo = self.value("todo", session).map(|todo| {
             if let Some(todo) = todo {
                 metadata.raw("todo", &todo);
             }
         });
         let folder = match self.form {
-            Form::Storage => self.files.folder(Path::new("session_diff")),
-            Form::Projects { .. } => Ok(None),
+            TreeForm::Storage => self.files.folder(Path::new("session_diff")),
+            TreeForm::Projects { .. } => Ok(None),
         };
         let diff = folder.and_then(|folder| match folder {
             Some(folder) => add_diff(&folder, session, metadata),
@@ -134,9 +139,9 @@ impl Layout {
         skipped.extend(todo.err().into_iter().chain(diff.err()));
     }
 
-    /// The raw value of an optional file beside sessions.
+    /// The raw value of an optional file outside the session files.
     fn value(&self, folder: &str, name: &str) -> Result<Option<String>, Skipped> {
-        if self.form != Form::Storage {
+        if self.form != TreeForm::Storage {
             return Ok(None);
         }
         let Some(text) = self.files.text(Path::new(folder), name)? else {
@@ -147,13 +152,13 @@ impl Layout {
         Ok(Some(value.to_owned()))
     }
 
-    /// [`super::storage::Storage::strays`]. Orphaned messages are named by the listing.
-    pub(super) fn strays(&self, skipped: &mut Vec<Skipped>) {
+    /// [`super::storage::Storage::add_orphans`]. The listing reports orphaned messages.
+    pub(super) fn add_orphans(&self, skipped: &mut Vec<Skipped>) {
         let ids = |dir: &Path| self.files.ids(dir, &mut Vec::new());
         let owners = |root: &Path| self.files.folders(root, &mut Vec::new());
         let reason = SkipReason::OrphanParts;
-        if self.form == Form::Storage {
-            // Messages of all sessions have their parts in one folder.
+        if self.form == TreeForm::Storage {
+            // All sessions keep the parts of their messages in one folder.
             let root = self.message_root("");
             let owners = owners(&root).into_iter();
             let messages = owners.flat_map(|name| ids(&root.join(name))).collect();
@@ -178,7 +183,7 @@ fn of_project(folder: &str) -> PathBuf {
     Path::new(folder).join("storage").join("session")
 }
 
-/// Adds the differences of a session, where the folder of them has a file of it.
+/// Adds a session's differences, if the folder has a file for it.
 pub(super) fn add_diff(folder: &Folder, session: &str, out: &mut Writer) -> Result<(), Skipped> {
     match folder.stat(session).map(|stat| stat.st_size) {
         None => {}
@@ -192,32 +197,32 @@ pub(super) fn add_diff(folder: &Folder, session: &str, out: &mut Writer) -> Resu
     Ok(())
 }
 
-/// Names the folders in `dir` whose owner is not among `known`, and gives all folders. What is odd
-/// about a known owner's folder is told when that session is read.
+/// Reports the folders in `dir` whose owner is not in `owners`, and returns all folders. Problems with a known owner's
+/// folder are reported when that session is read.
 pub(super) fn orphans<Id: Borrow<str> + Eq + Hash>(
     files: &Files,
     dir: &Path,
-    known: &HashSet<Id>,
+    owners: &HashSet<Id>,
     reason: SkipReason,
     skipped: &mut Vec<Skipped>,
 ) -> Vec<String> {
-    let mut odd = Vec::new();
-    let folders = files.folders(dir, &mut odd);
+    let mut reports = Vec::new();
+    let folders = files.folders(dir, &mut reports);
     let owner = |s: &Skipped| {
         let name = s.path.file_name().and_then(|n| n.to_str());
         name.map(str::to_owned)
     };
-    odd.retain(|s| owner(s).is_none_or(|name| !known.contains(&*name)));
+    reports.retain(|s| owner(s).is_none_or(|name| !owners.contains(&*name)));
     for folder in folders
         .iter()
-        .filter(|folder| !known.contains(folder.as_str()))
+        .filter(|folder| !owners.contains(folder.as_str()))
     {
         let count = files.ids(&dir.join(folder), &mut Vec::new()).len();
-        let detail = format!("{count} files, and none for what they belong to");
+        let detail = format!("{count} files whose owner has no file");
         let path = files.root.join(dir).join(folder);
-        odd.push(Skipped::new(&path, reason, detail));
+        reports.push(Skipped::new(&path, reason, detail));
     }
-    odd.sort();
-    skipped.append(&mut odd);
+    reports.sort();
+    skipped.append(&mut reports);
     folders
 }

@@ -1,13 +1,13 @@
-//! OpenCode's history in all its storages at once (DESIGN §10).
+//! OpenCode's history, in all its storages together (DESIGN §10).
 //!
-//! `history.rs` is the source; `storage.rs` is what each storage gives: `layout.rs` and `tree*.rs` read the file storages,
-//! `database.rs` and the files it names the databases. What texts mean is in `neutral*.rs`; what import keeps of them
-//! beside that in `written.rs`.
+//! `history.rs` is the source; `storage.rs` is the interface of a storage: `layout.rs` and `tree*.rs` read the file
+//! storages, `database.rs` and the files it names the databases. `neutral*.rs` converts texts to the neutral form;
+//! `written.rs` keeps additional data for an import.
 
 mod database;
+mod gathered;
 mod history;
 mod layout;
-mod lying;
 mod neutral;
 mod neutral_message;
 mod neutral_part;
@@ -22,7 +22,7 @@ mod session_message;
 mod session_rows;
 mod sqlite;
 mod storage;
-mod talk;
+mod storages;
 mod tree;
 mod tree_first;
 mod tree_listing;
@@ -38,7 +38,7 @@ use crate::{Program, Surroundings};
 /// OpenCode.
 pub static PROGRAM: Program = Program {
     name: storage::NAME,
-    help: "OpenCode, all it has ever written: storage/, project/ and opencode*.db",
+    help: "OpenCode's histories of all versions: storage/, project/ and opencode*.db",
     hint: "give OpenCode's data folder (by default ~/.local/share/opencode), \
            its storage or project folder, or an opencode*.db file",
     places,
@@ -46,8 +46,8 @@ pub static PROGRAM: Program = Program {
     watch,
 };
 
-/// Its data folder, and before it the database that `OPENCODE_DB` names, absolute or in that folder, where looking at the
-/// folder does not find it.
+/// Its data folder, preceded by the database that `OPENCODE_DB` names (an absolute path, or one relative to that folder),
+/// unless a scan of the folder finds that database.
 fn places(around: &dyn Surroundings) -> Vec<PathBuf> {
     let data = around
         .path_in("XDG_DATA_HOME")
@@ -60,7 +60,7 @@ fn places(around: &dyn Surroundings) -> Vec<PathBuf> {
         .path_in("OPENCODE_DB")
         .filter(|name| name != Path::new(":memory:"));
     let other = named.map(|name| folder.join(name)).filter(|path| {
-        let usual = path.file_name().map(lying::is_usual_database);
+        let usual = path.file_name().map(storages::is_usual_database);
         usual.is_some_and(|usual| !usual || path.parent() != Some(&*folder))
     });
     other.into_iter().chain([folder]).collect()

@@ -1,9 +1,9 @@
-//! A session's texts to a conversation in the neutral form.
+//! Converts a session's texts to a conversation in the neutral form.
 
 use std::collections::{HashMap, HashSet};
 
 use super::neutral_message::{self, rule};
-use super::neutral_part::{self, Compaction, Owner};
+use super::neutral_part::{self, PartIds, StartedCompaction};
 use super::order;
 use super::storage::{MessageText, SessionText, Storage};
 use crate::object::{Object, skip};
@@ -11,13 +11,13 @@ use crate::{
     Boundary, Conversation, Header, Message, ReadError, SkipReason, Skipped, TokenRule, Tokens,
 };
 
-/// A message, and the compaction that begins with it.
-struct Read {
+/// A message, and the compaction that starts with it.
+struct ReadMessage {
     message: Message,
-    compaction: Option<Compaction>,
+    compaction: Option<StartedCompaction>,
 }
 
-/// Reads a session of that header; also its messages as they were written, their parts in order.
+/// Reads the session with this header; also returns its original messages, with their parts in order.
 pub(super) fn conversation(
     storage: &dyn Storage,
     session: &SessionText,
@@ -52,20 +52,20 @@ struct Reader<'a> {
     storage: &'a dyn Storage,
     session: &'a SessionText,
     rule: TokenRule,
-    /// The ids of parts: one in two messages is read once.
+    /// The ids of the parts that were read: a part that occurs in two messages is read once.
     parts: HashSet<Box<str>>,
     skipped: Vec<Skipped>,
 }
 
 impl Reader<'_> {
-    /// In the order they were said.
-    fn all(&mut self, texts: &[MessageText]) -> Vec<Read> {
-        let mut read: Vec<Read> = Vec::with_capacity(texts.len());
+    /// The messages in order of time.
+    fn all(&mut self, texts: &[MessageText]) -> Vec<ReadMessage> {
+        let mut read: Vec<ReadMessage> = Vec::with_capacity(texts.len());
         for text in texts {
             read.extend(self.message(text));
         }
         read.sort_by(|a, b| {
-            let key = |r: &Read| (r.message.created, r.message.seq);
+            let key = |r: &ReadMessage| (r.message.created, r.message.seq);
             key(a)
                 .cmp(&key(b))
                 .then_with(|| a.message.id.cmp(&b.message.id))
@@ -73,8 +73,8 @@ impl Reader<'_> {
         read
     }
 
-    /// `None` when it cannot be used, which is named.
-    fn message(&mut self, text: &MessageText) -> Option<Read> {
+    /// Reads one message; `None` when it cannot be used, which is reported.
+    fn message(&mut self, text: &MessageText) -> Option<ReadMessage> {
         let mut message = match neutral_message::read(&self.session.id, text, self.rule) {
             Ok(message) => message,
             Err(why) => {
@@ -87,7 +87,7 @@ impl Reader<'_> {
         let mut compaction = None;
         let mut steps: Option<Tokens> = None;
         for part in &text.parts {
-            let owner = Owner {
+            let owner = PartIds {
                 session: &self.session.id,
                 message: &text.id,
                 part: &part.id,
@@ -102,7 +102,7 @@ impl Reader<'_> {
             });
             match read {
                 Ok(read) => {
-                    // A message has the tokens of its last step alone, and the cost of all.
+                    // A message records only the tokens of its last step, but the cost of all steps.
                     if self.rule == TokenRule::OpencodeInputHoldsCache
                         && let Some(step) = read.step
                     {
@@ -119,18 +119,19 @@ impl Reader<'_> {
             }
         }
         message.tokens = steps.or(message.tokens);
-        Some(Read {
+        Some(ReadMessage {
             message,
             compaction,
         })
     }
 }
 
-/// Where finished compactions have cut. One begins with a user message that has a `compaction` part, and is finished
-/// once an assistant message with `summary` has ended well; OpenCode before 1.0 has that message alone. The model
-/// sees the conversation from that user message on, or from the message that the compaction has kept the tail of.
-fn boundaries(read: &[Read]) -> Vec<Boundary> {
-    let places: HashMap<&str, usize> = read
+/// The positions of finished compactions. A compaction begins with a user message that has a `compaction` part, and is
+/// finished once an assistant message with `summary` has ended without an error; before 1.0, OpenCode has only the latter
+/// message. The model sees the conversation from that user message on, or from the first message that the compaction
+/// kept.
+fn boundaries(read: &[ReadMessage]) -> Vec<Boundary> {
+    let indexes: HashMap<&str, usize> = read
         .iter()
         .enumerate()
         .map(|(at, read)| (&*read.message.id, at))
@@ -146,15 +147,15 @@ fn boundaries(read: &[Read]) -> Vec<Boundary> {
                 false => continue,
             }
         } else if message.summary && ended_well(message) {
-            let asked = message.parent_id.as_deref().and_then(|id| places.get(id));
-            let asked = asked.filter(|at| read[**at].compaction.is_some());
-            asked.copied().or(newest.take())
+            let request = message.parent_id.as_deref().and_then(|id| indexes.get(id));
+            let request = request.filter(|at| read[**at].compaction.is_some());
+            request.copied().or(newest.take())
         } else {
             continue;
         };
         let compaction = origin.and_then(|at| read[at].compaction.as_ref());
         let start = origin.unwrap_or(at);
-        let tail = compaction.and_then(|c| places.get(c.tail.as_deref()?));
+        let tail = compaction.and_then(|c| indexes.get(c.tail.as_deref()?));
         boundaries.push(Boundary {
             at: tail.map_or(start, |tail| start.min(*tail)),
             created: message.created,
@@ -170,7 +171,7 @@ fn ended_well(message: &Message) -> bool {
     ended && message.error.is_none()
 }
 
-/// The message that the session's `revert` names, if it is still there.
+/// The message that the session's `revert` names, if it still exists.
 fn reverted_at(session: &SessionText, messages: &[Message]) -> Option<usize> {
     let object = Object::parse(&session.text).ok()?;
     let id = object.object("revert").ok()??.text("messageID")?;

@@ -1,11 +1,11 @@
-//! A message's text to a message of the neutral form, its parts aside.
+//! Converts a message's text, without its parts, to a message in the neutral form.
 
 use super::session::{check_own_id, missing};
 use super::storage::MessageText;
-use crate::object::{Object, Refusal, Writer, check_value, plain};
+use crate::object::{Object, Refusal, Writer, check_depth, plain};
 use crate::{Message, MessageError, Role, TokenRule, Tokens};
 
-/// How the tokens of a session are to be read: its version tells, else the storage it lies in.
+/// The rule by which a session's tokens are converted: by its version, or else by its storage.
 pub(super) fn rule(generation: &str, version: Option<&str>) -> TokenRule {
     let mut numbers = version.unwrap_or_default().split('.');
     let mut next = || numbers.next().and_then(|n| n.parse::<u32>().ok());
@@ -23,27 +23,28 @@ pub(super) fn rule(generation: &str, version: Option<&str>) -> TokenRule {
 
 /// Reads a message of the session.
 pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result<Message, Refusal> {
-    let object = Object::parse(check_value(&text.text)?)?;
+    let object = Object::parse(&text.text)?;
+    check_depth(&text.text)?;
     check_own_id(&object, "id", &text.id)?;
     check_own_id(&object, "sessionID", session)?;
     let time = object.object("time")?.ok_or_else(|| missing("time"))?;
     let created = time.millis("created");
     let role = object.text("role").and_then(|word| role(&word));
     let role = role.ok_or_else(|| missing("role"))?;
-    let said = |key| object.text(key).map(Into::into);
-    let asked = || model(&object.object("model").ok()??);
+    let text_of = |key| object.text(key).map(Into::into);
+    let nested_model = || model(&object.object("model").ok()??);
     Ok(Message {
         id: text.id.clone(),
         role,
         created: created.ok_or_else(|| missing("time.created"))?,
         completed: time.millis("completed"),
         seq: text.seq,
-        parent_id: said("parentID"),
+        parent_id: text_of("parentID"),
         agent: agent(&object),
-        model: model(&object).or_else(asked),
+        model: model(&object).or_else(nested_model),
         tokens: tokens(&object, rule),
         cost: object.get("cost").and_then(|raw| raw.parse().ok()),
-        finish: said("finish"),
+        finish: text_of("finish"),
         error: object.get("error").map(|raw| message_error(&object, raw)),
         summary: role == Role::Assistant && object.is_true("summary"),
         copied: text.copied,
@@ -51,7 +52,7 @@ pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result
     })
 }
 
-/// The role of a word.
+/// Parses a role.
 fn role(word: &str) -> Option<Role> {
     match word {
         "user" => Some(Role::User),
@@ -61,7 +62,7 @@ fn role(word: &str) -> Option<Role> {
     }
 }
 
-/// Tokens as each is counted once.
+/// The token counts, converted so that each token is counted once.
 pub(super) fn tokens(object: &Object<'_>, rule: TokenRule) -> Option<Tokens> {
     let raw = object.object("tokens").ok()??;
     Some(counted(&raw, rule))
@@ -90,7 +91,7 @@ fn counted(raw: &Object<'_>, rule: TokenRule) -> Tokens {
     tokens
 }
 
-/// The model an object names, `provider/model` where both are known.
+/// The model of an object, as `provider/model` where both are recorded.
 pub(super) fn model(object: &Object<'_>) -> Option<Box<str>> {
     match (object.text("providerID"), object.text("modelID")) {
         (Some(provider), Some(model)) => Some(format!("{provider}/{model}").into()),
@@ -98,27 +99,27 @@ pub(super) fn model(object: &Object<'_>) -> Option<Box<str>> {
     }
 }
 
-/// The agent a message names; `mode` is what versions before 1.0 call it.
+/// The agent of a message; versions before 1.0 call it `mode`.
 pub(super) fn agent(object: &Object<'_>) -> Option<Box<str>> {
     let named = object.text("agent").or_else(|| object.text("mode"));
     named.map(Into::into)
 }
 
-/// What a message's error says.
+/// The fields of a message's error.
 #[derive(Default)]
 pub(super) struct Error<'a> {
-    /// The token of its name; `None` when the error is not of OpenCode's form.
+    /// The JSON token of its name; `None` when the error does not have OpenCode's form.
     pub(super) name: Option<&'a str>,
     pub(super) message: Option<&'a str>,
     pub(super) retryable: bool,
-    /// What else it says.
+    /// All other fields.
     pub(super) rest: Writer,
 }
 
-/// The token for an error without a name.
+/// The name, as a JSON token, of an error without a name.
 pub(super) const UNNAMED: &str = "\"UnknownError\"";
 
-/// The error of a message's object.
+/// Reads the error of a message.
 pub(super) fn error<'a>(object: &Object<'a>) -> Error<'a> {
     let mut error = Error::default();
     let Ok(Some(outer)) = object.object("error") else {
@@ -132,10 +133,10 @@ pub(super) fn error<'a>(object: &Object<'a>) -> Error<'a> {
     if let Ok(Some(data)) = outer.object("data") {
         error.message = data.token("message");
         error.retryable = data.is_true("isRetryable");
-        let said = error.message.map_or("", |_| "message");
+        let message_key = error.message.map_or("", |_| "message");
         error
             .rest
-            .nested("data", data.without(&["isRetryable", said]));
+            .nested("data", data.without(&["isRetryable", message_key]));
     } else if let Some(raw) = outer.get("data") {
         error.rest.raw("data", raw);
     }
@@ -144,7 +145,7 @@ pub(super) fn error<'a>(object: &Object<'a>) -> Error<'a> {
 
 fn message_error(object: &Object<'_>, raw: &str) -> MessageError {
     let error = error(object);
-    let said = match (error.name, error.message) {
+    let message = match (error.name, error.message) {
         (_, Some(message)) => message,
         (Some(name), None) => name,
         (None, None) if raw.starts_with('"') => raw,
@@ -152,7 +153,7 @@ fn message_error(object: &Object<'_>, raw: &str) -> MessageError {
     };
     MessageError {
         name: plain(error.name.unwrap_or(UNNAMED)).into(),
-        message: plain(said).into(),
+        message: plain(message).into(),
         retryable: error.retryable,
     }
 }
@@ -162,19 +163,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_tells_how_tokens_are_read() {
-        let of = |version| rule("sqlite", version);
+    fn the_version_decides_how_tokens_are_converted() {
+        let rule_of = |version| rule("sqlite", version);
         for old in ["0.5.29", "0.1.0"] {
-            assert_eq!(of(Some(old)), TokenRule::OpencodeInputHoldsCache, "{old}");
+            assert_eq!(
+                rule_of(Some(old)),
+                TokenRule::OpencodeInputHoldsCache,
+                "{old}"
+            );
         }
         for early in ["1.0.185", "1.1.65", "1.2.1"] {
-            let rule = of(Some(early));
+            let rule = rule_of(Some(early));
             assert_eq!(rule, TokenRule::OpencodeOutputHoldsReasoning, "{early}");
         }
         for later in [Some("1.18.33"), Some("2.0.4"), Some("local"), None] {
-            assert_eq!(of(later), TokenRule::OpencodeApart, "{later:?}");
+            assert_eq!(rule_of(later), TokenRule::OpencodeApart, "{later:?}");
         }
-        // A version without a number says nothing; the storage does.
+        // A version without a number does not decide the rule; the storage does.
         assert_eq!(
             rule("project", Some("dev")),
             TokenRule::OpencodeInputHoldsCache

@@ -1,4 +1,4 @@
-//! A part's text to a part of the neutral form.
+//! Converts a part's text to a part in the neutral form.
 
 use super::neutral_message::tokens;
 use super::session::{check_own_id, missing};
@@ -6,33 +6,33 @@ use crate::object::{Object, Refusal, check_depth};
 use crate::raw::Raw;
 use crate::{Changes, Part, PartKind, TokenRule, Tokens, Tool, ToolStatus};
 
-/// The ids of a part, from its place.
-pub(super) struct Owner<'a> {
+/// The ids of a part, from its path or its columns.
+pub(super) struct PartIds<'a> {
     pub(super) session: &'a str,
     pub(super) message: &'a str,
     pub(super) part: &'a str,
 }
 
-/// A compaction that begins with a part.
-pub(super) struct Compaction {
+/// A compaction that starts with a part.
+pub(super) struct StartedCompaction {
     pub(super) automatic: bool,
-    /// Whether it is finished by this record alone.
+    /// Whether this record alone completes it.
     pub(super) finished: bool,
-    /// The first message that is kept beside the summary.
+    /// The first message that is kept in addition to the summary.
     pub(super) tail: Option<Box<str>>,
 }
 
 /// A part that was read.
-pub(super) struct Read {
+pub(super) struct ReadPart {
     pub(super) part: Part,
-    pub(super) compaction: Option<Compaction>,
-    /// The tokens of a step that ends with it, as OpenCode to 0.5 counts.
+    pub(super) compaction: Option<StartedCompaction>,
+    /// The tokens of the step that ends with this part, as counted by OpenCode to 0.5.
     pub(super) step: Option<Tokens>,
 }
 
-/// Reads a part. One that lacks what its kind needs, or has something else there, becomes [`PartKind::Other`], as
-/// written.
-pub(super) fn read(owner: &Owner<'_>, text: &str) -> Result<Read, Refusal> {
+/// Reads a part. A part in which a field that its kind requires is missing or has another type becomes
+/// [`PartKind::Other`], with its original JSON.
+pub(super) fn read(owner: &PartIds<'_>, text: &str) -> Result<ReadPart, Refusal> {
     let object = Object::parse(text)?;
     check_depth(text)?;
     check_own_id(&object, "id", owner.part)?;
@@ -40,26 +40,26 @@ pub(super) fn read(owner: &Owner<'_>, text: &str) -> Result<Read, Refusal> {
     check_own_id(&object, "sessionID", owner.session)?;
     let kind: Box<str> = object.text("type").ok_or_else(|| missing("type"))?.into();
     let state = object.object("state")?;
-    let ran = state
+    let state_time = state
         .as_ref()
         .map_or(Ok(None), |state| state.object("time"));
-    let time = ran?.or(object.object("time")?).unwrap_or_default();
-    let compaction = (&*kind == "compaction").then(|| Compaction {
+    let time = state_time?.or(object.object("time")?).unwrap_or_default();
+    let compaction = (&*kind == "compaction").then(|| StartedCompaction {
         automatic: object.is_true("auto"),
         finished: object.token("summary").is_some(),
         tail: object.text("tail_start_id").map(Into::into),
     });
     let ends_step = &*kind == "step-finish";
     let step = ends_step.then(|| tokens(&object, TokenRule::OpencodeInputHoldsCache));
-    let known = known(&kind, &object, state.as_ref());
-    Ok(Read {
+    let neutral = neutral_kind(&kind, &object, state.as_ref());
+    Ok(ReadPart {
         part: Part {
             id: owner.part.into(),
             seq: None,
-            // A retry has only the time it was made.
+            // A retry records only its time of creation.
             start: time.millis("start").or_else(|| time.millis("created")),
             end: time.millis("end"),
-            kind: known.unwrap_or_else(|| PartKind::Other {
+            kind: neutral.unwrap_or_else(|| PartKind::Other {
                 name: kind,
                 json: text.trim().into(),
             }),
@@ -69,16 +69,16 @@ pub(super) fn read(owner: &Owner<'_>, text: &str) -> Result<Read, Refusal> {
     })
 }
 
-/// The text of a field, if it is there; nothing at all when something else is.
-fn said(object: &Object<'_>, key: &str) -> Option<Option<Box<str>>> {
+/// The text of an optional field; `None` when the field has another type.
+fn optional_text(object: &Object<'_>, key: &str) -> Option<Option<Box<str>>> {
     match object.get(key) {
         None => Some(None),
         Some(_) => object.text(key).map(|text| Some(text.into())),
     }
 }
 
-/// `None` when it is of no kind that has a form of its own, or lacks what that form needs.
-fn known(kind: &str, object: &Object<'_>, state: Option<&Object<'_>>) -> Option<PartKind> {
+/// Converts a part of a kind with a neutral form; `None` for other kinds, or when a required field is missing.
+fn neutral_kind(kind: &str, object: &Object<'_>, state: Option<&Object<'_>>) -> Option<PartKind> {
     match kind {
         "text" => Some(PartKind::Text {
             text: object.text("text")?.into(),
@@ -92,22 +92,22 @@ fn known(kind: &str, object: &Object<'_>, state: Option<&Object<'_>>) -> Option<
         }),
         "tool" => tool(object, state?).map(|tool| PartKind::Tool(Box::new(tool))),
         "file" => Some(PartKind::File {
-            mime: said(object, "mime")?,
-            name: said(object, "filename")?,
-            url: said(object, "url")?.map(address),
+            mime: optional_text(object, "mime")?,
+            name: optional_text(object, "filename")?,
+            url: optional_text(object, "url")?.map(address),
         }),
         "patch" => Some(PartKind::Patch {
             files: paths(object.at("files"))?,
         }),
         "compaction" => Some(PartKind::Compaction {
             automatic: object.is_true("auto"),
-            summary: said(object, "summary")?,
+            summary: optional_text(object, "summary")?,
         }),
         _ => None,
     }
 }
 
-/// An address, without the content of a `data:` address.
+/// A URL, without the content of a `data:` URL.
 fn address(url: Box<str>) -> Box<str> {
     match url.split_once(',') {
         Some((head, _)) if head.starts_with("data:") => format!("{head},").into(),
@@ -123,27 +123,27 @@ fn paths(files: Raw<'_>) -> Option<Vec<Box<str>>> {
 fn tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
     let status = match &*state.text("status")? {
         "pending" => ToolStatus::Pending,
-        // What is streaming has begun, as far as its arguments have come.
+        // A call that is streaming has begun; its arguments may be incomplete.
         "running" | "streaming" => ToolStatus::Running,
         "completed" => ToolStatus::Completed,
         "error" => ToolStatus::Error,
         _ => return None,
     };
     let metadata = state.at("metadata").object().unwrap_or_default();
-    let around = || started(&object.at("metadata").object()?);
-    let child = started(&metadata).or_else(around);
+    let outer = || started(&object.at("metadata").object()?);
+    let child = started(&metadata).or_else(outer);
     let (files, changes) = changed(&metadata);
     let name: Box<str> = object.text("tool")?.into();
     let time = state.at("time").object();
     Some(Tool {
         call_id: object.text("callID")?.into(),
-        // Other tools have sessions that are none of OpenCode's.
+        // A session that another tool started can belong to another program.
         child: child.filter(|id| &*name == "task" || id.starts_with("ses_")),
         name,
         status,
         input: state.get("input").unwrap_or("null").into(),
-        output: said(state, "output")?,
-        error: said(state, "error")?,
+        output: optional_text(state, "output")?,
+        error: optional_text(state, "error")?,
         title: state.text("title").map(Into::into),
         pruned: time.and_then(|time| time.millis("compacted")),
         changes,
@@ -158,7 +158,7 @@ fn started(metadata: &Object<'_>) -> Option<Box<str>> {
     id.or_else(|| metadata.text("sessionID")).map(Into::into)
 }
 
-/// The files a tool has changed, and how much; each tool reports it in fields of its own.
+/// The files that a tool changed, and the changes; each tool reports them in different fields.
 fn changed(metadata: &Object<'_>) -> (Vec<Box<str>>, Option<Changes>) {
     let diffs = match metadata.at("filediff").object() {
         Some(diff) => vec![diff],

@@ -1,4 +1,4 @@
-//! A row of `session_message` as a message and parts in the JSON of OpenCode 1.x (DESIGN §10).
+//! Converts a row of `session_message` to a message and parts in the JSON of OpenCode 1.x (DESIGN §10).
 //!
 //! | type | message | parts |
 //! |---|---|---|
@@ -8,10 +8,10 @@
 //! | system | system | text, `synthetic` |
 //! | shell | assistant | tool `bash` |
 //! | compaction | user | compaction, with its summary once it has ended |
-//! | all others | system | one of that type, its fields as written |
+//! | all others | system | one of that type, with its original fields |
 //!
-//! Strings stay the tokens they were written as. What a provider has sealed for itself (`native`, `providerState`,
-//! `state`) is left out; every other field without a place is kept under `metadata`.
+//! Strings keep their original JSON tokens. Values that only the provider can read (`native`, `providerState`,
+//! `providerMetadata`, `state`) are left out; every other field without an equivalent is kept under `metadata`.
 
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
@@ -23,7 +23,7 @@ use super::storage::PartText;
 /// Fields that only the provider can read.
 pub(super) const SEALED: [&str; 4] = ["native", "providerState", "providerMetadata", "state"];
 
-/// A row.
+/// A row of `session_message`.
 #[derive(Clone, Copy)]
 pub(super) struct NewerRow<'a> {
     pub(super) id: &'a str,
@@ -32,31 +32,31 @@ pub(super) struct NewerRow<'a> {
     pub(super) data: &'a str,
 }
 
-/// What a row becomes.
-pub(super) struct Form {
+/// The result of converting a row.
+pub(super) struct RowForm {
     pub(super) text: String,
     pub(super) parts: Vec<PartText>,
 }
 
-/// A message that is being put together.
+/// A message that is being built.
 struct Draft<'a> {
     row: NewerRow<'a>,
     message: Writer,
     parts: Vec<PartText>,
 }
 
-/// The message and parts of a row.
+/// Converts a row to a message and its parts.
 ///
 /// # Errors
 /// When `data` is not a JSON object.
-pub(super) fn form(row: NewerRow<'_>) -> Result<Form, Refusal> {
+pub(super) fn form(row: NewerRow<'_>) -> Result<RowForm, Refusal> {
     let object = Object::parse(row.data)?;
     let mut draft = Draft {
         row,
         message: Writer::default(),
         parts: Vec::new(),
     };
-    let taken: &[&str] = match row.kind {
+    let converted: &[&str] = match row.kind {
         "user" => draft.user(&object),
         "assistant" => draft.assistant(&object),
         "synthetic" | "skill" => draft.note("user", &object),
@@ -65,18 +65,18 @@ pub(super) fn form(row: NewerRow<'_>) -> Result<Form, Refusal> {
         "compaction" => draft.compaction(&object),
         _ => draft.other(&object),
     };
-    let taken: Vec<&str> = taken
+    let converted: Vec<&str> = converted
         .iter()
         .copied()
         .chain(["time"])
         .chain(SEALED)
         .collect();
-    let mut rest = object.without(&taken);
+    let mut rest = object.without(&converted);
     if !matches!(row.kind, "user" | "assistant") {
         rest.text("type", row.kind);
     }
     draft.message.nested("metadata", rest);
-    Ok(Form {
+    Ok(RowForm {
         text: draft.message.finish(),
         parts: draft.parts,
     })
@@ -96,7 +96,7 @@ impl Draft<'_> {
     }
 
     fn part(&mut self, text: String) {
-        // The parts of a message are ordered by their ids.
+        // The parts of a message are ordered by id.
         let id = format!("{}:{:05}", self.row.id, self.parts.len());
         self.parts.push(PartText {
             id: id.into(),
@@ -123,7 +123,7 @@ impl Draft<'_> {
         }
         for (key, form) in [
             ("files", file as fn(&Object<'_>) -> Writer),
-            ("agents", named),
+            ("agents", agent_part),
         ] {
             let all = object.at(key).list().unwrap_or_default();
             for one in all.into_iter().filter_map(Raw::object) {
@@ -203,7 +203,7 @@ impl Draft<'_> {
         part.raw("auto", if auto { "true" } else { "false" });
         let summary = object.token("summary").filter(|token| *token != "\"\"");
         if let Some(summary) = summary {
-            // What has not ended sums up nothing yet.
+            // A compaction that has not ended has no summary yet.
             part.raw(if ended { "summary" } else { "partial" }, summary);
         }
         for key in ["status", "recent"] {
@@ -235,7 +235,7 @@ impl Draft<'_> {
     }
 }
 
-/// 1.x says `{name, data: {message}}`.
+/// Converts an error to the form of 1.x: `{name, data: {message}}`.
 fn error(message: &mut Writer, raw: &str) {
     let Ok(object) = Object::parse(raw) else {
         let mut data = Writer::default();
@@ -277,7 +277,7 @@ fn content_part(one: &Object<'_>, raw: Raw<'_>) -> String {
     }
 }
 
-/// A text or a reasoning.
+/// Converts a text or reasoning part.
 fn plain_part(one: &Object<'_>, kind: &str) -> String {
     let mut part = Writer::part(kind);
     part.raw("text", one.get("text").unwrap_or("\"\""));
@@ -287,13 +287,14 @@ fn plain_part(one: &Object<'_>, kind: &str) -> String {
             times(&time, &[("start", &["created"]), ("end", &["completed"])]),
         );
     }
-    let taken: Vec<&str> = ["type", "text", "time"].into_iter().chain(SEALED).collect();
-    part.nested("metadata", one.without(&taken));
+    let converted: Vec<&str> = ["type", "text", "time"].into_iter().chain(SEALED).collect();
+    part.nested("metadata", one.without(&converted));
     part.finish()
 }
 
-/// The fields of what has no form of its own. Its id is not that of the part it becomes.
-fn as_written(one: &Object<'_>, taken: &[&str]) -> Writer {
+/// The original fields of content without an equivalent. Its id is kept as `originalID`, because the part gets another
+/// id.
+fn as_written(one: &Object<'_>, converted: &[&str]) -> Writer {
     let ids = [
         "id",
         "messageID",
@@ -302,8 +303,8 @@ fn as_written(one: &Object<'_>, taken: &[&str]) -> Writer {
         "providerState",
         "providerMetadata",
     ];
-    let taken: Vec<&str> = ids.iter().chain(taken).copied().collect();
-    let mut out = one.without(&taken);
+    let converted: Vec<&str> = ids.iter().chain(converted).copied().collect();
+    let mut out = one.without(&converted);
     if let Some(id) = one.token("id") {
         out.raw("originalID", id);
     }
@@ -316,8 +317,8 @@ fn unknown(raw: Raw<'_>) -> String {
     part.finish()
 }
 
-/// A named agent.
-fn named(one: &Object<'_>) -> Writer {
+/// Converts a named agent.
+fn agent_part(one: &Object<'_>) -> Writer {
     let mut part = Writer::part("agent");
     part.append(as_written(one, &["type"]));
     part

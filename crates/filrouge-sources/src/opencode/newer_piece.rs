@@ -1,8 +1,8 @@
-//! Pieces that messages and tool calls of `session_message` have alike.
+//! Pieces that messages and tool calls of `session_message` have in common.
 
 use crate::object::{Object, Writer};
 
-/// The first of several keys that is there, under the name 1.x has for it.
+/// The times of 1.x: for each name in `names`, the value of the first of its keys that is present.
 pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
     let mut out = Writer::default();
     for (name, keys) in names {
@@ -13,7 +13,7 @@ pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
     out
 }
 
-/// An attached file.
+/// Converts an attached file.
 pub(super) fn file(one: &Object<'_>) -> Writer {
     let mut part = Writer::part("file");
     for (key, raw) in [

@@ -1,4 +1,4 @@
-//! Tool calls of `session_message` as tool parts of OpenCode 1.x.
+//! Converts tool calls of `session_message` to tool parts of OpenCode 1.x.
 
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
@@ -6,8 +6,8 @@ use crate::raw::Raw;
 use super::newer_piece::{file, times};
 use super::session::missing;
 
-/// Fields of a state that have a place of their own in a part, or none there.
-const TAKEN: [&str; 12] = [
+/// Fields of a state that are converted separately or left out.
+const CONVERTED: [&str; 12] = [
     "status",
     "input",
     "content",
@@ -22,7 +22,7 @@ const TAKEN: [&str; 12] = [
     "state",
 ];
 
-/// A tool call of an answer's content.
+/// Converts a tool call in an answer's content.
 pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
     let state = one.object("state")?.ok_or_else(|| missing("state"))?;
     let mut part = Writer::part("tool");
@@ -30,7 +30,7 @@ pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
     part.raw("tool", one.token("name").ok_or_else(|| missing("name"))?);
     let time = one.object("time")?;
     part.nested("state", self::state(&state, time.as_ref()));
-    let taken = [
+    let converted = [
         "type",
         "id",
         "name",
@@ -40,7 +40,7 @@ pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
         "providerState",
         "providerMetadata",
     ];
-    part.nested("metadata", one.without(&taken));
+    part.nested("metadata", one.without(&converted));
     Ok(part)
 }
 
@@ -75,13 +75,13 @@ fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
         out.nested("time", times(time, &names));
     }
     attachments(&mut out, state, &content);
-    out.append(state.without(&TAKEN));
+    out.append(state.without(&CONVERTED));
     out
 }
 
 fn input(out: &mut Writer, state: &Object<'_>) {
     match state.get("input") {
-        // Still being written: the beginning of its JSON.
+        // The call is still being written, and the text is the beginning of its JSON.
         Some(raw) if raw.starts_with('"') => {
             out.raw("input", "{}");
             out.raw("raw", raw);
@@ -90,7 +90,7 @@ fn input(out: &mut Writer, state: &Object<'_>) {
     }
 }
 
-/// The texts of a call's content one after the other, as one token.
+/// The texts of a call's content, joined into one token.
 fn output(state: &Object<'_>, content: &[Object<'_>]) -> Option<String> {
     let texts: Vec<&str> = content
         .iter()
@@ -110,7 +110,7 @@ fn output(state: &Object<'_>, content: &[Object<'_>]) -> Option<String> {
     Some(output)
 }
 
-/// What is between a token's quotes.
+/// The text between a token's quotes.
 fn inner(token: &str) -> Option<&str> {
     token.strip_prefix('"')?.strip_suffix('"')
 }
@@ -137,7 +137,7 @@ fn attachments(out: &mut Writer, state: &Object<'_>, content: &[Object<'_>]) {
     }
 }
 
-/// The metadata of a call, with the session it has started under the name that 1.x has for it.
+/// The metadata of a call, with the session it started under the name that 1.x uses.
 fn with_session(raw: &str) -> String {
     if !raw.contains("\"sessionID\"") {
         return raw.to_owned();
@@ -155,8 +155,8 @@ fn with_session(raw: &str) -> String {
     }
 }
 
-/// A command that the user ran himself. Its form has changed twice: flat, then with what ran under `shell` and what it
-/// printed under `output`.
+/// Converts a command that the user ran. Early versions write its fields flat; later ones write the command under `shell`
+/// and the output under `output`.
 pub(super) fn shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
     let ran = object.object("shell")?;
     let printed = object.object("output")?;

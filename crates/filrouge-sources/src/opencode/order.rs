@@ -1,6 +1,6 @@
-//! The order of ids: they begin with 48 bits of a clock that wraps every 795 days.
+//! Orders ids: they begin with 48 bits of a clock that wraps every 795 days.
 
-/// Sorts by id. Where some ids were made shortly before a wrap and others shortly after, the low ones come last.
+/// Sorts by id. If some ids were created shortly before a wrap and others shortly after, the low ones come last.
 pub(super) fn by_id<T>(entries: &mut [T], id: impl Fn(&T) -> &str) {
     let clock = |entry: &T| {
         let (_, digits) = id(entry).split_once('_')?;
@@ -20,7 +20,7 @@ mod tests {
     use super::by_id;
 
     #[test]
-    fn what_was_written_across_the_wrap_stays_in_order() {
+    fn ids_from_both_sides_of_a_wrap_stay_in_order() {
         let order = |ids: &[&'static str]| {
             let mut ids = ids.to_vec();
             by_id(&mut ids, |id| id);

@@ -1,4 +1,4 @@
-//! Where rows of a database are shown to lie, and what damage costs there.
+//! The places of rows in reports, and the handling of damaged rows.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use filrouge_sqlite::foreign::{ForeignError, ForeignKind};
 
 use crate::{ReadError, SkipReason, Skipped, SourceError};
 
-/// Where a database is shown to lie.
+/// The path of a database, as reports show it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a>(pub(super) &'a Path);
+pub(super) struct ReportPath<'a>(pub(super) &'a Path);
 
-impl Place<'_> {
-    /// The place of a row: `/path/opencode.db#part/prt_x`.
-    pub(super) fn of(self, table: &str, id: &str) -> PathBuf {
+impl ReportPath<'_> {
+    /// The path of a row in reports: `/path/opencode.db#part/prt_x`.
+    pub(super) fn row(self, table: &str, id: &str) -> PathBuf {
         let mut name = self.0.as_os_str().to_owned();
         name.push("#");
         name.push(table);
@@ -24,13 +24,13 @@ impl Place<'_> {
     }
 }
 
-/// Damage costs the rows behind it: it is named at `place`. Everything else is an error.
+/// Reports damage at `place`, which loses only the rows after it. Returns all other errors.
 pub(super) fn tolerate(
-    asked: Result<(), ForeignError>,
+    result: Result<(), ForeignError>,
     place: &Path,
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
-    let Err(why) = asked else { return Ok(()) };
+    let Err(why) = result else { return Ok(()) };
     let reason = match why.kind {
         ForeignKind::Corrupt => SkipReason::Malformed,
         ForeignKind::TooLarge => SkipReason::TooLarge,
@@ -40,7 +40,7 @@ pub(super) fn tolerate(
     Ok(())
 }
 
-/// Names a row whose id another row has.
+/// Reports a row whose id another row has too.
 pub(super) fn another_row(place: &Path) -> Skipped {
     Skipped::new(place, SkipReason::DuplicateId, "another row has this id")
 }

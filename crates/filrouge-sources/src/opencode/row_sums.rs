@@ -1,4 +1,4 @@
-//! What the rows of each session in a database come to: the fingerprints of its sessions are made of it.
+//! Sums over the rows of each session in a database; session fingerprints are built from them.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -8,20 +8,19 @@ use filrouge_sqlite::foreign::{ForeignError, Reader};
 use super::session_rows::Schema;
 use crate::Fingerprint;
 
-/// The tables of what was said.
+/// The tables with messages and parts.
 const TABLES: [&str; 3] = ["message", "part", "session_message"];
 
-/// How many rows a session has, and a sum over the table, the id, the time of the last change and the size of each: rows that a
-/// vacuum moves, and a log that is folded in, leave it as it is.
+/// The number of a session's rows, and a sum over the table, the id, the time of the last change and the size of each.
+/// Neither a vacuum, which moves rows, nor a checkpoint of the log changes it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Sum {
     rows: u64,
-    of_rows: u64,
+    hashes: u64,
 }
 
-/// What each session has, in the order of the rows: by session each would be looked up by itself, which takes twice as
-/// long.
-pub(super) fn of_all(
+/// The sums of all sessions, computed in the order of the rows: a lookup for each session would take twice as long.
+pub(super) fn by_session(
     reader: &Reader<'_>,
     schema: &Schema,
 ) -> Result<HashMap<Box<str>, Sum>, ForeignError> {
@@ -44,7 +43,7 @@ pub(super) fn of_all(
             if let Some(sum) = all.get_mut(id) {
                 let row = (table, row.text(1), row.integer(2), row.integer(3));
                 sum.rows += 1;
-                sum.of_rows = sum.of_rows.wrapping_add(Fingerprint::of(&row).0);
+                sum.hashes = sum.hashes.wrapping_add(Fingerprint::of(&row).0);
             }
             ControlFlow::Continue(())
         })?;

@@ -1,12 +1,12 @@
-//! Session records to headers.
+//! Converts session records to headers.
 
 use super::storage::{NAME, SessionText};
 use crate::files;
 use crate::object::{Object, Refusal, Writer, check_value, skip};
 use crate::{Changes, Header, SkipReason, Skipped};
 
-/// Fields of a session record that have a place of their own in a [`Header`].
-const TAKEN: [&str; 7] = [
+/// Fields of a session record that have an equivalent in [`Header`].
+const CONVERTED: [&str; 7] = [
     "version",
     "id",
     "projectID",
@@ -53,7 +53,7 @@ fn read(session: &SessionText) -> Result<Header, Refusal> {
     })
 }
 
-/// The changes an object sums up.
+/// The changes in a summary object.
 fn changes(summary: &Object<'_>) -> Changes {
     let count = |key| summary.count(key).unwrap_or(0);
     Changes {
@@ -63,17 +63,17 @@ fn changes(summary: &Object<'_>) -> Changes {
     }
 }
 
-/// What metadata keeps of a session's record: everything that has no place of its own in the header, and the address of
-/// a shared session without the secret that early versions kept beside it.
+/// The metadata of a session's record: everything without an equivalent in the header, and the URL of a shared session
+/// without the secret that early versions stored with it.
 pub(super) fn metadata(header: &Header, session: &SessionText) -> Result<Writer, Skipped> {
     rest(header, session).map_err(|why| skip(&session.place, why))
 }
 
 fn rest(header: &Header, session: &SessionText) -> Result<Writer, Refusal> {
     let object = Object::parse(&session.text)?;
-    let mut fields = object.without(&TAKEN);
+    let mut fields = object.without(&CONVERTED);
     let folder = &*session.folder;
-    let kept = [
+    let mapped_fields = [
         ("parentID", header.parent_id.is_some()),
         (
             "projectID",
@@ -83,7 +83,7 @@ fn rest(header: &Header, session: &SessionText) -> Result<Writer, Refusal> {
         ("title", header.title.is_some()),
         ("version", header.version.is_some()),
     ];
-    for (key, mapped) in kept {
+    for (key, mapped) in mapped_fields {
         if let Some(raw) = object.get(key).filter(|_| !mapped) {
             fields.raw(key, raw);
         }
@@ -100,7 +100,7 @@ fn rest(header: &Header, session: &SessionText) -> Result<Writer, Refusal> {
     Ok(metadata)
 }
 
-/// Checks that an id inside a record, when there is one, is the one of its place.
+/// Checks that an id inside a record, if it has one, matches the id in its path or column.
 pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(), Refusal> {
     match object.get(key) {
         None => Ok(()),
@@ -111,7 +111,7 @@ pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(
     }
 }
 
-/// A refusal for a field that is needed.
+/// A refusal for a missing or invalid required field.
 pub(super) fn missing(field: &str) -> Refusal {
     (
         SkipReason::BadField,

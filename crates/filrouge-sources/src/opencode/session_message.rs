@@ -1,24 +1,24 @@
-//! Sessions of OpenCode's newer kind: table `session`, with the talk in `session_message`, ordered by `seq`
-//! (DESIGN §10).
+//! Sessions of OpenCode's newer kind: table `session`, with the messages in `session_message`, ordered by `seq` (DESIGN
+//! §10).
 //!
-//! A session can have rows in `message` too. Then those are its talk, and of `session_message` only what was said
-//! before the first or after the last of them: versions that try the newer kind write the same talk into both.
+//! A session can have rows in `message` too. Those are then its messages, and of `session_message` only rows before the
+//! first or after the last of them are used: versions that try the newer kind write the same messages into both.
 
 use std::ops::ControlFlow;
 
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 
-use super::newer_form::{Form, NewerRow, form};
-use super::row_place::{Place, another_row, tolerate};
+use super::gathered::GatheredMessages;
+use super::newer_form::{NewerRow, RowForm, form};
+use super::row_place::{ReportPath, another_row, tolerate};
 use super::session_rows::Schema;
-use super::sqlite::{data_columns, known_sessions, orphans, row_text};
+use super::sqlite::{data_columns, orphans, row_text, session_is_missing};
 use super::storage::MessageText;
-use super::talk::Talk;
 
 use crate::object::skip;
 use crate::{SkipReason, Skipped};
 
-/// The columns that [`form_of`] reads, in its order.
+/// The columns that [`form_of`] reads, in the order in which it expects them.
 pub(super) fn columns(schema: &Schema) -> String {
     let seq = match schema.has_column("session_message", "seq") {
         true => "seq",
@@ -30,11 +30,11 @@ pub(super) fn columns(schema: &Schema) -> String {
     )
 }
 
-/// The message and parts of a row.
+/// Converts a row to a message and its parts.
 pub(super) fn form_of<'a>(
     row: &'a Row<'_>,
-    place: Place<'_>,
-) -> Result<(NewerRow<'a>, Form), Skipped> {
+    place: ReportPath<'_>,
+) -> Result<(NewerRow<'a>, RowForm), Skipped> {
     let (id, data) = row_text(row, place, "session_message", (0, 1))?;
     let row = NewerRow {
         id,
@@ -42,7 +42,7 @@ pub(super) fn form_of<'a>(
         created: row.integer(5).unwrap_or(i64::MAX),
         data,
     };
-    let form = form(row).map_err(|why| skip(&place.of("session_message", id), why))?;
+    let form = form(row).map_err(|why| skip(&place.row("session_message", id), why))?;
     Ok((row, form))
 }
 
@@ -50,42 +50,43 @@ pub(super) fn form_of<'a>(
 pub(super) fn read(
     reader: &Reader<'_>,
     schema: &Schema,
-    place: Place<'_>,
+    place: ReportPath<'_>,
     session: &str,
-    talk: &mut Talk,
+    gathered: &mut GatheredMessages,
 ) -> Result<(), ForeignError> {
     let columns = columns(schema);
     let sql = format!("SELECT {columns} FROM session_message WHERE session_id = ?1");
-    let mut beside = 0;
-    let asked = reader.query(&sql, &[session], |row| {
+    let mut shadowed = 0;
+    let result = reader.query(&sql, &[session], |row| {
         let created = row.integer(5).unwrap_or(i64::MAX);
         let id = row.text(0).unwrap_or_default();
-        let within = talk
+        let within = gathered
             .span
             .is_some_and(|(from, to)| (from..=to).contains(&created));
         if within {
-            beside += u64::from(!talk.has(id));
-        } else if talk.has(id) {
-            let at = place.of("session_message", id);
-            talk.skipped.push(another_row(&at));
+            shadowed += u64::from(!gathered.has(id));
+        } else if gathered.has(id) {
+            let at = place.row("session_message", id);
+            gathered.skipped.push(another_row(&at));
         } else {
-            add(row, place, created, talk);
+            add(row, place, created, gathered);
         }
         ControlFlow::Continue(())
     });
-    let at = place.of("session_message", session);
-    tolerate(asked, &at, &mut talk.skipped)?;
-    if beside > 0 {
-        let detail = format!("{beside} rows of a time that is read from table message");
-        talk.skipped
+    let at = place.row("session_message", session);
+    tolerate(result, &at, &mut gathered.skipped)?;
+    if shadowed > 0 {
+        let detail = format!("{shadowed} rows from a time span that is read from table message");
+        gathered
+            .skipped
             .push(Skipped::new(&at, SkipReason::Shadowed, detail));
     }
     Ok(())
 }
 
-fn add(row: &Row<'_>, place: Place<'_>, created: i64, talk: &mut Talk) {
+fn add(row: &Row<'_>, place: ReportPath<'_>, created: i64, gathered: &mut GatheredMessages) {
     match form_of(row, place) {
-        Ok((newer, form)) => talk.add(
+        Ok((newer, form)) => gathered.add(
             MessageText {
                 id: newer.id.into(),
                 text: form.text.into(),
@@ -95,20 +96,20 @@ fn add(row: &Row<'_>, place: Place<'_>, created: i64, talk: &mut Talk) {
             },
             created,
         ),
-        Err(why) => talk.skipped.push(why),
+        Err(why) => gathered.skipped.push(why),
     }
 }
 
-/// Names rows that no session leads to.
-pub(super) fn strays(
+/// Reports rows without a session.
+pub(super) fn find_orphans(
     reader: &Reader<'_>,
     schema: &Schema,
-    place: Place<'_>,
+    place: ReportPath<'_>,
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
-    let known = known_sessions(schema);
+    let is_orphan = session_is_missing(schema);
     let sql = format!(
-        "SELECT session_id, count(*) FROM session_message x WHERE {known} GROUP BY session_id"
+        "SELECT session_id, count(*) FROM session_message x WHERE {is_orphan} GROUP BY session_id"
     );
     orphans(
         reader,

@@ -1,6 +1,6 @@
-//! Rows of `session` and `session_v2` as texts with the keys of the tree's session file (DESIGN §10).
+//! Converts rows of `session` and `session_v2` to texts with the keys of the tree's session file (DESIGN §10).
 //!
-//! Columns came and went between versions: one that is not there is read as NULL.
+//! Versions have different columns; a missing column is read as NULL.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 use serde_json::value::RawValue;
 
 use super::neutral_message;
-use super::row_place::{Place, tolerate};
+use super::row_place::{ReportPath, tolerate};
 use super::storage::{Project, SessionText};
 use crate::files::is_id;
 use crate::object::{Object, Writer};
@@ -20,7 +20,7 @@ use crate::{SkipReason, Skipped};
 pub(super) const SESSION: &str = "session";
 pub(super) const SESSION_V2: &str = "session_v2";
 
-/// The generations of sessions in table `session`; one in `session_v2` is of that name.
+/// The generations of sessions in table `session`; the generation in `session_v2` has that table's name.
 pub(super) const SQLITE: &str = "sqlite";
 const SESSION_MESSAGE: &str = "session_message";
 
@@ -63,7 +63,7 @@ const CACHE: [(&str, &str); 2] = [
     ("tokens_cache_write", "write"),
 ];
 
-/// Columns that hold JSON; diffs are the large ones.
+/// Columns with JSON; only those with diffs are large.
 const JSON: [(&str, &str); 5] = [
     ("permission", "permission"),
     ("revert", "revert"),
@@ -72,27 +72,61 @@ const JSON: [(&str, &str); 5] = [
     ("summary_diffs", "diffs"),
 ];
 
-/// A column of JSON that is larger is not copied into a session's text.
+/// Columns that are converted individually.
+const OTHERS: [&str; 6] = [
+    "id",
+    "agent",
+    "cost",
+    "share_url",
+    "fork_session_id",
+    "fork_boundary",
+];
+
+/// The columns that a query for sessions adds.
+const ADDED: [&str; 5] = [
+    "row_number",
+    "project_name",
+    "project_worktree",
+    "in_message",
+    "in_session_message",
+];
+
+/// The columns of a session table that are read, in the order of the query.
+fn columns() -> impl Iterator<Item = &'static str> {
+    let pairs = [&TEXTS[..], &TIMES, &SUMMARY, &TOKENS, &CACHE, &JSON];
+    let named = pairs.into_iter().flatten().map(|(column, _)| *column);
+    named.chain(OTHERS)
+}
+
+/// The index of a column in the query's rows.
+fn column(name: &str) -> usize {
+    let all = ADDED.into_iter().chain(columns());
+    let mut all = all.enumerate();
+    let found = all.find(|(_, column)| *column == name);
+    found.map_or(usize::MAX, |(at, _)| at)
+}
+
+/// A larger JSON column is not copied into a session's text.
 const COLUMN_BYTES_MAX: usize = 1 << 20;
 
-/// A session, and where its messages are.
+/// A session, and the tables that contain its messages.
 pub(super) struct SessionRow {
     pub(super) session: SessionText,
     pub(super) created: i64,
-    /// Whether table `message` has some of it.
+    /// Whether table `message` has rows of the session.
     pub(super) in_message: bool,
-    /// Whether table `session_message` has some of it.
+    /// Whether table `session_message` has rows of the session.
     pub(super) in_session_message: bool,
 }
 
-/// Which tables and columns there are.
+/// The tables and columns of a database.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     columns: HashMap<String, Vec<String>>,
 }
 
 impl Schema {
-    /// Looks. Only tables that conversations are read from: never `event`, `account`, `credential`.
+    /// Reads the schema of the tables that conversations are read from: never `event`, `account`, `credential`.
     pub(super) fn read(reader: &Reader<'_>) -> Result<Self, ForeignError> {
         let sql = "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c \
                    WHERE t.type = 'table' AND t.name IN ('session', 'session_v2', 'message', \
@@ -108,18 +142,18 @@ impl Schema {
         Ok(Self { columns })
     }
 
-    /// Whether there is such a table.
+    /// Whether the table exists.
     pub(super) fn has(&self, table: &str) -> bool {
         self.columns.contains_key(table)
     }
 
-    /// Whether a table has such a column.
+    /// Whether the table has the column.
     pub(super) fn has_column(&self, table: &str, column: &str) -> bool {
         let columns = self.columns.get(table);
         columns.is_some_and(|columns| columns.iter().any(|one| one == column))
     }
 
-    /// The question for all rows of a table of sessions. Columns of ours come first, so that none of the table's hides them.
+    /// The query for all rows of a session table.
     fn select(&self, table: &str) -> String {
         let of_project = |name: &str| match self.has_column("project", name) {
             true => format!("p.{name}"),
@@ -133,18 +167,23 @@ impl Schema {
             true => "LEFT JOIN project p ON p.id = s.project_id",
             false => "",
         };
+        let own = columns().map(|name| match self.has_column(table, name) {
+            true => format!("s.{name}"),
+            false => "NULL".to_owned(),
+        });
+        let own: Vec<String> = own.collect();
         format!(
-            "SELECT s.rowid AS row_number, {} AS project_name, {} AS project_worktree, {} AS in_message, \
-             {} AS in_session_message, s.* FROM {table} s {project}",
+            "SELECT s.rowid, {}, {}, {}, {}, {} FROM {table} s {project}",
             of_project("name"),
             of_project("worktree"),
             some_in("message"),
-            some_in("session_message")
+            some_in("session_message"),
+            own.join(", ")
         )
     }
 }
 
-/// Takes the rows of a table of sessions; `id` for one alone. A damaged page costs what is behind it.
+/// Reads the rows of a session table; with `id`, only that session's. A damaged page loses the rows after it.
 pub(super) fn read(
     reader: &Reader<'_>,
     schema: &Schema,
@@ -155,7 +194,7 @@ pub(super) fn read(
     let mut found = Vec::new();
     let mut sql = schema.select(table);
     sql.push_str(id.map_or("", |_| " WHERE s.id = ?1"));
-    let place = Place(database).of(table, "");
+    let place = ReportPath(database).row(table, "");
     let read = reader.query(&sql, id.as_slice(), |row| {
         match session(row, &place, skipped) {
             Ok(mut row) => {
@@ -170,7 +209,7 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// What a row of a table is. One without a message is of the older kind where there is a table for those.
+/// The generation of a row. A session without messages is of the older kind if the table for those exists.
 fn generation(table: &str, row: &SessionRow, schema: &Schema) -> &'static str {
     let newer = row.in_session_message || !schema.has("message");
     match table {
@@ -181,8 +220,8 @@ fn generation(table: &str, row: &SessionRow, schema: &Schema) -> &'static str {
 }
 
 fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<SessionRow, Skipped> {
-    let text = |column| row.text(row.column(column)).map(Box::<str>::from);
-    let number = |column| row.integer(row.column(column));
+    let text = |name| row.text(column(name)).map(Box::<str>::from);
+    let number = |name| row.integer(column(name));
     let Some(id) = text("id").filter(|id| is_id(id)) else {
         let number = number("row_number").unwrap_or(0);
         let place = place.join(format!("rowid {number}"));
@@ -214,15 +253,15 @@ fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<Se
 fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) -> String {
     let mut out = Writer::default();
     out.text("id", id);
-    for (column, key) in TEXTS {
-        if let Some(text) = row.text(row.column(column)) {
+    for (name, key) in TEXTS {
+        if let Some(text) = row.text(column(name)) {
             out.text(key, text);
         }
     }
     let numbers = |names: &[(&str, &str)]| {
         let mut object = Writer::default();
-        for (column, key) in names {
-            if let Some(number) = row.integer(row.column(column)) {
+        for (name, key) in names {
+            if let Some(number) = row.integer(column(name)) {
                 object.raw(key, &number.to_string());
             }
         }
@@ -231,8 +270,8 @@ fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) ->
     let (time, mut summary) = (numbers(&TIMES), numbers(&SUMMARY));
     let (mut tokens, cache) = (numbers(&TOKENS), numbers(&CACHE));
     out.nested("time", time);
-    for (column, key) in JSON {
-        if let Some(raw) = json(row, row.column(column), key, place, skipped) {
+    for (name, key) in JSON {
+        if let Some(raw) = json(row, column(name), key, place, skipped) {
             match key {
                 "diffs" => summary.raw(key, raw),
                 _ => out.raw(key, raw),
@@ -242,29 +281,29 @@ fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) ->
     out.nested("summary", summary);
     tokens.nested("cache", cache);
     out.nested("tokens", tokens);
-    if let Some(cost) = row.real(row.column("cost")).filter(|cost| cost.is_finite()) {
+    if let Some(cost) = row.real(column("cost")).filter(|cost| cost.is_finite()) {
         out.raw("cost", &cost.to_string());
     }
-    if let Some(url) = row.text(row.column("share_url")) {
+    if let Some(url) = row.text(column("share_url")) {
         let mut share = Writer::default();
         share.text("url", url);
         out.nested("share", share);
     }
-    if let Some(origin) = row.text(row.column("fork_session_id")) {
+    if let Some(origin) = row.text(column("fork_session_id")) {
         let mut fork = Writer::default();
         fork.text("sessionID", origin);
-        if let Some(boundary) = row.text(row.column("fork_boundary")) {
+        if let Some(boundary) = row.text(column("fork_boundary")) {
             fork.text("boundary", boundary);
         }
         out.nested("fork", fork);
     }
-    if let Some(agent) = row.text(row.column("agent")) {
+    if let Some(agent) = row.text(column("agent")) {
         out.text("agent", agent);
     }
     out.finish()
 }
 
-/// A column of JSON; one that is none costs only itself.
+/// A column with JSON; an invalid one is reported and left out.
 fn json<'a>(
     row: &'a Row<'_>,
     column: usize,
@@ -290,7 +329,7 @@ fn json<'a>(
     }
 }
 
-/// Adds to a session's row what only its first messages say: its agent.
+/// Adds the agent, which only the first messages name, to a session's row.
 pub(super) fn complete(
     reader: &Reader<'_>,
     schema: &Schema,
@@ -310,19 +349,19 @@ fn first_agent(
 ) -> Result<Option<Box<str>>, ForeignError> {
     let id = &[&*row.session.id];
     let mut agent = None;
-    let mut look = |sql: &str| {
-        let asked = reader.query(sql, id, |row| {
-            let speaker = row.text(0).and_then(|text| Object::parse(text).ok());
-            agent = speaker.and_then(|speaker| neutral_message::agent(&speaker));
+    let mut read_agent = |sql: &str| {
+        let result = reader.query(sql, id, |row| {
+            let message = row.text(0).and_then(|text| Object::parse(text).ok());
+            agent = message.and_then(|message| neutral_message::agent(&message));
             match agent {
                 Some(_) => ControlFlow::Break(()),
                 None => ControlFlow::Continue(()),
             }
         });
-        tolerate(asked, &row.session.place, &mut Vec::new())
+        tolerate(result, &row.session.place, &mut Vec::new())
     };
     if row.in_message {
-        look(
+        read_agent(
             "SELECT CASE WHEN octet_length(data) <= 1048576 THEN data END FROM message \
              WHERE session_id = ?1 ORDER BY time_created, id LIMIT 20",
         )?;
@@ -331,7 +370,7 @@ fn first_agent(
             true => "seq",
             false => "time_created, id",
         };
-        look(&format!(
+        read_agent(&format!(
             "SELECT CASE WHEN octet_length(data) <= 1048576 THEN data END FROM session_message \
              WHERE session_id = ?1 AND type IN ('assistant', 'agent-switched') \
              ORDER BY {order} LIMIT 20"

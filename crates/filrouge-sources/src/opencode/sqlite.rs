@@ -1,33 +1,33 @@
 //! OpenCode 1.2 and later: tables `session`, `message`, `part` (DESIGN §10).
 //!
-//! `data` is the JSON of the tree's files without the ids, which are columns.
+//! `data` is the JSON of the tree's files without the ids, which are separate columns.
 
 use std::ops::ControlFlow;
 
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 
-use super::row_place::{Place, another_row, tolerate};
+use super::gathered::GatheredMessages;
+use super::row_place::{ReportPath, another_row, tolerate};
 use super::session_rows::{SESSION, SESSION_V2, Schema};
 use super::storage::{MessageText, PartText};
-use super::talk::Talk;
 use crate::files::{FILE_BYTES_MAX, is_id};
 use crate::{SkipReason, Skipped};
 
-/// `data` and its size, unless it is larger than what is read: then its size alone, which costs nothing.
+/// `data` and its size; only the size, which is cheap to read, if `data` is larger than the limit.
 pub(super) fn data_columns(table: &str) -> String {
     let size = format!("octet_length({table}.data)");
     format!("{size}, CASE WHEN {size} <= {FILE_BYTES_MAX} THEN {table}.data END")
 }
 
-/// An id of a row and its data as text.
+/// The id and the data of a row, as text.
 pub(super) fn row_text<'a>(
     row: &'a Row<'_>,
-    place: Place<'_>,
+    place: ReportPath<'_>,
     table: &str,
     (id, size): (usize, usize),
 ) -> Result<(&'a str, &'a str), Skipped> {
     let found = row.text(id).filter(|id| is_id(id));
-    let at = place.of(table, found.unwrap_or("?"));
+    let at = place.row(table, found.unwrap_or("?"));
     let skip = |reason, detail: &str| Skipped::new(&at, reason, detail);
     let found = found.ok_or_else(|| skip(SkipReason::BadName, "a row without a usable id"))?;
     let Some(bytes) = row.bytes(size + 1) else {
@@ -52,33 +52,39 @@ pub(super) fn row_text<'a>(
 pub(super) fn read(
     reader: &Reader<'_>,
     schema: &Schema,
-    place: Place<'_>,
+    place: ReportPath<'_>,
     session: &str,
-    talk: &mut Talk,
+    gathered: &mut GatheredMessages,
 ) -> Result<(), ForeignError> {
     let sql = format!(
         "SELECT id, {}, time_created, time_updated FROM message WHERE session_id = ?1",
         data_columns("message")
     );
-    let asked = reader.query(&sql, &[session], |row| {
-        add_message(row, place, talk);
+    let result = reader.query(&sql, &[session], |row| {
+        add_message(row, place, gathered);
         ControlFlow::Continue(())
     });
-    tolerate(asked, &place.of("message", session), &mut talk.skipped)?;
+    tolerate(
+        result,
+        &place.row("message", session),
+        &mut gathered.skipped,
+    )?;
     match schema.has("part") {
-        true => parts(reader, place, talk),
+        true => parts(reader, place, gathered),
         false => Ok(()),
     }
 }
 
-fn add_message(row: &Row<'_>, place: Place<'_>, talk: &mut Talk) {
+fn add_message(row: &Row<'_>, place: ReportPath<'_>, gathered: &mut GatheredMessages) {
     let created = row.integer(3).unwrap_or(i64::MAX);
     let updated = row.integer(4).unwrap_or(created).max(created);
-    let (from, to) = talk.span.unwrap_or((created, updated));
-    talk.span = Some((from.min(created), to.max(updated)));
+    let (from, to) = gathered.span.unwrap_or((created, updated));
+    gathered.span = Some((from.min(created), to.max(updated)));
     match row_text(row, place, "message", (0, 1)) {
-        Ok((id, _)) if talk.has(id) => talk.skipped.push(another_row(&place.of("message", id))),
-        Ok((id, text)) => talk.add(
+        Ok((id, _)) if gathered.has(id) => gathered
+            .skipped
+            .push(another_row(&place.row("message", id))),
+        Ok((id, text)) => gathered.add(
             MessageText {
                 id: id.into(),
                 text: text.into(),
@@ -88,20 +94,24 @@ fn add_message(row: &Row<'_>, place: Place<'_>, talk: &mut Talk) {
             },
             created,
         ),
-        Err(why) => talk.skipped.push(why),
+        Err(why) => gathered.skipped.push(why),
     }
 }
 
-/// By their messages, as OpenCode does: what a part says of its session is not asked. A damaged page costs the parts on it,
-/// not those of other messages.
-fn parts(reader: &Reader<'_>, place: Place<'_>, talk: &mut Talk) -> Result<(), ForeignError> {
+/// Reads parts by their message, as OpenCode does; the session that a part names is ignored. A damaged page loses the
+/// parts on it, but not those of other messages.
+fn parts(
+    reader: &Reader<'_>,
+    place: ReportPath<'_>,
+    gathered: &mut GatheredMessages,
+) -> Result<(), ForeignError> {
     let sql = format!(
         "SELECT id, {} FROM part WHERE message_id = ?1 ORDER BY id",
         data_columns("part")
     );
-    let skipped = &mut talk.skipped;
-    for message in &mut talk.messages {
-        let asked = reader.query(&sql, &[&message.id], |row| {
+    let skipped = &mut gathered.skipped;
+    for message in &mut gathered.messages {
+        let result = reader.query(&sql, &[&message.id], |row| {
             match row_text(row, place, "part", (0, 1)) {
                 Ok((id, text)) => message.parts.push(PartText {
                     id: id.into(),
@@ -111,22 +121,23 @@ fn parts(reader: &Reader<'_>, place: Place<'_>, talk: &mut Talk) -> Result<(), F
             }
             ControlFlow::Continue(())
         });
-        tolerate(asked, &place.of("message", &message.id), skipped)?;
+        tolerate(result, &place.row("message", &message.id), skipped)?;
     }
     Ok(())
 }
 
-/// Names messages and parts that nothing leads to.
-pub(super) fn strays(
+/// Reports messages without a session, and parts without a message.
+pub(super) fn find_orphans(
     reader: &Reader<'_>,
     schema: &Schema,
-    place: Place<'_>,
+    place: ReportPath<'_>,
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
-    let known = known_sessions(schema);
+    let is_orphan = session_is_missing(schema);
     if schema.has("message") {
-        let sql =
-            format!("SELECT session_id, count(*) FROM message x WHERE {known} GROUP BY session_id");
+        let sql = format!(
+            "SELECT session_id, count(*) FROM message x WHERE {is_orphan} GROUP BY session_id"
+        );
         let reason = SkipReason::OrphanMessages;
         orphans(reader, &sql, (place, "session"), reason, skipped)?;
     }
@@ -139,8 +150,8 @@ pub(super) fn strays(
     Ok(())
 }
 
-/// The condition for rows `x` of no session.
-pub(super) fn known_sessions(schema: &Schema) -> String {
+/// The condition for rows `x` whose session does not exist.
+pub(super) fn session_is_missing(schema: &Schema) -> String {
     let tables = [SESSION, SESSION_V2];
     let conditions: Vec<String> = tables
         .iter()
@@ -153,20 +164,20 @@ pub(super) fn known_sessions(schema: &Schema) -> String {
     }
 }
 
-/// Rows of (owner that is not there, how many).
+/// Reports the rows of a query for (missing owner, count).
 pub(super) fn orphans(
     reader: &Reader<'_>,
     sql: &str,
-    (place, table): (Place<'_>, &str),
+    (place, table): (ReportPath<'_>, &str),
     reason: SkipReason,
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
-    let asked = reader.query(sql, &[], |row| {
-        let at = place.of(table, row.text(0).unwrap_or("?"));
+    let result = reader.query(sql, &[], |row| {
+        let at = place.row(table, row.text(0).unwrap_or("?"));
         let count = row.integer(1).unwrap_or(0);
-        let detail = format!("{count} rows, and none for what they belong to");
+        let detail = format!("{count} rows whose owner has no row");
         skipped.push(Skipped::new(&at, reason, detail));
         ControlFlow::Continue(())
     });
-    tolerate(asked, &place.of(table, ""), skipped)
+    tolerate(result, &place.row(table, ""), skipped)
 }

@@ -1,8 +1,8 @@
-//! What every storage of OpenCode gives: texts in the JSON of OpenCode 1.x (DESIGN §10).
+//! The interface of OpenCode's storages: texts in the JSON of OpenCode 1.x (DESIGN §10).
 //!
-//! A storage knows where records are stored and when they have changed; `neutral.rs` knows for all of them what the texts
-//! mean, and `written.rs` what import keeps beside that. Ids come from the path or
-//! the column; a text need not repeat them, and where it does, another id in it costs that record.
+//! A storage knows where records are stored and when they have changed; `neutral.rs` interprets the texts of all
+//! storages, and `written.rs` keeps additional data for an import. Ids come from the path or the column; a text need not
+//! repeat its id, and a record whose text has another id is left out.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{Fingerprint, Header, Listing, ReadError, Skipped, SourceError};
 /// [`crate::Source::name`].
 pub(super) const NAME: &str = "opencode";
 
-/// What a storage knows of a project.
+/// A project, as a storage records it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Project {
     pub(super) name: Option<Box<str>>,
@@ -26,91 +26,91 @@ pub(super) struct SessionText {
     pub(super) id: Box<str>,
     /// [`crate::Header::generation`].
     pub(super) generation: &'static str,
-    /// The key of its project: the folder the record lies in, or the column.
+    /// The key of its project: the folder the record is in, or the column.
     pub(super) folder: Box<str>,
-    /// Where it lies, for reports: a file, or `/path/opencode.db#session/ses_x`.
+    /// Its place in reports: a file, or `/path/opencode.db#session/ses_x`.
     pub(super) place: PathBuf,
     /// JSON with the keys of the tree's session file: `version`, `parentID`, `directory`, `title`, `time {created,
     /// updated, archived?}`, `summary {additions, deletions, files}`, `revert {messageID, partID?}`, `share {url}`, …;
-    /// without secrets. Checked by who reads it.
+    /// without secrets. Its reader checks it.
     pub(super) text: Arc<str>,
     /// Its project.
     pub(super) project: Project,
-    /// Its agent: the record's own, else that of the first message that names one.
+    /// Its agent: from its own record, or else from the first message that names one.
     pub(super) agent: Option<Box<str>>,
-    /// The folder it ran in, where `text` has none and a message tells.
+    /// The folder it ran in, if only a message names it.
     pub(super) directory: Option<Box<str>>,
     /// The session it was forked from, where that is recorded.
     pub(super) fork_of: Option<Box<str>>,
 }
 
-/// A part of a message: a JSON object as in section "part types" of 1.x.
+/// A part of a message: a JSON object in the form of OpenCode 1.x.
 #[derive(Debug)]
 pub(super) struct PartText {
     pub(super) id: Box<str>,
     pub(super) text: Box<str>,
 }
 
-/// A message: a JSON object with `role` (`user`, `assistant`, or `system` for what the program itself notes) and
-/// `time {created, completed?}`.
+/// A message: a JSON object with `role` (`user`, `assistant`, or `system` for the program's own notes) and `time
+/// {created, completed?}`.
 ///
-/// A compaction is told as 1.x does: a user message with a `compaction` part, then an assistant message with
-/// `"summary":true`, `finish` and a text part. Where one record is all there is, its `compaction` part has `"summary":
-/// "…"` once the compaction has finished.
+/// A compaction has the form of 1.x: a user message with a `compaction` part, then an assistant message with
+/// `"summary":true`, `finish` and a text part. If there is only one record, its `compaction` part has `"summary": "…"`
+/// once the compaction has finished.
 #[derive(Debug)]
 pub(super) struct MessageText {
     pub(super) id: Box<str>,
     pub(super) text: Box<str>,
-    /// Its place among the messages, where the storage counts.
+    /// Its sequence number, if the storage has one.
     pub(super) seq: Option<u64>,
-    /// Whether it was copied from the session that was forked, where that is recorded.
+    /// Whether it was copied from the origin of a fork, where that is recorded.
     pub(super) copied: bool,
-    /// In any order.
+    /// The parts, in any order.
     pub(super) parts: Vec<PartText>,
 }
 
 /// One storage of OpenCode: a database, or a tree of files.
 ///
-/// All methods take `&self` from several threads. A record that cannot be used is pushed to `skipped` with its place
-/// and reason, and costs only itself.
+/// All methods can be called from several threads. A record that cannot be used is reported in `skipped` with its place
+/// and the reason; everything else is still read.
 pub(super) trait Storage: Send + Sync {
-    /// All sessions, each id once: [`crate::Source::list`].
+    /// Lists all sessions, each id once: [`crate::Source::list`].
     ///
     /// # Errors
-    /// [`SourceError`] when the storage as a whole has gone or cannot be read.
+    /// [`SourceError`] when the entire storage was removed or cannot be read.
     fn list(&self) -> Result<Arc<Listing>, SourceError>;
 
-    /// The state of a session that was listed without.
+    /// The fingerprint of a session that was listed without one.
     fn fingerprint(&self, _: &Header) -> Option<Fingerprint> {
         None
     }
 
-    /// One session, as it is now.
+    /// Reads the current record of one session.
     ///
     /// # Errors
-    /// [`ReadError::Gone`] when there is none of this id; [`ReadError::Skipped`] when its record cannot be used.
+    /// [`ReadError::Gone`] when no session has this id; [`ReadError::Skipped`] when its record cannot be used.
     fn session(&self, id: &str) -> Result<SessionText, ReadError>;
 
     /// All messages of a session with their parts, in any order.
     ///
     /// # Errors
-    /// [`ReadError::Unavailable`] when the storage does not answer. A session without messages has none.
+    /// [`ReadError::Unavailable`] when the storage does not answer. A session without messages is not an error.
     fn messages(
         &self,
         session: &SessionText,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<MessageText>, ReadError>;
 
-    /// The place of a message, or of one of its parts, for reports. The last component of a message's place is its id,
-    /// a file's with its ending.
+    /// The place of a message, or of one of its parts, in reports. The last component of a message's place is its id, for
+    /// a file with its extension.
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf;
 
-    /// Adds to a session's metadata what lies beside its record: `todo`, `session_diff`.
-    fn beside(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>);
+    /// Adds data stored outside the session's record to its metadata: `todo`, `session_diff`.
+    fn add_extras(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>);
 
-    /// Names messages and parts that no session leads to.
+    /// Reports messages and parts that belong to no session.
     ///
     /// # Errors
     /// As [`Storage::list`].
-    fn strays(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError>;
+    fn add_orphans(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError>;
 }

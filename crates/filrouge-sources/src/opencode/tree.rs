@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::storage::{MessageText, SessionText, Storage};
 use super::tree_listing::FileTree;
-use super::tree_messages::Reader;
+use super::tree_messages::TreeReader;
 use crate::files::is_id;
 use crate::object::Writer;
 use crate::{Fingerprint, Header, Listing, ReadError, Skipped, SourceError};
@@ -16,12 +16,12 @@ impl Storage for FileTree {
     }
 
     fn fingerprint(&self, header: &Header) -> Option<Fingerprint> {
-        self.state_of(header)
+        self.fingerprint_of(header)
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {
         self.check_root()?;
-        // Only what a listing could name is looked for.
+        // Only ids that a listing can contain are searched for.
         let record = match is_id(id) {
             true => self.record(id)?,
             false => None,
@@ -34,8 +34,8 @@ impl Storage for FileTree {
         session: &SessionText,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<MessageText>, ReadError> {
-        let place = (&*session.folder, &*session.id);
-        let opened = Reader::open(&self.layout, place, skipped);
+        let key = (&*session.folder, &*session.id);
+        let opened = TreeReader::open(&self.layout, key, skipped);
         Ok(opened.map_or_else(Vec::new, |(reader, ids)| reader.read(&ids, skipped)))
     }
 
@@ -54,13 +54,13 @@ impl Storage for FileTree {
         }
     }
 
-    fn beside(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
-        self.layout.beside(&session.id, metadata, skipped);
+    fn add_extras(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
+        self.layout.add_extras(&session.id, metadata, skipped);
     }
 
-    fn strays(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError> {
+    fn add_orphans(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError> {
         self.check_root()?;
-        self.layout.strays(skipped);
+        self.layout.add_orphans(skipped);
         Ok(())
     }
 }

@@ -1,23 +1,23 @@
-//! What the first messages of a session tell of it, where its own record says nothing.
+//! Session facts from the first messages, where the session's own record lacks them.
 
 use super::neutral_message::agent;
 use super::order;
 use crate::files::Folder;
 use crate::object::Object;
 
-/// So many messages are looked at for one that names an agent.
+/// The maximum number of messages read to find one that names an agent.
 const FIRST_MESSAGES: usize = 4;
 
-/// What messages tell of their session.
+/// Session facts read from messages.
 #[derive(Default)]
-pub(super) struct First {
+pub(super) struct FirstMessageFacts {
     pub(super) agent: Option<Box<str>>,
     pub(super) cwd: Option<Box<str>>,
     pub(super) root: Option<Box<str>>,
 }
 
-impl First {
-    fn learn(&mut self, text: &str) {
+impl FirstMessageFacts {
+    fn add_message(&mut self, text: &str) {
         let Ok(object) = Object::parse(text) else {
             return;
         };
@@ -28,9 +28,9 @@ impl First {
     }
 }
 
-/// What the first messages tell. One that cannot be read is named when the session is read.
-pub(super) fn first(messages: &Folder, id: &str) -> First {
-    let mut first = First::default();
+/// Reads session facts from the first messages. Unreadable messages are reported when the session is read.
+pub(super) fn read_first(messages: &Folder, id: &str) -> FirstMessageFacts {
+    let mut first = FirstMessageFacts::default();
     let Ok(Some(dir)) = messages.below(id) else {
         return first;
     };
@@ -38,7 +38,7 @@ pub(super) fn first(messages: &Folder, id: &str) -> First {
     order::by_id(&mut ids, String::as_str);
     for id in ids.iter().take(FIRST_MESSAGES) {
         if let Ok(text) = dir.text(id) {
-            first.learn(&text);
+            first.add_message(&text);
         }
         if first.agent.is_some() {
             break;

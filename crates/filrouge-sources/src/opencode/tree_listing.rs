@@ -1,5 +1,5 @@
-//! The sessions of a file storage. A record is read again when it has changed, or a message was added or has gone; all files
-//! of a session are looked at when its fingerprint is asked for.
+//! The sessions of a file storage. A record is read again when it has changed, or when a message was added or removed; a
+//! fingerprint is computed from all files of a session.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -11,41 +11,41 @@ use filrouge_types::{Clock, SystemClock};
 use super::layout::{Layout, orphans};
 use super::session;
 use super::storage::{Project, SessionText};
-use super::tree_first::first;
+use super::tree_first::read_first;
 use super::tree_messages::add_states;
 use crate::files::{FileState, Folder, is_hot, state};
 use crate::locked::locked;
 use crate::{Fingerprint, Header, Listing, SkipReason, Skipped, SourceError};
 
-/// The folder of a project's sessions.
-struct Shelf {
+/// The folders and the record of one project.
+struct ProjectDir {
     name: Box<str>,
     project: Project,
     sessions: Option<Folder>,
-    /// The folder with a folder of messages for each session.
+    /// The folder that contains one folder of messages for each session.
     messages: Option<Folder>,
 }
 
 /// The project's folder and the id of a session.
 type Key = (Box<str>, Box<str>);
 
-/// A session as it was listed.
+/// The result of listing one session.
 type Listed = Result<Arc<Header>, Skipped>;
 
-/// The sessions as they were listed last, with the states of what their headers are read from.
-type Known = HashMap<Key, (Fingerprint, Listed)>;
+/// The last listing, with a fingerprint of the files that each header was read from.
+type LastListing = HashMap<Key, (Fingerprint, Listed)>;
 
 /// A file storage.
 pub(super) struct FileTree {
     pub(super) layout: Layout,
-    known: Mutex<Known>,
+    last: Mutex<LastListing>,
 }
 
 impl FileTree {
     pub(super) fn new(layout: Layout) -> Self {
         Self {
             layout,
-            known: Mutex::default(),
+            last: Mutex::default(),
         }
     }
 
@@ -53,7 +53,7 @@ impl FileTree {
         self.layout.files.folder(path)
     }
 
-    /// An error for the root being gone.
+    /// Returns an error if the root no longer exists.
     pub(super) fn check_root(&self) -> Result<(), SourceError> {
         let files = &self.layout.files;
         let opened = files.root().map(drop);
@@ -64,19 +64,19 @@ impl FileTree {
     pub(super) fn listing(&self) -> Result<Arc<Listing>, SourceError> {
         self.check_root()?;
         let mut skipped = Vec::new();
-        let (shelves, ids) = self.shelves(&mut skipped);
-        self.name_orphans(&shelves, &ids, &mut skipped);
-        let before = std::mem::take(&mut *locked(&self.known));
-        let mut known = Known::with_capacity(ids.len());
-        for (shelf, id) in ids {
-            let shelf = shelves.get(shelf);
-            let listed = shelf.and_then(|shelf| self.listed(shelf, &id, &before));
-            if let (Some(shelf), Some(listed)) = (shelf, listed) {
-                known.insert((shelf.name.clone(), id.into()), listed);
+        let (projects, ids) = self.projects(&mut skipped);
+        self.report_orphans(&projects, &ids, &mut skipped);
+        let before = std::mem::take(&mut *locked(&self.last));
+        let mut now = LastListing::with_capacity(ids.len());
+        for (project_dir, id) in ids {
+            let project_dir = projects.get(project_dir);
+            let listed = project_dir.and_then(|project_dir| self.listed(project_dir, &id, &before));
+            if let (Some(project_dir), Some(listed)) = (project_dir, listed) {
+                now.insert((project_dir.name.clone(), id.into()), listed);
             }
         }
-        let headers = self.once_each(&known, &mut skipped);
-        *locked(&self.known) = known;
+        let headers = self.one_per_id(&now, &mut skipped);
+        *locked(&self.last) = now;
         let listing = Listing {
             headers,
             skipped,
@@ -85,65 +85,81 @@ impl FileTree {
         Ok(Arc::new(listing.in_order()))
     }
 
-    /// The projects, and the ids of their session files with the indexes of the projects.
-    fn shelves(&self, skipped: &mut Vec<Skipped>) -> (Vec<Shelf>, Vec<(usize, String)>) {
-        let (mut shelves, mut ids) = (Vec::new(), Vec::new());
+    /// The projects, and the ids of their session files, each with the index of its project.
+    fn projects(&self, skipped: &mut Vec<Skipped>) -> (Vec<ProjectDir>, Vec<(usize, String)>) {
+        let (mut projects, mut ids) = (Vec::new(), Vec::new());
         for name in self.layout.folders(skipped) {
-            let mut found = |folder: Result<Option<Folder>, Skipped>| {
+            let mut or_skip = |folder: Result<Option<Folder>, Skipped>| {
                 folder.unwrap_or_else(|why| {
                     skipped.push(why);
                     None
                 })
             };
-            let sessions = found(self.folder(&self.layout.session_dir(&name)));
-            // What is odd about it is reported with the sessions that have their messages in it.
+            let sessions = or_skip(self.folder(&self.layout.session_dir(&name)));
+            // Problems with this folder are reported with the sessions whose messages are in it.
             let messages = self.folder(&self.layout.message_root(&name));
-            // A project file that cannot be used costs no session.
+            // A project file that cannot be used is reported; its sessions are still listed.
             let project = self.layout.project(&name).unwrap_or_else(|why| {
                 skipped.push(why);
                 Project::default()
             });
             if let Some(dir) = &sessions {
                 let own = dir.ids(skipped).into_iter();
-                ids.extend(own.map(|id| (shelves.len(), id)));
+                ids.extend(own.map(|id| (projects.len(), id)));
             }
-            shelves.push(Shelf {
+            projects.push(ProjectDir {
                 name: name.into(),
                 project,
                 sessions,
                 messages: messages.ok().flatten(),
             });
         }
-        (shelves, ids)
+        (projects, ids)
     }
 
-    /// Names the folders of messages whose session has no file, not even one that cannot be read.
-    fn name_orphans(&self, shelves: &[Shelf], ids: &[(usize, String)], skipped: &mut Vec<Skipped>) {
+    /// Reports the folders of messages whose session has no file, not even an unreadable one.
+    fn report_orphans(
+        &self,
+        projects: &[ProjectDir],
+        ids: &[(usize, String)],
+        skipped: &mut Vec<Skipped>,
+    ) {
         let ids: HashSet<&str> = ids.iter().map(|(_, id)| id.as_str()).collect();
-        let folders: Vec<&str> = shelves.iter().map(|shelf| &*shelf.name).collect();
+        let folders: Vec<&str> = projects
+            .iter()
+            .map(|project_dir| &*project_dir.name)
+            .collect();
         for root in self.layout.message_roots(&folders) {
             let reason = SkipReason::OrphanMessages;
             orphans(&self.layout.files, &root, &ids, reason, skipped);
         }
     }
 
-    /// One session; `None` when it has gone since its folder was listed.
-    fn listed(&self, shelf: &Shelf, id: &str, before: &Known) -> Option<(Fingerprint, Listed)> {
-        let mut files = vec![state(&shelf.sessions.as_ref()?.stat(id)?)];
-        let messages = shelf.messages.as_ref().and_then(|all| all.stat_of(id));
+    /// Lists one session; `None` when it was removed after its folder was listed.
+    fn listed(
+        &self,
+        project_dir: &ProjectDir,
+        id: &str,
+        before: &LastListing,
+    ) -> Option<(Fingerprint, Listed)> {
+        let mut files = vec![state(&project_dir.sessions.as_ref()?.stat(id)?)];
+        let messages = project_dir
+            .messages
+            .as_ref()
+            .and_then(|all| all.stat_of(id));
         files.extend(messages.as_ref().map(state));
-        let head = fingerprint(files, &shelf.project);
-        let known = before.get(&(shelf.name.clone(), id.into()));
-        if let Some(known) = known.filter(|(before, _)| *before == head) {
-            return Some(known.clone());
+        let head = fingerprint(files, &project_dir.project);
+        let cached = before.get(&(project_dir.name.clone(), id.into()));
+        if let Some(cached) = cached.filter(|(before, _)| *before == head) {
+            return Some(cached.clone());
         }
-        let record = self.read_record(shelf, id);
+        let record = self.read_record(project_dir, id);
         let header = record.and_then(|session| session::header(&session).map(Arc::new));
         Some((head, header))
     }
 
-    /// The state of all files that a session is read from.
-    pub(super) fn state_of(&self, header: &Header) -> Option<Fingerprint> {
+    /// The fingerprint of all files that a session is read from.
+    pub(super) fn fingerprint_of(&self, header: &Header) -> Option<Fingerprint> {
         let folder = header.project_id.as_deref();
         let folder = folder.filter(|_| header.generation == self.layout.name())?;
         let sessions = self.folder(&self.layout.session_dir(folder)).ok()??;
@@ -153,24 +169,27 @@ impl FileTree {
         Some(fingerprint(files, project))
     }
 
-    fn read_record(&self, shelf: &Shelf, id: &str) -> Result<SessionText, Skipped> {
+    fn read_record(&self, project_dir: &ProjectDir, id: &str) -> Result<SessionText, Skipped> {
         let gone = || {
-            let place = self.path(&shelf.name, id);
-            Skipped::new(&place, SkipReason::Unreadable, "it has gone")
+            let place = self.path(&project_dir.name, id);
+            Skipped::new(&place, SkipReason::Unreadable, "the file was removed")
         };
-        let sessions = shelf.sessions.as_ref().ok_or_else(gone)?;
+        let sessions = project_dir.sessions.as_ref().ok_or_else(gone)?;
         let text = sessions.text(id)?;
-        let first = shelf.messages.as_ref().map(|messages| first(messages, id));
+        let first = project_dir
+            .messages
+            .as_ref()
+            .map(|messages| read_first(messages, id));
         let first = first.unwrap_or_default();
         Ok(SessionText {
             id: id.into(),
             generation: self.layout.name(),
-            folder: shelf.name.clone(),
+            folder: project_dir.name.clone(),
             place: sessions.file(id),
             text: Arc::from(text),
             project: Project {
-                name: shelf.project.name.clone(),
-                worktree: shelf.project.worktree.clone().or(first.root),
+                name: project_dir.project.name.clone(),
+                worktree: project_dir.project.worktree.clone().or(first.root),
             },
             agent: first.agent,
             directory: first.cwd,
@@ -178,27 +197,27 @@ impl FileTree {
         })
     }
 
-    /// One session's record as it is now, of the project it is listed in; `None` when there is none.
+    /// The current record of one session, from the project in which the listing finds it; `None` when it does not exist.
     pub(super) fn record(&self, id: &str) -> Result<Option<SessionText>, Skipped> {
         let mut found: Vec<(Option<i64>, Result<SessionText, Skipped>)> = Vec::new();
-        let mut odd = None;
+        let mut failure = None;
         for name in self.layout.folders(&mut Vec::new()) {
             let sessions = match self.folder(&self.layout.session_dir(&name)) {
                 Ok(Some(sessions)) if sessions.stat(id).is_some() => sessions,
                 Ok(_) => continue,
                 Err(why) => {
-                    odd = Some(why);
+                    failure = Some(why);
                     continue;
                 }
             };
             let messages = self.folder(&self.layout.message_root(&name));
-            let shelf = Shelf {
+            let project_dir = ProjectDir {
                 project: self.layout.project(&name).unwrap_or_default(),
                 name: name.into(),
                 sessions: Some(sessions),
                 messages: messages.ok().flatten(),
             };
-            let read = self.read_record(&shelf, id);
+            let read = self.read_record(&project_dir, id);
             let header = read.as_ref().ok();
             let header = header.and_then(|read| session::header(read).ok());
             found.push((header.map(|header| header.updated), read));
@@ -206,7 +225,7 @@ impl FileTree {
         let newest = found.iter().map(|(updated, _)| *updated).max().flatten();
         match found.into_iter().find(|(updated, _)| *updated == newest) {
             Some((_, read)) => read.map(Some),
-            None => odd.map_or(Ok(None), Err),
+            None => failure.map_or(Ok(None), Err),
         }
     }
 
@@ -215,9 +234,10 @@ impl FileTree {
         self.layout.files.root.join(below)
     }
 
-    /// The headers, one of each id: the last changed; of two alike, the first by folder.
-    fn once_each(&self, known: &Known, skipped: &mut Vec<Skipped>) -> Vec<Arc<Header>> {
-        let mut all: Vec<(&Key, &Listed)> = known.iter().map(|(key, one)| (key, &one.1)).collect();
+    /// The headers, one per id: the last changed one or, of two with the same time, the first by folder.
+    fn one_per_id(&self, listing: &LastListing, skipped: &mut Vec<Skipped>) -> Vec<Arc<Header>> {
+        let mut all: Vec<(&Key, &Listed)> =
+            listing.iter().map(|(key, one)| (key, &one.1)).collect();
         all.sort_unstable_by(|((a, one), _), ((b, other), _)| (one, a).cmp(&(other, b)));
         let mut headers = Vec::with_capacity(all.len());
         for same in all.chunk_by(|((_, one), _), ((_, other), _)| one == other) {
@@ -244,10 +264,10 @@ impl FileTree {
     }
 }
 
-/// The fingerprint of files and what they belong to. As long as one could be written again without a trace it is another one
-/// than afterwards.
-fn fingerprint(files: Vec<FileState>, beside: impl Hash) -> Fingerprint {
+/// A fingerprint of files and the data that belongs to them. While a further write could leave a file's times as they are,
+/// the fingerprint differs from the one computed afterwards.
+fn fingerprint(files: Vec<FileState>, owner: impl Hash) -> Fingerprint {
     let now = SystemClock.now().as_millis();
     let is_hot = files.iter().any(|file| is_hot(file, now));
-    Fingerprint::of(&(files, beside, is_hot))
+    Fingerprint::of(&(files, owner, is_hot))
 }

@@ -1,4 +1,4 @@
-//! The messages of one session in a file storage, with all their parts; and the states of their files.
+//! Reads the messages of one session in a file storage, with all their parts; and the states of their files.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use crate::files::{FileState, Folder, state};
 use crate::{SkipReason, Skipped};
 
 /// The open folders of one session.
-pub(super) struct Reader {
+pub(super) struct TreeReader {
     messages: Folder,
-    /// `None` when there is no folder for any part.
+    /// `None` when no part has a folder.
     parts: Option<Folder>,
 }
 
-impl Reader {
-    /// The folders of a session and the ids of its messages, sorted; `None` where it has no folder of messages.
+impl TreeReader {
+    /// Opens the folders of a session and lists the ids of its messages, sorted; `None` if it has no folder of messages.
     pub(super) fn open(
         layout: &Layout,
         (folder, id): (&str, &str),
@@ -77,7 +77,7 @@ impl Reader {
         parts
     }
 
-    /// Names the parts that go with a message that cannot be read.
+    /// Reports the parts of a message that cannot be read.
     fn without_message(&self, message: &str) -> Option<Skipped> {
         let dir = self.parts.as_ref()?.below(message).ok()??;
         let parts = dir.ids(&mut Vec::new()).len();
@@ -101,9 +101,9 @@ impl Reader {
     }
 }
 
-/// Adds the states of all files and folders that a session's messages and parts are in.
-pub(super) fn add_states(layout: &Layout, place: (&str, &str), states: &mut Vec<FileState>) {
-    let Some((reader, ids)) = Reader::open(layout, place, &mut Vec::new()) else {
+/// Adds the states of all files and folders with a session's messages and parts.
+pub(super) fn add_states(layout: &Layout, key: (&str, &str), states: &mut Vec<FileState>) {
+    let Some((reader, ids)) = TreeReader::open(layout, key, &mut Vec::new()) else {
         return;
     };
     states.extend(reader.messages.own_stat().as_ref().map(state));

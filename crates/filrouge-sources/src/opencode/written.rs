@@ -1,11 +1,11 @@
-//! What import keeps of OpenCode's records beside the neutral form: texts, arguments and outputs with the bytes they were
-//! written in, and every field that an item has no place for.
+//! The data of OpenCode's records that an import keeps in addition to the neutral form: the original bytes of texts,
+//! arguments and outputs, and every field without an equivalent in an item.
 //!
-//! Those fields go into `metadata.opencode.message`, `.part`, `.state` and `.error`; a tool's copy of its output in its
-//! own metadata is left out when it is the same token. Files, and parts of kinds without a form of their own, stay as
-//! written. A turn is a user message and every answer up to the next one. Answers whose user message is there but cannot
-//! be read (their `parentID` names it) make a turn under that message's id, so that a later read, once the file is whole,
-//! meets the same turn.
+//! Those fields are stored in `metadata.opencode.message`, `.part`, `.state` and `.error`; the copy of a tool's output in
+//! the tool's own metadata is left out when it is the same token. Files, and parts of kinds without a neutral form, keep
+//! their original JSON. A turn is a user message and every answer up to the next one. Answers whose user message exists
+//! but cannot be read (their `parentID` names it) become a turn under that message's id, so that a later read of
+//! the complete file yields the same turn.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -15,15 +15,15 @@ use filrouge_types::{Channel, RawJson, Role as Speaker, Timestamp};
 use super::neutral_message::{UNNAMED, error, model};
 use super::storage::{MessageText, NAME, SessionText, Storage};
 use crate::object::{Object, Writer};
-use crate::turns_of::{Made, Records, latency};
+use crate::turns_of::{ItemDraft, Records, latency};
 use crate::{Message, Part, PartKind, Role, Skipped};
 
-/// Fields of a message that have a place of their own: the session is the path's, tokens and cost are `usage`, and the
+/// Fields of a message that are stored elsewhere: the session comes from the path, tokens and cost are `usage`, and the
 /// error is an item.
-const TAKEN: [&str; 4] = ["sessionID", "cost", "tokens", "error"];
+const CONVERTED: [&str; 4] = ["sessionID", "cost", "tokens", "error"];
 
 /// The records of one session.
-pub(super) struct Written<'a> {
+pub(super) struct OriginalRecords<'a> {
     storage: &'a dyn Storage,
     session: &'a SessionText,
     messages: HashMap<&'a str, &'a str>,
@@ -32,7 +32,7 @@ pub(super) struct Written<'a> {
     broken: HashSet<&'a str>,
 }
 
-impl<'a> Written<'a> {
+impl<'a> OriginalRecords<'a> {
     pub(super) fn of(
         (storage, session): (&'a dyn Storage, &'a SessionText),
         texts: &'a [MessageText],
@@ -52,21 +52,21 @@ impl<'a> Written<'a> {
     }
 }
 
-impl Records for Written<'_> {
+impl Records for OriginalRecords<'_> {
     fn place(&self, message: &Message, part: Option<&Part>) -> PathBuf {
         let part = part.map(|part| &*part.id);
         self.storage.place(self.session, &message.id, part)
     }
 
-    fn asks(&self, message: &Message) -> bool {
+    fn begins_turn(&self, message: &Message) -> bool {
         message.role == Role::User
     }
 
-    fn leads(&self, _: &Message) -> bool {
+    fn can_begin_first_turn(&self, _: &Message) -> bool {
         true
     }
 
-    fn lost<'m>(&self, message: &'m Message) -> Option<&'m str> {
+    fn unreadable_question<'m>(&self, message: &'m Message) -> Option<&'m str> {
         let parent = message.parent_id.as_deref();
         parent.filter(|id| self.broken.contains(id))
     }
@@ -76,16 +76,16 @@ impl Records for Written<'_> {
         message.role == Role::Assistant && !ended
     }
 
-    /// OpenCode's own loop goes on after these two.
+    /// After a message with one of these two reasons, OpenCode's own loop continues.
     fn has_more(&self, message: &Message, _: bool) -> bool {
         matches!(message.finish.as_deref(), Some("tool-calls" | "unknown"))
     }
 
-    fn complete_part(&self, message: &Message, part: &Part, made: &mut [Made]) {
+    fn complete_part(&self, message: &Message, part: &Part, items: &mut [ItemDraft]) {
         let Some((raw, object)) = read(&self.parts, &part.id) else {
             return;
         };
-        match (&part.kind, made) {
+        match (&part.kind, items) {
             (PartKind::Text { .. } | PartKind::Reasoning { .. }, [one]) => {
                 let key = ["text", "reasoning"]
                     .into_iter()
@@ -93,35 +93,35 @@ impl Records for Written<'_> {
                 let key = key.unwrap_or("text");
                 let mut content = Writer::part(part.kind.name());
                 content.raw("text", object.token(key).unwrap_or("\"\""));
-                one.says(&content.finish());
+                one.set_part(&content.finish());
                 one.notes.nested("part", rest(&object, &[key]));
                 if let PartKind::Text { .. } = &part.kind {
                     one.item.role = speaker(message);
                 }
             }
-            (PartKind::Tool(_), made) => tool(part, &object, made),
+            (PartKind::Tool(_), items) => tool(part, &object, items),
             (PartKind::File { .. }, [one]) => {
-                one.says(raw);
+                one.set_part(raw);
                 one.item.role = speaker(message);
             }
             (_, [one]) => {
-                one.says(raw);
+                one.set_part(raw);
                 (one.item.role, one.item.channel) = (Speaker::System, Channel::SystemNote);
             }
             _ => {}
         }
     }
 
-    /// Tokens and cost are with the last finished step, else with the last item.
-    fn complete_message(&self, message: &Message, made: &mut Vec<Made>) {
+    /// Adds tokens and cost to the item of the last finished step, or else to the last item.
+    fn complete_message(&self, message: &Message, items: &mut Vec<ItemDraft>) {
         let Some((_, object)) = read(&self.messages, &message.id) else {
             return;
         };
         let model = model(&object);
-        for one in &mut *made {
+        for one in &mut *items {
             one.item.model.clone_from(&model);
         }
-        if let (Some(one), Some(_)) = (made.last_mut(), &message.error) {
+        if let (Some(one), Some(_)) = (items.last_mut(), &message.error) {
             let error = error(&object);
             let name = error.name.unwrap_or(UNNAMED);
             let mut part = Writer::part("error");
@@ -129,22 +129,23 @@ impl Records for Written<'_> {
             part.raw("message", error.message.unwrap_or(name));
             part.text("source", NAME);
             part.raw("retryable", if error.retryable { "true" } else { "false" });
-            one.says(&part.finish());
+            one.set_part(&part.finish());
             one.notes.nested("error", error.rest);
             one.item.occurred_at = Timestamp::from_millis(message.created);
         }
         let is_step = |part: &Part| part.kind.name() == "step-finish";
         let step = message.parts.iter().rfind(|part| is_step(part));
         let step = step.map(|part| &*part.id);
-        let is_last_step =
-            |one: &Made| one.item.item_id.as_ref().map(|id| id.as_str()) == step && step.is_some();
-        let at = made.iter().rposition(is_last_step);
-        let at = at.unwrap_or(made.len().saturating_sub(1));
-        if let Some(one) = made.get_mut(at) {
+        let is_last_step = |one: &ItemDraft| {
+            one.item.item_id.as_ref().map(|id| id.as_str()) == step && step.is_some()
+        };
+        let at = items.iter().rposition(is_last_step);
+        let at = at.unwrap_or(items.len().saturating_sub(1));
+        if let Some(one) = items.get_mut(at) {
             one.item.usage = usage(&object);
         }
-        if let Some(first) = made.first_mut() {
-            first.notes.nested("message", object.without(&TAKEN));
+        if let Some(first) = items.first_mut() {
+            first.notes.nested("message", object.without(&CONVERTED));
         }
     }
 }
@@ -162,12 +163,12 @@ fn speaker(message: &Message) -> Speaker {
     }
 }
 
-/// What of a part has no place of its own. The message's id stays: it shows which items belong together.
-fn rest(part: &Object<'_>, taken: &[&str]) -> Writer {
-    part.without(&[&["id", "sessionID", "type"], taken].concat())
+/// The part's data that is not stored elsewhere. The message's id is kept, because it shows which items belong together.
+fn rest(part: &Object<'_>, converted: &[&str]) -> Writer {
+    part.without(&[&["id", "sessionID", "type"], converted].concat())
 }
 
-/// Tokens and cost of the whole message, as written.
+/// Tokens and cost of the entire message, in their original JSON.
 fn usage(message: &Object<'_>) -> Option<RawJson> {
     let mut usage = Writer::default();
     for key in ["tokens", "cost"] {
@@ -178,21 +179,21 @@ fn usage(message: &Object<'_>) -> Option<RawJson> {
     (!usage.is_empty()).then(|| RawJson::from_checked(usage.finish()))
 }
 
-fn tool(read: &Part, part: &Object<'_>, made: &mut [Made]) {
+fn tool(read: &Part, part: &Object<'_>, items: &mut [ItemDraft]) {
     let state = part.at("state").object().unwrap_or_default();
     let id = part.token("callID").unwrap_or("\"\"");
-    let Some((call, result)) = made.split_first_mut() else {
+    let Some((call, result)) = items.split_first_mut() else {
         return;
     };
     let mut content = Writer::part("tool_call");
     content.raw("call_id", id);
     content.raw("name", part.token("tool").unwrap_or("\"\""));
     content.raw("args", state.get("input").unwrap_or("null"));
-    call.says(&content.finish());
+    call.set_part(&content.finish());
     call.notes
         .nested("part", rest(part, &["callID", "tool", "state"]));
     let Some(result) = result.first_mut() else {
-        // Without an end, the state's other fields have only the call to be with.
+        // An unfinished call has no result, so the state's other fields are stored with the call.
         return call.notes.nested("state", state.without(&["input"]));
     };
     let key = match state.text("status").as_deref() {
@@ -205,7 +206,7 @@ fn tool(read: &Part, part: &Object<'_>, made: &mut [Made]) {
     content.raw("ok", if key == "error" { "false" } else { "true" });
     content.raw("latency_ms", &latency(read));
     content.raw("content", output);
-    result.says(&content.finish());
+    result.set_part(&content.finish());
     let mut ids = Writer::default();
     if let Some(id) = part.get("messageID") {
         ids.raw("messageID", id);
@@ -216,7 +217,7 @@ fn tool(read: &Part, part: &Object<'_>, made: &mut [Made]) {
         .nested("state", state_rest(&state, key, output));
 }
 
-/// The state without what is in the call and the result, and without a second copy of the output.
+/// The state without the fields of the call and the result, and without a second copy of the output.
 fn state_rest(state: &Object<'_>, answer: &str, output: &str) -> Writer {
     let mut rest = state.without(&["status", "input", answer, "metadata"]);
     match state.at("metadata").object() {

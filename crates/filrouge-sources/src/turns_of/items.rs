@@ -1,4 +1,4 @@
-//! A message to items.
+//! Converts messages to items.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use super::Records;
 use crate::object::{Object, Writer, check_value};
 use crate::{Message, Part, PartKind, Role, SkipReason, Skipped, Tool, ToolStatus};
 
-/// Items on their way: ids that were given, and what could not be made.
+/// The state of a conversion: the ids in use, and what was left out.
 pub(super) struct Items<'a> {
     pub(super) program: &'static str,
     pub(super) records: &'a dyn Records,
@@ -18,17 +18,17 @@ pub(super) struct Items<'a> {
     pub(super) skipped: Vec<Skipped>,
 }
 
-/// An item whose metadata can still grow.
-pub(crate) struct Made {
+/// An item whose metadata is still being built.
+pub(crate) struct ItemDraft {
     pub(crate) item: ItemBody,
-    /// What is in `metadata` under the program's name.
+    /// The content of `metadata` under the program's name.
     pub(crate) notes: Writer,
-    /// Whether it can be the answer of its turn.
+    /// Whether the item can be the answer of its turn.
     pub(super) can_answer: bool,
 }
 
-impl Made {
-    /// What is to be noted beside the messages.
+impl ItemDraft {
+    /// A note that does not come from a message.
     pub(crate) fn note(text: &str, millis: i64) -> Self {
         let parts = RawJson::from_checked(format!("[{}]", text_part(text).finish()));
         let item = ItemBody {
@@ -42,22 +42,22 @@ impl Made {
         }
     }
 
-    /// Replaces what it says by one part, which is JSON.
-    pub(crate) fn says(&mut self, part: &str) {
+    /// Replaces the item's content with one part, given as JSON.
+    pub(crate) fn set_part(&mut self, part: &str) {
         self.item.parts = RawJson::from_checked(format!("[{part}]"));
     }
 
-    /// Adds members to its part.
+    /// Adds members to the item's only part.
     pub(crate) fn add(&mut self, members: Map<String, Value>) {
         let part: Result<[Map<String, Value>; 1], _> =
             serde_json::from_str(self.item.parts.as_str());
         if let (Ok([mut part]), false) = (part, members.is_empty()) {
             part.extend(members);
-            self.says(&Value::Object(part).to_string());
+            self.set_part(&Value::Object(part).to_string());
         }
     }
 
-    /// The item with its metadata closed.
+    /// Returns the item with its finished metadata.
     pub(super) fn finish(self, program: &str) -> ItemBody {
         let mut metadata = Writer::default();
         metadata.nested(program, self.notes);
@@ -69,7 +69,7 @@ impl Made {
     }
 }
 
-/// What an item says, before it has its message's fields.
+/// The content of an item, without its message's fields.
 struct Content {
     id: String,
     role: Speaker,
@@ -90,14 +90,14 @@ impl Items<'_> {
         self.skipped.push(Skipped::new(&place, reason, detail));
     }
 
-    /// The items of one message: its parts in order, its error.
-    pub(super) fn of_message(&mut self, message: &Message) -> Vec<Made> {
-        let mut made = Vec::new();
+    /// The items of one message: its parts in order, then its error.
+    pub(super) fn of_message(&mut self, message: &Message) -> Vec<ItemDraft> {
+        let mut drafts = Vec::new();
         for part in &message.parts {
-            let first = made.len();
+            let first = drafts.len();
             for content in contents(message, part, self.records.keeps_all()) {
                 match content {
-                    Ok(content) => made.extend(self.made(message, Some(part), content)),
+                    Ok(content) => drafts.extend(self.draft(message, Some(part), content)),
                     Err(reason) => {
                         let detail = format!("part {:?}", part.id);
                         self.skip(message, Some(part), reason, detail);
@@ -105,22 +105,30 @@ impl Items<'_> {
                 }
             }
             self.records
-                .complete_part(message, part, &mut made[first..]);
+                .complete_part(message, part, &mut drafts[first..]);
         }
-        let own = error(message).or_else(|| made.is_empty().then(|| bare(message)));
+        let own = error(message).or_else(|| drafts.is_empty().then(|| placeholder(message)));
         if let Some(own) = own {
-            made.extend(self.made(message, None, own));
+            drafts.extend(self.draft(message, None, own));
         }
-        self.records.complete_message(message, &mut made);
-        made
+        self.records.complete_message(message, &mut drafts);
+        drafts
     }
 
-    fn made(&mut self, message: &Message, part: Option<&Part>, content: Content) -> Option<Made> {
+    fn draft(
+        &mut self,
+        message: &Message,
+        part: Option<&Part>,
+        content: Content,
+    ) -> Option<ItemDraft> {
         let id = ItemId::new(&*content.id).ok();
         let is_new = id.as_ref().is_some_and(|id| self.seen.insert(id.clone()));
         if !is_new && !self.records.keeps_all() {
             let (reason, detail) = match id {
-                None => (SkipReason::BadField, format!("{:?} is no id", content.id)),
+                None => (
+                    SkipReason::BadField,
+                    format!("{:?} is not a valid id", content.id),
+                ),
                 Some(id) => {
                     let detail = format!("{id} was read from another message");
                     (SkipReason::DuplicateId, detail)
@@ -137,7 +145,7 @@ impl Items<'_> {
             occurred_at: Timestamp::from_millis(content.at.unwrap_or(message.created)),
             ..ItemBody::new(content.role, content.channel, parts)
         };
-        Some(Made {
+        Some(ItemDraft {
             item,
             notes: Writer::default(),
             can_answer: part.is_some_and(|part| can_answer(message, part)),
@@ -145,12 +153,12 @@ impl Items<'_> {
     }
 }
 
-/// Puts the message's usage to its last item, and what else it says to its first.
-pub(super) fn complete(message: &Message, made: &mut [Made]) {
-    if let Some(last) = made.last_mut() {
+/// Adds the message's usage to its last item, and its other fields to its first.
+pub(super) fn complete(message: &Message, drafts: &mut [ItemDraft]) {
+    if let Some(last) = drafts.last_mut() {
         last.item.usage = usage(message);
     }
-    if let Some(first) = made.first_mut() {
+    if let Some(first) = drafts.first_mut() {
         first.notes.nested("message", notes(message));
     }
 }
@@ -164,7 +172,7 @@ fn can_answer(message: &Message, part: &Part) -> bool {
     }
 }
 
-/// One item a part, two a tool that has ended. JSON that cannot be kept becomes a text if `all` is to be kept.
+/// One item for a part, two for a tool call that has ended. With `all`, invalid JSON becomes a text.
 fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, SkipReason>> {
     let one = |role, channel, json: Writer| {
         vec![Ok(Content {
@@ -177,7 +185,7 @@ fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, Sk
     };
     match &part.kind {
         PartKind::Text { text, synthetic } => {
-            let (role, channel) = place_of(message, *synthetic);
+            let (role, channel) = role_and_channel(message, *synthetic);
             one(role, channel, text_part(text))
         }
         PartKind::Reasoning { text } => {
@@ -187,7 +195,7 @@ fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, Sk
         }
         PartKind::Tool(tool) => tool_items(part, tool, all),
         PartKind::File { mime, name, url } => {
-            let (role, channel) = place_of(message, false);
+            let (role, channel) = role_and_channel(message, false);
             let mut json = Writer::part("file");
             for (key, value) in [("mime", mime), ("name", name), ("url", url)] {
                 if let Some(value) = value {
@@ -217,8 +225,8 @@ fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, Sk
     }
 }
 
-/// Who said a text, and on which channel.
-fn place_of(message: &Message, synthetic: bool) -> (Speaker, Channel) {
+/// The role and the channel of a text.
+fn role_and_channel(message: &Message, synthetic: bool) -> (Speaker, Channel) {
     match message.role {
         _ if message.summary => (Speaker::System, Channel::Summary),
         Role::User if !synthetic => (Speaker::User, Channel::Question),
@@ -233,7 +241,7 @@ fn text_part(text: &str) -> Writer {
     json
 }
 
-/// A part as written; one without a type of its own stands in a field of one that has it.
+/// A part in its original JSON; one without a type becomes a field of a part that has one.
 fn note(name: &str, raw: &str) -> Writer {
     if let Some(object) = Object::parse(raw)
         .ok()
@@ -246,7 +254,7 @@ fn note(name: &str, raw: &str) -> Writer {
     json
 }
 
-/// JSON as written; what is none, a text if `all` is to be kept.
+/// JSON in its original form; with `all`, invalid JSON becomes a text.
 fn value(json: &str, all: bool) -> Result<Cow<'_, str>, SkipReason> {
     match check_value(json) {
         Ok(json) => Ok(json.into()),
@@ -295,7 +303,7 @@ fn tool_items(part: &Part, tool: &Tool, all: bool) -> Vec<Result<Content, SkipRe
     items
 }
 
-/// Milliseconds from begin to end, as JSON.
+/// Milliseconds from start to end, as JSON.
 pub(crate) fn latency(part: &Part) -> String {
     match (part.start, part.end) {
         (Some(start), Some(end)) if end >= start => (end - start).to_string(),
@@ -318,8 +326,8 @@ fn error(message: &Message) -> Option<Content> {
     })
 }
 
-/// Stands for a message without parts, so that its fields have a place.
-fn bare(message: &Message) -> Content {
+/// A placeholder for a message without parts, which keeps the message's fields.
+fn placeholder(message: &Message) -> Content {
     let mut json = Writer::part("message");
     json.text("id", &message.id);
     Content {
@@ -350,20 +358,20 @@ fn usage(message: &Message) -> Option<RawJson> {
     (!usage.is_empty()).then(|| RawJson::from_checked(usage.finish()))
 }
 
-/// What the message says of itself.
+/// The message's own fields.
 fn notes(message: &Message) -> Writer {
-    let mut said = Writer::default();
-    said.text("id", &message.id);
+    let mut notes = Writer::default();
+    notes.text("id", &message.id);
     for (key, value) in [
         ("parent_id", &message.parent_id),
         ("finish", &message.finish),
     ] {
         if let Some(value) = value {
-            said.text(key, value);
+            notes.text(key, value);
         }
     }
     if message.copied {
-        said.raw("copied", "true");
+        notes.raw("copied", "true");
     }
-    said
+    notes
 }

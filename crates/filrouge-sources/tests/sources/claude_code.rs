@@ -1,7 +1,7 @@
-//! Claude Code's history: what it wrote, and what can become of it.
+//! Tests of Claude Code's history: genuine files, and changed copies of them.
 
 mod damage;
-mod uses;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -44,7 +44,7 @@ fn file(root: &Path, id: &str) -> PathBuf {
     }
 }
 
-/// The records of a file as another reader sees them.
+/// The records of a file, read independently of the source.
 fn records(id: &str) -> Vec<Value> {
     let text = fs::read_to_string(file(&fixture("claude-code"), id)).unwrap();
     text.lines()
@@ -74,14 +74,14 @@ fn texts(conversation: &Conversation) -> Vec<&str> {
 }
 
 #[test]
-fn every_record_is_there_once() {
+fn every_record_is_read_once() {
     let source = open(&fixture("claude-code"));
     for id in [LAMP, LENS, BRUME, AGENT] {
         let read = source.read(id).unwrap();
         let records = records(id);
         let mut wanted: BTreeMap<&str, usize> = BTreeMap::new();
         let mut answers = BTreeSet::new();
-        let mut said = Vec::new();
+        let mut written_texts = Vec::new();
         let mut usage = BTreeMap::new();
         for record in &records {
             let content = &record["message"]["content"];
@@ -106,7 +106,7 @@ fn every_record_is_there_once() {
             }
             for block in &blocks {
                 match block["type"].as_str().unwrap() {
-                    "text" => said.push(block["text"].as_str().unwrap().to_owned()),
+                    "text" => written_texts.push(block["text"].as_str().unwrap().to_owned()),
                     "tool_use" => *wanted.entry("tools").or_default() += 1,
                     "thinking" => *wanted.entry("reasoning").or_default() += 1,
                     _ => {}
@@ -139,8 +139,8 @@ fn every_record_is_there_once() {
         assert_eq!(found, wanted, "{id}");
         let mut read_texts: Vec<_> = texts(&read).into_iter().map(str::to_owned).collect();
         read_texts.sort();
-        said.sort();
-        assert_eq!(read_texts, said, "{id}");
+        written_texts.sort();
+        assert_eq!(read_texts, written_texts, "{id}");
         let sum = |key: &str| {
             usage
                 .values()
@@ -163,7 +163,7 @@ fn every_record_is_there_once() {
 }
 
 #[test]
-fn headers_tell_what_the_files_say() {
+fn headers_match_the_files() {
     let source = open(&fixture("claude-code"));
     let listing = source.list().unwrap();
     let ids: Vec<&str> = listing.headers.iter().map(|h| &*h.id).collect();
@@ -195,18 +195,18 @@ fn headers_tell_what_the_files_say() {
 }
 
 #[test]
-fn a_subagent_is_linked_at_its_call() {
+fn a_subagent_is_linked_to_its_call() {
     let source = open(&fixture("claude-code"));
     let read = source.read(LENS).unwrap();
     let tool = tools(&read)[0];
     assert_eq!((&*tool.name, tool.child.as_deref()), ("Agent", Some(AGENT)));
-    // The notice that it has ended is the program's.
+    // The notice that the agent has ended comes from the program, not from the user.
     let notice = |m: &&Message| {
         m.parts.iter().any(|p| matches!(&p.kind, PartKind::Text { text, synthetic: true } if text.contains("<task-notification>")))
     };
     assert_eq!(read.messages.iter().filter(notice).count(), 1);
 
-    // While it runs there is no result yet: what lies beside its file links it.
+    // A running agent has no result yet: the metadata file of the agent links it.
     let dir = copy_of("claude-code");
     let path = file(dir.path(), LENS);
     let text = fs::read_to_string(&path).unwrap();
@@ -224,7 +224,7 @@ fn a_subagent_is_linked_at_its_call() {
 }
 
 #[test]
-fn a_compaction_cuts_at_its_summary() {
+fn a_compaction_drops_the_messages_before_its_summary() {
     let source = open(&fixture("claude-code"));
     let read = source.read(LAMP).unwrap();
     let [boundary] = &*read.boundaries else {
@@ -247,7 +247,7 @@ fn a_compaction_cuts_at_its_summary() {
 }
 
 #[test]
-fn results_errors_and_changes_are_with_their_calls() {
+fn results_errors_and_changes_belong_to_their_calls() {
     let source = open(&fixture("claude-code"));
     let lamp = source.read(LAMP).unwrap();
     let names: Vec<_> = tools(&lamp).iter().map(|t| (&*t.name, t.status)).collect();
@@ -266,7 +266,7 @@ fn results_errors_and_changes_are_with_their_calls() {
         ["/tmp/demo/phare/lamp.py".into()] as [Box<str>; 1]
     );
     assert_eq!(tools(&lamp)[3].changes.unwrap().additions, 3);
-    // The sum the program tells is that of the session.
+    // The program records the total cost of the session.
     let cost: f64 = lamp.messages.iter().filter_map(|m| m.cost).sum();
     assert!((cost - 0.063_045).abs() < 1e-9, "{cost}");
     assert!(
@@ -300,7 +300,7 @@ fn results_errors_and_changes_are_with_their_calls() {
 }
 
 #[test]
-fn every_place_a_user_may_name_opens() {
+fn every_path_a_user_may_pass_opens() {
     let root = fixture("claude-code");
     for (path, sessions) in [
         (root.clone(), 4),
@@ -326,12 +326,12 @@ fn every_place_a_user_may_name_opens() {
     let other = claude_code::open(&fixture("codex").join("sessions/2026"))
         .err()
         .unwrap();
-    assert!(matches!(other, SourceError::Unrecognised { .. }));
+    assert!(matches!(other, SourceError::Unrecognized { .. }));
     assert!(claude_code::PROGRAM.hint_for(&other).contains("~/.claude"));
 }
 
 #[test]
-fn folders_above_may_have_any_name() {
+fn the_folders_above_a_history_may_have_any_name() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("subagents");
     crate::copy(&fixture("claude-code"), &root);

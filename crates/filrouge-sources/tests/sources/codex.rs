@@ -1,4 +1,4 @@
-//! Codex's history: what it wrote, and what can become of it.
+//! Tests of Codex's history: genuine files, and changed copies of them.
 
 mod damage;
 
@@ -60,8 +60,8 @@ fn tools(conversation: &Conversation) -> Vec<&Tool> {
         .collect()
 }
 
-/// Texts that were typed or said.
-fn talk(conversation: &Conversation) -> Vec<(Role, &str)> {
+/// Texts that the user typed or the agent wrote.
+fn typed_and_answered(conversation: &Conversation) -> Vec<(Role, &str)> {
     let parts = conversation
         .messages
         .iter()
@@ -86,21 +86,21 @@ fn sum(conversation: &Conversation) -> Tokens {
 }
 
 #[test]
-fn every_item_is_there_once() {
+fn every_item_is_read_once() {
     let dir = copy_of("codex");
     let source = open(dir.path());
     for id in [ORCHARD, WINTER] {
         let read = source.read(id).unwrap();
         let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
-        let mut said = Vec::new();
+        let mut written_texts = Vec::new();
         let mut usage = (0, 0, 0);
         for record in records(id) {
             let payload = &record["payload"];
             if record["type"] == "token_usage_record" {
-                let of = |key: &str| payload["usage"][key].as_u64().unwrap();
-                usage.0 += of("input_tokens");
-                usage.1 += of("cached_input_tokens");
-                usage.2 += of("output_tokens");
+                let count = |key: &str| payload["usage"][key].as_u64().unwrap();
+                usage.0 += count("input_tokens");
+                usage.1 += count("cached_input_tokens");
+                usage.2 += count("output_tokens");
             }
             if record["type"] != "response_item" {
                 continue;
@@ -114,7 +114,7 @@ fn every_item_is_there_once() {
             };
             *wanted.entry(kind).or_default() += 1;
             for piece in payload["content"].as_array().into_iter().flatten() {
-                said.push(piece["text"].as_str().unwrap().to_owned());
+                written_texts.push(piece["text"].as_str().unwrap().to_owned());
             }
         }
         let mut found: BTreeMap<String, usize> = BTreeMap::new();
@@ -146,16 +146,16 @@ fn every_item_is_there_once() {
             }
         }
         assert_eq!(found, wanted, "{id}");
-        said.sort();
+        written_texts.sort();
         read_texts.sort();
-        assert_eq!(read_texts, said, "{id}");
+        assert_eq!(read_texts, written_texts, "{id}");
         let tokens = sum(&read);
-        let told = (
+        let read_usage = (
             tokens.input + tokens.cache_read,
             tokens.cache_read,
             tokens.output + tokens.reasoning,
         );
-        assert_eq!(told, usage, "{id}");
+        assert_eq!(read_usage, usage, "{id}");
         assert_eq!(read.skipped, [], "{id}");
         assert!(
             read.messages
@@ -166,12 +166,12 @@ fn every_item_is_there_once() {
 }
 
 #[test]
-fn the_talk_reads_as_it_was() {
+fn the_conversation_is_read_completely() {
     let dir = copy_of("codex");
     let source = open(dir.path());
     let read = source.read(ORCHARD).unwrap();
     assert_eq!(
-        talk(&read),
+        typed_and_answered(&read),
         [
             (Role::User, "Graft the pear branch on the right row"),
             (
@@ -207,7 +207,7 @@ fn the_talk_reads_as_it_was() {
         tools(&read)[1].error.as_deref(),
         Some("unsupported call: update_plan")
     );
-    // One message a response, its tokens once.
+    // There is one message per response, and its tokens are counted once.
     let answers: Vec<_> = read
         .messages
         .iter()
@@ -238,7 +238,7 @@ fn the_talk_reads_as_it_was() {
             .unwrap()
             .contains("exited with code 7")
     );
-    assert!(talk(&winter).contains(&(
+    assert!(typed_and_answered(&winter).contains(&(
         Role::Assistant,
         "La commande a échoué (code 7) ; rien à tailler avant mars."
     )));
@@ -262,7 +262,7 @@ fn headers_come_from_the_index_and_the_files() {
         (orchard.created, orchard.updated),
         (1_795_293_528_228, 1_795_293_528_757)
     );
-    // Without the index the first prompt is the title; with a broken one, too, and it is named.
+    // Without the index, or with a broken one, the first prompt is the title; the broken index is reported.
     fs::write(dir.path().join("state_6.sqlite"), "no database").unwrap();
     let listing = source.list().unwrap();
     assert_eq!(
@@ -287,7 +287,7 @@ fn headers_come_from_the_index_and_the_files() {
     assert!(matches!(missing, SourceError::NotFound { .. }));
     assert!(codex::PROGRAM.hint_for(&missing).contains("~/.codex"));
     let other = codex::open(&fixture("claude-code")).err().unwrap();
-    assert!(matches!(other, SourceError::Unrecognised { .. }));
+    assert!(matches!(other, SourceError::Unrecognized { .. }));
     assert!(codex::PROGRAM.hint_for(&other).contains("~/.codex"));
 }
 #[test]
@@ -308,18 +308,18 @@ fn a_session_becomes_turns() {
         .iter()
         .flat_map(|t| t.question.iter().chain(&t.items))
         .collect();
-    let of = |channel: Channel| items.iter().filter(|i| i.channel == channel).count();
+    let count = |channel: Channel| items.iter().filter(|i| i.channel == channel).count();
     assert_eq!(
         (
-            of(Channel::Question),
-            of(Channel::ToolCall),
-            of(Channel::ToolResult),
-            of(Channel::Thought)
+            count(Channel::Question),
+            count(Channel::ToolCall),
+            count(Channel::ToolResult),
+            count(Channel::Thought)
         ),
         (2, 4, 4, 1)
     );
-    // What the program put in: two texts of the developer, one of the user.
-    assert_eq!(of(Channel::SystemNote), 3);
+    // The program injected two texts of the developer and one of the user.
+    assert_eq!(count(Channel::SystemNote), 3);
     assert_eq!(items.iter().filter(|i| i.usage.is_some()).count(), 6);
     let ids: BTreeSet<_> = items.iter().map(|i| i.item_id.clone().unwrap()).collect();
     assert_eq!(ids.len(), items.len());

@@ -1,26 +1,26 @@
-//! Files that cannot be used cost only themselves, and are named.
+//! Files that cannot be used fail alone and are reported.
 
 use std::fs;
 
 use filrouge_sources::{ReadError, Source};
 
-use crate::{Made, fixture, items, named, only, put, read_all};
+use crate::{GeneratedTree, fixture, items, only, put, read_all, reports};
 
-/// The made tree with one good turn, which must survive whatever is put beside it.
-fn good() -> Made {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.part("m1", "p1", r#""type":"text","text":"q""#);
-    made.answer("m2", 2, "");
-    made.part("m2", "p2", r#""type":"text","text":"a""#);
-    made
+/// The generated tree with one valid turn, which must be read whatever is stored next to it.
+fn good() -> GeneratedTree {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.part("m1", "p1", r#""type":"text","text":"q""#);
+    tree.answer("m2", 2, "");
+    tree.part("m2", "p2", r#""type":"text","text":"a""#);
+    tree
 }
 
 const SESSION: &str = "storage/session/p1";
 const MESSAGE: &str = "storage/message/s1";
 const PART: &str = "storage/part/m2";
 
-/// Folder, id, content, reason.
+/// Damaged files: folder, id, content, reason.
 #[rustfmt::skip]
 const DAMAGE: [(&str, &str, &[u8], &str); 17] = [
     (SESSION, "s2", b"", "empty"),
@@ -43,24 +43,24 @@ const DAMAGE: [(&str, &str, &[u8], &str); 17] = [
 ];
 
 #[test]
-fn damaged_files_are_counted_and_named() {
-    let made = good();
+fn damaged_files_are_counted_and_reported() {
+    let tree = good();
     for (dir, id, bytes, _) in DAMAGE {
-        fs::write(made.path().join(dir).join(format!("{id}.json")), bytes).unwrap();
+        fs::write(tree.path().join(dir).join(format!("{id}.json")), bytes).unwrap();
     }
     let deep = format!(
         r#"{{"id":"z","type":"x","v":{}{}}}"#,
         "[".repeat(500),
         "]".repeat(500)
     );
-    put(made.path(), "storage/part/m2/z.json", &deep);
-    put(made.path(), "storage/part/m2/.json", "{}");
-    put(made.path(), "storage/part/m2/..json", "{}");
-    put(made.path(), "storage/part/m2/...json", "{}");
-    put(made.path(), "storage/part/m2/a.tmp", "{}");
-    fs::create_dir(made.path().join("storage/part/m2/dir.json")).unwrap();
+    put(tree.path(), "storage/part/m2/z.json", &deep);
+    put(tree.path(), "storage/part/m2/.json", "{}");
+    put(tree.path(), "storage/part/m2/..json", "{}");
+    put(tree.path(), "storage/part/m2/...json", "{}");
+    put(tree.path(), "storage/part/m2/a.tmp", "{}");
+    fs::create_dir(tree.path().join("storage/part/m2/dir.json")).unwrap();
 
-    let (loaded, skipped) = read_all(made.path());
+    let (loaded, skipped) = read_all(tree.path());
     let mut expected: Vec<(String, &str)> = DAMAGE
         .iter()
         .map(|(dir, id, _, why)| (format!("{dir}/{id}.json"), *why))
@@ -76,7 +76,7 @@ fn damaged_files_are_counted_and_named() {
         expected.push((format!("{PART}/{name}"), why));
     }
     expected.sort();
-    assert_eq!(named(made.path(), &skipped), expected);
+    assert_eq!(reports(tree.path(), &skipped), expected);
     assert_eq!(loaded.len(), 1);
     assert_eq!(items(&loaded[0]).len(), 2);
     assert!(loaded[0].turns[0].answer().is_some());
@@ -84,19 +84,19 @@ fn damaged_files_are_counted_and_named() {
 
 #[test]
 fn an_answer_to_an_unreadable_question_does_not_join_another_turn() {
-    let made = good();
-    fs::write(made.path().join("storage/message/s1/m3.json"), "").unwrap();
-    made.answer("m4", 4, r#","parentID":"m3""#);
-    made.part("m4", "p4", r#""type":"text","text":"to m3""#);
-    let turns = made.load().turns;
+    let tree = good();
+    fs::write(tree.path().join("storage/message/s1/m3.json"), "").unwrap();
+    tree.answer("m4", 4, r#","parentID":"m3""#);
+    tree.part("m4", "p4", r#""type":"text","text":"to m3""#);
+    let turns = tree.load().turns;
     assert_eq!(turns.len(), 2);
     assert_eq!(
         (turns[1].request_id.as_str(), turns[1].question.len()),
         ("m3", 0)
     );
-    // Once the file is whole, the same turn has its question.
-    made.user("m3", 3);
-    let turns = made.load().turns;
+    // After the file is repaired, the same turn has its question.
+    tree.user("m3", 3);
+    let turns = tree.load().turns;
     assert_eq!(
         (turns[1].request_id.as_str(), turns[1].question.len()),
         ("m3", 1)
@@ -104,19 +104,19 @@ fn an_answer_to_an_unreadable_question_does_not_join_another_turn() {
 }
 
 #[test]
-fn orphans_are_named_once() {
-    let made = good();
-    put(made.path(), "storage/message/gone/m8.json", "{}");
-    put(made.path(), "storage/part/m8/p8.json", "{}");
-    put(made.path(), "storage/part/m9/p9.json", "{}");
-    put(made.path(), "storage/session_diff/gone.json", "[]");
-    let (loaded, skipped) = read_all(made.path());
+fn orphans_are_reported_once() {
+    let tree = good();
+    put(tree.path(), "storage/message/gone/m8.json", "{}");
+    put(tree.path(), "storage/part/m8/p8.json", "{}");
+    put(tree.path(), "storage/part/m9/p9.json", "{}");
+    put(tree.path(), "storage/session_diff/gone.json", "[]");
+    let (loaded, skipped) = read_all(tree.path());
     assert_eq!(loaded.len(), 1);
     let expected = [
         ("storage/message/gone".into(), "orphan_messages"),
         ("storage/part/m9".into(), "orphan_parts"),
     ];
-    assert_eq!(named(made.path(), &skipped), expected);
+    assert_eq!(reports(tree.path(), &skipped), expected);
 
     let legacy = crate::copy_of("opencode-json-legacy");
     let session = "project/tmp-demo-atelier-api/storage/session";
@@ -144,22 +144,22 @@ fn orphans_are_named_once() {
             "orphan_parts",
         ),
     ];
-    assert_eq!(named(legacy.path(), &skipped), expected);
+    assert_eq!(reports(legacy.path(), &skipped), expected);
 }
 
 #[cfg(unix)]
 #[test]
-fn symbolic_links_are_named_and_not_followed() {
+fn symbolic_links_are_reported_and_not_followed() {
     use std::os::unix::fs::symlink;
-    let made = good();
+    let tree = good();
     let secret = tempfile::tempdir().unwrap();
     put(
         secret.path(),
         "m7/p7.json",
         r#"{"id":"p7","type":"text","text":"secret"}"#,
     );
-    made.user("m7", 7);
-    let at = |path: &str| made.path().join(path);
+    tree.user("m7", 7);
+    let at = |path: &str| tree.path().join(path);
     symlink(secret.path().join("m7"), at("storage/part/m7")).unwrap();
     symlink(at("storage"), at("storage/session/loop")).unwrap();
     symlink("y.json", at("storage/part/m2/y.json")).unwrap();
@@ -168,7 +168,7 @@ fn symbolic_links_are_named_and_not_followed() {
         at("storage/message/s1/m6.json"),
     )
     .unwrap();
-    let (loaded, skipped) = read_all(made.path());
+    let (loaded, skipped) = read_all(tree.path());
     assert!(!format!("{loaded:?}").contains("secret"));
     let expected = [
         "storage/message/s1/m6.json",
@@ -177,43 +177,43 @@ fn symbolic_links_are_named_and_not_followed() {
         "storage/session/loop",
     ];
     assert_eq!(
-        named(made.path(), &skipped),
+        reports(tree.path(), &skipped),
         expected.map(|path| (path.to_owned(), "symlink"))
     );
 
-    // A folder above the session's own can be a link too.
+    // A folder above the session's own folder can also be a link.
     let outside = good();
-    let made = Made::new();
+    let tree = GeneratedTree::new();
     symlink(
         outside.path().join("storage/message"),
-        made.path().join("storage/message"),
+        tree.path().join("storage/message"),
     )
     .unwrap();
-    let loaded = made.load();
+    let loaded = tree.load();
     assert!(loaded.turns.is_empty());
     assert_eq!(loaded.skipped[0].reason.as_str(), "symlink");
 
-    // The opened folder itself may be one: the user named it.
+    // The opened folder itself may be a link, because the user named it.
     let link = tempfile::tempdir().unwrap();
     symlink(outside.path().join("storage"), link.path().join("storage")).unwrap();
     assert_eq!(read_all(link.path()).0.len(), 1);
 }
 
 #[test]
-fn large_differences_are_noted_and_secrets_left_alone() {
-    let made = Made::new();
+fn only_the_size_of_large_differences_and_no_secret_is_kept() {
+    let tree = GeneratedTree::new();
     let large = format!("[\"{}\"]", "x".repeat(1 << 20));
-    put(made.path(), "storage/session_diff/s1.json", &large);
-    put(made.path(), "storage/todo/s1.json", "[");
+    put(tree.path(), "storage/session_diff/s1.json", &large);
+    put(tree.path(), "storage/todo/s1.json", "[");
     put(
-        made.path(),
+        tree.path(),
         "storage/session_share/s1.json",
         r#"{"secret":"hush"}"#,
     );
-    put(made.path(), "auth.json", r#"{"key":"hush"}"#);
+    put(tree.path(), "auth.json", r#"{"key":"hush"}"#);
     let session = r#"{"id":"s1","parentID":"../x","share":{"url":"https://example.invalid/s1","secret":"hush"},"time":{"created":1}}"#;
-    put(made.path(), "storage/session/p1/s1.json", session);
-    let loaded = made.load();
+    put(tree.path(), "storage/session/p1/s1.json", session);
+    let loaded = tree.load();
     let expected = format!(
         r#"{{"opencode":{{"generation":"storage","session":{{"time":{{"created":1}},"parentID":"../x","share":{{"url":"https://example.invalid/s1"}}}},"session_diff_bytes":{}}}}}"#,
         large.len()
@@ -221,41 +221,41 @@ fn large_differences_are_noted_and_secrets_left_alone() {
     assert_eq!(loaded.metadata.as_str(), expected);
     assert_eq!(loaded.session.parent_id, None);
     assert_eq!(
-        named(made.path(), &loaded.skipped),
+        reports(tree.path(), &loaded.skipped),
         [("storage/todo/s1.json".to_owned(), "torn")]
     );
 }
 
 #[test]
-fn a_session_that_vanished_is_an_error_of_its_own() {
-    let made = good();
-    let source = only(made.path());
+fn a_session_that_was_removed_is_gone() {
+    let tree = good();
+    let source = only(tree.path());
     assert_eq!(source.list().unwrap().headers.len(), 1);
-    fs::remove_file(made.path().join("storage/session/p1/s1.json")).unwrap();
+    fs::remove_file(tree.path().join("storage/session/p1/s1.json")).unwrap();
     assert!(source.list().unwrap().headers.is_empty());
     let gone = |source: &dyn Source| {
         matches!(source.load("s1"), Err(ReadError::Gone))
             && matches!(source.read("s1"), Err(ReadError::Gone))
     };
     assert!(gone(source.as_ref()));
-    // Elsewhere in the same storage it is the same session.
-    made.session("p2", "s1", 5);
+    // A session with this id in another project of the same storage is the same session.
+    tree.session("p2", "s1", 5);
     assert_eq!(source.load("s1").unwrap().turns.len(), 1);
-    fs::remove_dir_all(made.path()).unwrap();
-    assert!(source.list().is_err() && source.strays().is_err());
+    fs::remove_dir_all(tree.path()).unwrap();
+    assert!(source.list().is_err() && source.orphans().is_err());
     assert!(matches!(source.load("s1"), Err(ReadError::Unavailable(_))));
     assert!(gone(only(&fixture("opencode-json-legacy")).as_ref()));
 }
 
 #[test]
-fn an_id_that_is_asked_for_is_never_a_path() {
-    let made = good();
+fn a_requested_id_is_never_a_path() {
+    let tree = good();
     put(
-        made.path(),
+        tree.path(),
         "storage/session/x.json",
         r#"{"id":"x","time":{"created":1}}"#,
     );
-    let source = only(made.path());
+    let source = only(tree.path());
     for id in ["../session/x", "../x", "", ".", "/", "s1/../s1", "s1\0"] {
         assert!(matches!(source.load(id), Err(ReadError::Gone)), "{id:?}");
         assert!(matches!(source.read(id), Err(ReadError::Gone)), "{id:?}");

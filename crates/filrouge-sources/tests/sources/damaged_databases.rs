@@ -1,4 +1,4 @@
-//! Databases with malformed rows and damaged pages, and files that are none.
+//! Tests of databases with malformed rows and damaged pages, and of files that are not databases.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,24 +6,24 @@ use std::fs;
 use filrouge_sources::{Conversation, Library, SkipReason, Skipped, opencode};
 
 use crate::copy_of;
-use crate::databases::{conversations, database_of, of, python, saying};
+use crate::databases::{conversations, database_of, occurrences, of_generation, python};
 
-fn words(skipped: &[Skipped]) -> Vec<(String, &'static str)> {
+fn reports(skipped: &[Skipped]) -> Vec<(String, &'static str)> {
     let name = |s: &Skipped| {
         let path = s.path.to_string_lossy().into_owned();
         path.split_once('#')
             .map_or(path.clone(), |(_, row)| row.to_owned())
     };
-    let mut words: Vec<_> = skipped
+    let mut reports: Vec<_> = skipped
         .iter()
         .map(|s| (name(s), s.reason.as_str()))
         .collect();
-    words.sort();
-    words
+    reports.sort();
+    reports
 }
 
 #[test]
-fn malformed_rows_cost_only_themselves() {
+fn malformed_rows_fail_alone() {
     let dir = database_of("opencode-sqlite-first");
     let path = dir.path().join("opencode.db");
     python(
@@ -55,7 +55,7 @@ part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
 "#,
     );
     let sources = opencode::open(&path).unwrap();
-    let source = of(&sources, "sqlite");
+    let source = of_generation(&sources, "sqlite");
     let listing = source.list().unwrap();
     assert_eq!(listing.headers.len(), 23);
     let expected = [
@@ -64,7 +64,7 @@ part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
         ("session/ses_bad_revert".to_owned(), "malformed"),
         ("session/ses_no_time".to_owned(), "bad_field"),
     ];
-    assert_eq!(words(&listing.skipped), expected);
+    assert_eq!(reports(&listing.skipped), expected);
     let read = source.read("ses_bad_revert").unwrap();
     assert_eq!(read.messages.len(), 1);
     let parts: Vec<_> = read.messages[0]
@@ -73,7 +73,7 @@ part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
         .map(|p| (&*p.id, p.kind.name()))
         .collect();
     assert_eq!(parts, [("prt_good", "text"), ("prt_odd", "tool")]);
-    let found = words(&read.skipped);
+    let found = reports(&read.skipped);
     let expected = [
         ("message/?", "bad_name"),
         ("message/?", "bad_name"),
@@ -86,7 +86,7 @@ part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
     ];
     let found: Vec<_> = found.iter().map(|(p, r)| (p.as_str(), *r)).collect();
     assert_eq!(found, expected);
-    let lost = words(&source.strays().unwrap());
+    let lost = reports(&source.orphans().unwrap());
     let expected = [
         ("message/msg_nowhere".to_owned(), "orphan_parts"),
         ("session/ses_nowhere".to_owned(), "orphan_messages"),
@@ -97,12 +97,12 @@ part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
 }
 
 #[test]
-fn a_damaged_page_costs_what_is_on_it() {
+fn a_damaged_page_loses_only_its_rows() {
     let dir = database_of("opencode-sqlite");
     let path = dir.path().join("opencode.db");
     let before = conversations(dir.path());
     let mut bytes = fs::read(&path).unwrap();
-    // A leaf of table `part`; those of `event` have parts in them, too.
+    // A leaf of table `part`; leaves of table `event` contain part ids too.
     let holds = |page: &[u8], word: &[u8]| page.windows(word.len()).any(|w| w == word);
     let is_leaf =
         |page: &&mut [u8]| page[0] == 0x0d && holds(page, b"prt_") && !holds(page, b"evt_");
@@ -123,12 +123,12 @@ fn a_damaged_page_costs_what_is_on_it() {
     assert!(!named.is_empty());
     assert!(named.iter().all(|s| s.reason == SkipReason::Malformed));
     let sources = opencode::open(&path).unwrap();
-    let found = saying(of(&sources, "sqlite"), "");
+    let found = occurrences(of_generation(&sources, "sqlite"), "");
     assert!(found.len() > 200, "{}", found.len());
 }
 
 #[test]
-fn sessions_of_a_damaged_database_are_read_and_kept_nowhere() {
+fn sessions_of_a_damaged_database_are_read_and_never_cached() {
     let dir = database_of("opencode-sqlite");
     let path = dir.path().join("opencode.db");
     let mut bytes = fs::read(&path).unwrap();
@@ -140,7 +140,7 @@ fn sessions_of_a_damaged_database_are_read_and_kept_nowhere() {
     }
     fs::write(&path, bytes).unwrap();
     let sources = opencode::open(&path).unwrap();
-    let source = of(&sources, "sqlite");
+    let source = of_generation(&sources, "sqlite");
     let headers = source.list().unwrap().headers.clone();
     assert!(
         headers
@@ -154,7 +154,7 @@ fn sessions_of_a_damaged_database_are_read_and_kept_nowhere() {
 }
 
 #[test]
-fn what_is_no_history_is_told() {
+fn databases_that_are_not_histories_are_reported() {
     let dir = copy_of("opencode-json");
     let path = dir.path().join("opencode.db");
     fs::write(
@@ -172,7 +172,7 @@ fn what_is_no_history_is_told() {
     assert_eq!(empty, [SkipReason::Database]);
     let why = opencode::open(&path).err().unwrap();
     assert!(
-        matches!(why, filrouge_sources::SourceError::Unrecognised { .. }),
+        matches!(why, filrouge_sources::SourceError::Unrecognized { .. }),
         "{why:?}"
     );
     fs::remove_file(&path).unwrap();

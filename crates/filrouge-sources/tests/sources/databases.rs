@@ -1,4 +1,5 @@
-//! OpenCode's databases: genuine ones counted independently, searched, and several storages at once.
+//! Tests of OpenCode's databases: genuine ones are compared with independent counts, searched, and combined with other
+//! storages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use crate::{copy, copy_of, fixture, json};
 
-/// Runs a script that may use `c`, a connection to the database at `path`; gives what it prints.
+/// Runs a script that may use `c`, a connection to the database at `path`; returns its output.
 pub(crate) fn python(path: &Path, script: &str) -> String {
     let head = "import sqlite3, sys, json, time\n\
                 c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)\n";
@@ -23,12 +24,12 @@ pub(crate) fn python(path: &Path, script: &str) -> String {
         .arg(path)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A copy of a fixture's database alone, without the files that OpenCode left beside it.
+/// A copy of only a fixture's database, without the files that OpenCode left next to it.
 pub(crate) fn database_of(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in ["opencode.db", "opencode.db-wal"] {
@@ -40,10 +41,10 @@ pub(crate) fn database_of(name: &str) -> tempfile::TempDir {
     dir
 }
 
-/// What of a history is stored in one form.
-struct Form(Arc<dyn Source>, String);
+/// The sessions of one generation in a source.
+struct OneGeneration(Arc<dyn Source>, String);
 
-impl Source for Form {
+impl Source for OneGeneration {
     fn name(&self) -> &'static str {
         self.0.name()
     }
@@ -70,18 +71,18 @@ impl Source for Form {
         self.0.load(id)
     }
 
-    fn strays(&self) -> Result<Vec<Skipped>, SourceError> {
-        self.0.strays()
+    fn orphans(&self) -> Result<Vec<Skipped>, SourceError> {
+        self.0.orphans()
     }
 }
 
-pub(crate) fn of(sources: &[Arc<dyn Source>], generation: &str) -> &'static dyn Source {
-    let form = Form(sources[0].clone(), generation.to_owned());
+pub(crate) fn of_generation(sources: &[Arc<dyn Source>], generation: &str) -> &'static dyn Source {
+    let form = OneGeneration(sources[0].clone(), generation.to_owned());
     assert!(!form.list().unwrap().headers.is_empty(), "{generation}");
     Box::leak(Box::new(form))
 }
 
-/// All conversations of all sources by their ids.
+/// All conversations of all sources, by id.
 pub(crate) fn conversations(path: &Path) -> BTreeMap<String, Conversation> {
     let mut all = BTreeMap::new();
     for source in opencode::open(path).unwrap() {
@@ -125,7 +126,7 @@ fn counts_equal_those_of_sql() {
             .iter()
             .map(|s| s.list().unwrap().headers.len())
             .sum();
-        let source = of(&sources, "sqlite");
+        let source = of_generation(&sources, "sqlite");
         let (mut roles, mut parts) = (BTreeMap::new(), BTreeMap::new());
         for header in &source.list().unwrap().headers {
             let read = source.read(&header.id).unwrap();
@@ -159,7 +160,7 @@ fn headers_have_the_agent_of_the_row_or_of_the_first_message() {
     for name in ["opencode-sqlite-first", "opencode-sqlite-migrated"] {
         let dir = database_of(name);
         let source = opencode::open(&dir.path().join("opencode.db")).unwrap();
-        let listing = of(&source, "sqlite").list().unwrap();
+        let listing = of_generation(&source, "sqlite").list().unwrap();
         assert_eq!((listing.headers.len(), listing.skipped.len()), (22, 0));
         let expected = json(&python(&dir.path().join("opencode.db"), COUNTS));
         for header in &listing.headers {
@@ -179,10 +180,10 @@ fn headers_have_the_agent_of_the_row_or_of_the_first_message() {
 }
 
 #[test]
-fn what_is_only_in_the_log_is_read_with_its_running_tool() {
+fn a_session_in_the_log_is_read_with_its_running_tool() {
     let dir = database_of("opencode-sqlite-wal");
     let sources = opencode::open(dir.path()).unwrap();
-    let source = of(&sources, "sqlite");
+    let source = of_generation(&sources, "sqlite");
     let headers = source.list().unwrap().headers.clone();
     let read = source.read(&headers[0].id).unwrap();
     assert_eq!((headers.len(), read.messages.len()), (1, 2));
@@ -215,7 +216,7 @@ fn the_session_written_across_the_wrap_is_in_order_of_time() {
 }
 
 #[test]
-fn trees_and_databases_at_once_give_each_session_once() {
+fn trees_and_databases_together_list_each_session_once() {
     let dir = copy_of("opencode-json");
     copy(&fixture("opencode-json-legacy"), dir.path());
     let migrated = fixture("opencode-sqlite-migrated").join("opencode.db");
@@ -236,30 +237,31 @@ fn trees_and_databases_at_once_give_each_session_once() {
     for entry in &catalog.entries {
         *by_generation.entry(entry.header.generation).or_insert(0) += 1;
     }
-    // The tree's sessions are all in the migrated database; 23 and 2 are the newest one's; 2 are in the oldest alone.
+    // The migrated database has 22 sessions, including all of the tree; the newest database has 23, and 2 of the newer kind;
+    // 2 sessions are only in the oldest tree.
     let expected = [("project", 2), ("session_message", 2), ("sqlite", 22 + 23)];
     assert_eq!(by_generation, BTreeMap::from(expected));
 }
 
-/// Where a word is said, in a part or in the error of a message: (session, message, part or none, role).
-pub(crate) fn saying(
+/// The places where a text occurs in a part or in a message's error: (session, message, part or none, role).
+pub(crate) fn occurrences(
     source: &dyn Source,
     word: &str,
 ) -> BTreeSet<(String, String, String, String)> {
     let mut found = BTreeSet::new();
     for header in &source.list().unwrap().headers {
         for message in source.read(&header.id).unwrap().messages {
-            let mut say = |part: &str| {
+            let mut add = |part: &str| {
                 let (session, id) = (header.id.to_string(), message.id.to_string());
                 found.insert((session, id, part.to_owned(), role(message.role).to_owned()));
             };
             for part in &message.parts {
                 if format!("{:?}", part.kind).contains(word) {
-                    say(&part.id);
+                    add(&part.id);
                 }
             }
             if format!("{:?}", message.error).contains(word) {
-                say("");
+                add("");
             }
         }
     }
@@ -270,7 +272,7 @@ pub(crate) fn saying(
 fn errors_are_read_with_their_messages() {
     let dir = database_of("opencode-sqlite");
     let sources = opencode::open(dir.path()).unwrap();
-    let errors = saying(of(&sources, "sqlite"), "APIError");
+    let errors = occurrences(of_generation(&sources, "sqlite"), "APIError");
     assert_eq!(errors.iter().filter(|f| f.2.is_empty()).count(), 1);
 }
 

@@ -1,4 +1,5 @@
-//! Fingerprints: they change with whatever is written to a session, and with nothing else; they are the same in every process.
+//! Tests of fingerprints: they change with every write to a session and with nothing else, and are the same in every
+//! process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,11 +9,11 @@ use std::time::Duration;
 
 use filrouge_sources::{Fingerprint, Source, claude_code, codex, opencode};
 
-use crate::databases::{database_of, of, python};
-use crate::{Made, copy_of, fingerprint, only};
+use crate::databases::{database_of, of_generation, python};
+use crate::{GeneratedTree, copy_of, fingerprint, only};
 
-/// All sessions of all sources at a path, as a process that has just started sees them.
-fn all(sources: &[Arc<dyn Source>]) -> BTreeMap<(String, String), Fingerprint> {
+/// The fingerprints of all sessions of these sources.
+fn fingerprints_of(sources: &[Arc<dyn Source>]) -> BTreeMap<(String, String), Fingerprint> {
     let mut all = BTreeMap::new();
     for source in sources {
         for header in &source.list().unwrap().headers {
@@ -23,13 +24,13 @@ fn all(sources: &[Arc<dyn Source>]) -> BTreeMap<(String, String), Fingerprint> {
     all
 }
 
-/// Until what was written within the last tick of the file system's clock has another time than what is written now.
+/// Waits for the next tick of the file system's clock, so that a further write gets another time than the last one.
 fn settle() {
     std::thread::sleep(Duration::from_millis(50));
 }
 
 #[test]
-fn they_are_the_same_in_every_process() {
+fn fingerprints_are_the_same_in_every_process() {
     type Open = fn(&Path) -> Result<Vec<Arc<dyn Source>>, filrouge_sources::SourceError>;
     for (name, open) in [
         ("opencode-json", opencode::open as Open),
@@ -42,15 +43,23 @@ fn they_are_the_same_in_every_process() {
         let dir = copy_of(name);
         settle();
         let first = open(dir.path()).unwrap();
-        let (before, again) = (all(&first), all(&first));
+        let (before, again) = (fingerprints_of(&first), fingerprints_of(&first));
         assert!(!before.is_empty(), "{name}");
         assert_eq!(before, again, "{name}");
-        assert_eq!(before, all(&open(dir.path()).unwrap()), "{name}");
-        assert_eq!(before, all(&watched(dir.path(), name)), "{name}");
+        assert_eq!(
+            before,
+            fingerprints_of(&open(dir.path()).unwrap()),
+            "{name}"
+        );
+        assert_eq!(
+            before,
+            fingerprints_of(&watched(dir.path(), name)),
+            "{name}"
+        );
     }
 }
 
-/// What watches the same place.
+/// Sources that watch a path.
 fn watched(path: &Path, name: &str) -> Vec<Arc<dyn Source>> {
     match name {
         "claude-code" => claude_code::watch(path),
@@ -60,13 +69,13 @@ fn watched(path: &Path, name: &str) -> Vec<Arc<dyn Source>> {
 }
 
 #[test]
-fn every_write_to_a_tree_changes_its_session_alone() {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.part("m1", "p1", r#""type":"text","text":"a""#);
-    made.session("p1", "s2", 1);
+fn every_write_to_a_tree_changes_only_its_session() {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.part("m1", "p1", r#""type":"text","text":"a""#);
+    tree.session("p1", "s2", 1);
     settle();
-    let source = only(made.path());
+    let source = only(tree.path());
     let other = fingerprint(&*source, "s2").unwrap();
     let mut seen = vec![fingerprint(&*source, "s1").unwrap()];
     let mut changed = |what: &str| {
@@ -77,50 +86,50 @@ fn every_write_to_a_tree_changes_its_session_alone() {
         seen.push(fingerprint(&*source, "s1").unwrap());
         assert_eq!(fingerprint(&*source, "s2"), Some(other), "{what}");
     };
-    // In place: no folder changes by that, and no size.
-    made.part("m1", "p1", r#""type":"text","text":"b""#);
+    // This write changes neither the folder nor the file's size.
+    tree.part("m1", "p1", r#""type":"text","text":"b""#);
     changed("a part in place");
-    made.user("m1", 2);
+    tree.user("m1", 2);
     changed("a message in place");
-    made.part("m1", "p2", r#""type":"text","text":"c""#);
+    tree.part("m1", "p2", r#""type":"text","text":"c""#);
     changed("a new part");
-    fs::remove_file(made.path().join("storage/part/m1/p2.json")).unwrap();
+    fs::remove_file(tree.path().join("storage/part/m1/p2.json")).unwrap();
     changed("a part less");
-    made.answer("m2", 2, "");
+    tree.answer("m2", 2, "");
     changed("a new message");
-    fs::remove_file(made.path().join("storage/message/s1/m2.json")).unwrap();
+    fs::remove_file(tree.path().join("storage/message/s1/m2.json")).unwrap();
     changed("a message less");
-    made.session("p1", "s1", 7_777);
+    tree.session("p1", "s1", 7_777);
     changed("the record");
-    // A time that is put back hides nothing.
-    let part = made.path().join("storage/part/m1/p1.json");
+    // Setting a file's time back does not hide a change.
+    let part = tree.path().join("storage/part/m1/p1.json");
     let before = fs::metadata(&part).unwrap().modified().unwrap();
-    made.part("m1", "p1", r#""type":"text","text":"d""#);
+    tree.part("m1", "p1", r#""type":"text","text":"d""#);
     fs::File::open(&part).unwrap().set_modified(before).unwrap();
     changed("a part with its old time");
 }
 
 #[test]
-fn two_writes_within_a_tick_are_told_apart_afterwards() {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.part("m1", "p1", r#""type":"text","text":"a""#);
-    let source = only(made.path());
-    // Listed right behind the write: what is written next may leave the same times.
+fn two_writes_within_a_tick_have_different_fingerprints_afterwards() {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.part("m1", "p1", r#""type":"text","text":"a""#);
+    let source = only(tree.path());
+    // The first listing follows the write at once: a further write may then leave the file's times as they are.
     let hot = fingerprint(&*source, "s1");
     settle();
     assert_ne!(fingerprint(&*source, "s1"), hot);
 }
 
 #[test]
-fn every_commit_to_a_session_changes_it_alone() {
+fn every_commit_changes_only_its_session() {
     let dir = database_of("opencode-sqlite");
     let path = dir.path().join("opencode.db");
     let sources = opencode::open(&path).unwrap();
-    let source = of(&sources, "sqlite");
+    let source = of_generation(&sources, "sqlite");
     let session = "ses_44e90d925ffeBM67k4fmNh04dz";
     let others = || {
-        let mut all = all(&sources);
+        let mut all = fingerprints_of(&sources);
         all.remove(&("sqlite".to_owned(), session.to_owned()));
         all
     };
@@ -156,22 +165,22 @@ fn every_commit_to_a_session_changes_it_alone() {
         seen.push(now);
         assert_eq!(others(), rest, "{what}");
     }
-    // A log that is folded in, and rows that get other numbers, are no change.
-    let before = all(&sources);
+    // A checkpoint of the log and new row numbers are not changes.
+    let before = fingerprints_of(&sources);
     python(&path, "c.execute('PRAGMA wal_checkpoint(TRUNCATE)')");
-    assert_eq!(all(&sources), before);
+    assert_eq!(fingerprints_of(&sources), before);
     python(&path, "c.execute('VACUUM')");
-    assert_eq!(all(&sources), before);
-    assert_eq!(all(&opencode::open(&path).unwrap()), before);
+    assert_eq!(fingerprints_of(&sources), before);
+    assert_eq!(fingerprints_of(&opencode::open(&path).unwrap()), before);
 }
 
 #[test]
-fn a_history_that_is_moved_is_the_same() {
+fn a_moved_history_has_the_same_fingerprints() {
     let dir = copy_of("opencode-sqlite");
-    let before = all(&opencode::open(dir.path()).unwrap());
+    let before = fingerprints_of(&opencode::open(dir.path()).unwrap());
     let moved = PathBuf::from(format!("{}-moved", dir.path().display()));
     fs::rename(dir.path(), &moved).unwrap();
-    let after = all(&opencode::open(&moved).unwrap());
+    let after = fingerprints_of(&opencode::open(&moved).unwrap());
     fs::rename(&moved, dir.path()).unwrap();
     assert_eq!(after, before);
 }

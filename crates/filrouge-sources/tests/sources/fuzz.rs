@@ -1,4 +1,4 @@
-//! Random damage to genuine files: never a panic, never a cost to a session that was not touched.
+//! Applies random damage to genuine files: nothing panics, and sessions that were not touched are unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use filrouge_types::RawJson;
 
 use crate::{copy_of, items, read_all};
 
-/// Knuth's MMIX generator: the seed alone decides the run.
+/// Knuth's MMIX generator; only the seed determines a run.
 struct Lcg(u64);
 
 impl Lcg {
@@ -66,15 +66,15 @@ fn run(name: &str, seed: u64, rounds: usize) {
     let mut random = Lcg(seed);
     for round in 0..rounds {
         let file = &files[random.below(files.len())];
-        let whole = fs::read(file).unwrap();
-        let mut bytes = whole.clone();
+        let original = fs::read(file).unwrap();
+        let mut bytes = original.clone();
         mutate(&mut random, &mut bytes);
         fs::write(file, &bytes).unwrap();
         let (loaded, skipped) = read_all(dir.path());
         let after = by_id(loaded);
-        let text = String::from_utf8_lossy(&whole);
+        let text = String::from_utf8_lossy(&original);
         for (id, one) in &before {
-            // A file names its session in its path or in itself; project files name none.
+            // A file names its session in its path or in its content; project files name none.
             let touched = file.to_string_lossy().contains(id.as_str())
                 || text.contains(id.as_str())
                 || file.parent().is_some_and(|p| p.ends_with("project"));
@@ -85,7 +85,7 @@ fn run(name: &str, seed: u64, rounds: usize) {
         }
         assert!(
             after.len() == before.len() || skipped.iter().any(|one| one.path == *file),
-            "round {round}: {file:?} cost a session and is not named"
+            "round {round}: {file:?} lost a session and is not reported"
         );
         for item in after.values().flat_map(items) {
             RawJson::parse(item.parts.as_str()).unwrap();
@@ -93,16 +93,16 @@ fn run(name: &str, seed: u64, rounds: usize) {
                 .iter()
                 .for_each(|m| drop(RawJson::parse(m.as_str()).unwrap()));
         }
-        fs::write(file, &whole).unwrap();
+        fs::write(file, &original).unwrap();
     }
 }
 
 #[test]
-fn storage_tree() {
+fn a_mutated_storage_tree_loses_only_damaged_sessions() {
     run("opencode-json", 20_261_121, 200);
 }
 
 #[test]
-fn legacy_tree() {
+fn a_mutated_legacy_tree_loses_only_damaged_sessions() {
     run("opencode-json-legacy", 7, 100);
 }

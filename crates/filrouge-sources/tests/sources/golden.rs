@@ -1,4 +1,4 @@
-//! What the genuine files give, counted by hand from the files.
+//! Compares the genuine files with manual counts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +7,8 @@ use filrouge_types::{Channel, TurnStatus};
 
 use crate::{copy_of, count, fixture, items, json, only, read_all};
 
-/// id, agent, turns, questions, notes, thoughts, observations + finals, tool calls, tool results,
-/// other items (summary, error), input + output tokens.
+/// The expected counts of a session: id, agent, turns, questions, notes, thoughts, observations + finals, tool calls, tool
+/// results, other items (summary, error), input + output tokens.
 type Row = (&'static str, &'static str, [usize; 8], u64);
 
 #[rustfmt::skip]
@@ -45,14 +45,14 @@ fn check(name: &str, rows: &[Row]) {
             *agent,
             "{id}"
         );
-        let said = count(one, &Channel::Observation) + count(one, &Channel::Final);
+        let texts = count(one, &Channel::Observation) + count(one, &Channel::Final);
         let other = count(one, &Channel::Summary) + count(one, &Channel::Error);
         let found = [
             one.turns.len(),
             count(one, &Channel::Question),
             count(one, &Channel::SystemNote),
             count(one, &Channel::Thought),
-            said,
+            texts,
             count(one, &Channel::ToolCall),
             count(one, &Channel::ToolResult),
             other,
@@ -71,17 +71,17 @@ fn check(name: &str, rows: &[Row]) {
 }
 
 #[test]
-fn storage_tree_counts() {
+fn the_storage_tree_has_the_expected_counts() {
     check("opencode-json", &STORAGE);
 }
 
 #[test]
-fn legacy_tree_counts() {
+fn the_legacy_tree_has_the_expected_counts() {
     check("opencode-json-legacy", &LEGACY);
 }
 
 #[test]
-fn every_usage_is_the_one_of_its_message() {
+fn every_usage_is_that_of_its_message() {
     for (name, messages) in [
         ("opencode-json", "storage/message"),
         (
@@ -115,7 +115,7 @@ fn every_usage_is_the_one_of_its_message() {
 }
 
 #[test]
-fn headers_are_told_in_order() {
+fn headers_are_reported_in_order() {
     let list = only(&fixture("opencode-json")).list().unwrap();
     assert_eq!(list.headers.len(), 14);
     assert_eq!(list.skipped, []);
@@ -147,7 +147,7 @@ fn headers_are_told_in_order() {
 }
 
 #[test]
-fn what_lies_beside_a_session_is_kept() {
+fn data_stored_outside_a_session_is_kept() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
     let metadata = |index: usize| json(loaded[index].metadata.as_str())["opencode"].clone();
     assert_eq!(metadata(0)["todo"].as_array().unwrap().len(), 4);
@@ -165,7 +165,7 @@ fn what_lies_beside_a_session_is_kept() {
 }
 
 #[test]
-fn outcomes() {
+fn turns_have_the_expected_outcomes() {
     let (loaded, skipped) = read_all(&fixture("opencode-json"));
     let mut outcomes: BTreeMap<&str, Vec<&TurnStatus>> = BTreeMap::new();
     for one in &loaded {
@@ -178,12 +178,12 @@ fn outcomes() {
     let errors = loaded.iter().flat_map(items);
     let errors = errors.filter(|item| item.channel == Channel::Error);
     let errors: Vec<_> = errors.map(|item| json(item.parts.as_str())).collect();
-    let is_told = |error: &serde_json::Value| {
+    let is_expected = |error: &serde_json::Value| {
         error[0]["code"] == "APIError"
             && error[0]["message"] == "context_field 'temperature' is not supported by this model"
             && error[0]["retryable"] == false
     };
-    assert!(errors.iter().any(is_told), "{errors:?}");
+    assert!(errors.iter().any(is_expected), "{errors:?}");
     let all: Vec<_> = outcomes.values().flatten().collect();
     assert_eq!(all.len(), 21);
     assert_eq!(
@@ -194,7 +194,7 @@ fn outcomes() {
     );
     assert_eq!(skipped.len(), 1);
     assert_eq!(skipped[0].reason.as_str(), "incomplete");
-    // A summary, the tools before it, a subtask and a command of the user end without an answer.
+    // Turns without an answer: a summary, the tools before it, a subtask and a user's command.
     let silent = loaded
         .iter()
         .flat_map(|one| &one.turns)
@@ -203,12 +203,12 @@ fn outcomes() {
 }
 
 #[test]
-fn reading_twice_and_elsewhere_gives_the_same() {
+fn repeated_reads_and_reads_of_a_copy_are_equal() {
     for name in ["opencode-json", "opencode-json-legacy"] {
         let copy = copy_of(name);
         let (first, again) = (read_all(copy.path()), read_all(copy.path()));
         assert!(first == again);
-        // Paths are in the reports only.
+        // Only reports contain paths.
         let (original, _) = read_all(&fixture(name));
         assert_eq!(original.len(), first.0.len());
         for (here, there) in original.iter().zip(&first.0) {

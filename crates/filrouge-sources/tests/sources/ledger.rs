@@ -1,4 +1,4 @@
-//! The ledger as a source: what a caller sees of it, and that an imported history reads as its program wrote it.
+//! Tests of the ledger as a source: the sessions that a caller sees, and the fidelity of imported histories.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use filrouge_sources::{
     Conversation, LoadedSession, Message, PartKind, ReadError, Role, Source, TokenRule, ToolStatus,
 };
 use filrouge_sqlite::{Options, SqliteLedger};
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::record::Seqs;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 
-/// A ledger with its engine, on a runtime whose threads the test is none of.
+/// A ledger with its engine on a separate runtime, because the source blocks and must not run on the runtime's threads.
 pub(crate) struct World {
     pub(crate) runtime: Runtime,
     pub(crate) engine: Arc<Engine>,
@@ -50,11 +50,11 @@ impl World {
         )))
     }
 
-    pub(crate) fn seen_by(&self, caller: Caller) -> LedgerSource {
+    pub(crate) fn source_for(&self, caller: Caller) -> LedgerSource {
         LedgerSource::new(self.engine.clone(), caller, self.runtime.handle().clone())
     }
 
-    pub(crate) fn make(&self, caller: &Caller, id: &str, metadata: Option<RawJson>) {
+    pub(crate) fn create_session(&self, caller: &Caller, id: &str, metadata: Option<RawJson>) {
         let request = CreateSession {
             session_id: Some(id.parse().unwrap()),
             title: Some(format!("about {id}").into()),
@@ -63,8 +63,8 @@ impl World {
             parent_session_id: None,
             metadata,
         };
-        let made = self.engine.sessions.create(caller, request);
-        self.runtime.block_on(made).unwrap();
+        let created = self.engine.sessions.create(caller, request);
+        self.runtime.block_on(created).unwrap();
     }
 
     fn record(&self, caller: &Caller, id: &str, turn: ImportedTurn) {
@@ -73,7 +73,13 @@ impl World {
         self.runtime.block_on(recorded).unwrap();
     }
 
-    pub(crate) fn say(&self, caller: &Caller, id: &str, request: &str, items: serde_json::Value) {
+    pub(crate) fn record_turn(
+        &self,
+        caller: &Caller,
+        id: &str,
+        request: &str,
+        items: serde_json::Value,
+    ) {
         let items: Vec<ItemBody> = serde_json::from_value(items).unwrap();
 
         let turn = ImportedTurn {
@@ -107,8 +113,8 @@ fn ids(source: &LedgerSource) -> Vec<String> {
     listing.headers.iter().map(|h| h.id.to_string()).collect()
 }
 
-/// What is said in all its sessions, as (session, text).
-fn said(source: &LedgerSource) -> Vec<(String, String)> {
+/// The texts of all sessions of a source, as (session, text).
+fn session_texts(source: &LedgerSource) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for id in ids(source) {
         for part in source
@@ -131,9 +137,9 @@ fn identities_never_see_each_other() {
     let world = World::in_memory();
     for name in ["ada", "bob"] {
         let id = format!("of-{name}");
-        world.make(&user(name), &id, None);
+        world.create_session(&user(name), &id, None);
         let words = format!("the secret of {name}");
-        world.say(
+        world.record_turn(
             &user(name),
             &id,
             "r",
@@ -141,24 +147,24 @@ fn identities_never_see_each_other() {
         );
     }
     for (own, other) in [("ada", "bob"), ("bob", "ada")] {
-        let source = world.seen_by(user(own));
+        let source = world.source_for(user(own));
         let (mine, theirs) = (format!("of-{own}"), format!("of-{other}"));
         assert_eq!(ids(&source), std::slice::from_ref(&mine));
         assert_eq!(
-            said(&source),
+            session_texts(&source),
             [(mine.clone(), format!("the secret of {own}"))]
         );
         assert!(source.read(&mine).is_ok() && source.load(&mine).is_ok());
-        assert_eq!(crate::fingerprint(&source, &mine), None, "never kept");
+        assert_eq!(crate::fingerprint(&source, &mine), None, "never cached");
         for id in [theirs.as_str(), "absent", "", "../../etc/passwd"] {
             assert!(matches!(source.read(id), Err(ReadError::Gone)), "{id}");
             assert!(matches!(source.load(id), Err(ReadError::Gone)), "{id}");
         }
     }
-    assert_eq!(ids(&world.seen_by(operator())).len(), 2);
+    assert_eq!(ids(&world.source_for(operator())).len(), 2);
 }
 
-/// One of everything a turn can hold.
+/// A turn with every kind of item.
 pub(crate) fn a_turn() -> serde_json::Value {
     json!([
         text("user", "question", "What is there?"),
@@ -187,7 +193,7 @@ pub(crate) fn a_turn() -> serde_json::Value {
     ])
 }
 
-fn one<'a>(conversation: &'a Conversation, part: &str) -> (&'a Message, &'a PartKind) {
+fn find_part<'a>(conversation: &'a Conversation, part: &str) -> (&'a Message, &'a PartKind) {
     let found = conversation.messages.iter().find_map(|message| {
         let part = message.parts.iter().find(|p| match &p.kind {
             PartKind::Tool(tool) => *tool.call_id == *part,
@@ -199,9 +205,9 @@ fn one<'a>(conversation: &'a Conversation, part: &str) -> (&'a Message, &'a Part
 }
 
 #[test]
-fn a_result_that_has_an_error_in_place_of_a_content_says_it() {
+fn a_result_with_an_error_and_no_content_has_that_error() {
     let world = World::in_memory();
-    world.make(&operator(), "s", None);
+    world.create_session(&operator(), "s", None);
     let turn = json!([
         text("user", "question", "What is there?"),
         { "role": "assistant", "channel": "tool_call",
@@ -209,9 +215,9 @@ fn a_result_that_has_an_error_in_place_of_a_content_says_it() {
         { "role": "tool", "channel": "tool_result",
           "parts": [{ "type": "tool_result", "call_id": "c1", "ok": false, "error": "no such file" }] },
     ]);
-    world.say(&operator(), "s", "r", turn);
-    let conversation = world.seen_by(operator()).read("s").unwrap();
-    let (_, PartKind::Tool(tool)) = one(&conversation, "c1") else {
+    world.record_turn(&operator(), "s", "r", turn);
+    let conversation = world.source_for(operator()).read("s").unwrap();
+    let (_, PartKind::Tool(tool)) = find_part(&conversation, "c1") else {
         panic!("{conversation:?}");
     };
     assert_eq!(tool.error.as_deref(), Some("no such file"));
@@ -220,19 +226,19 @@ fn a_result_that_has_an_error_in_place_of_a_content_says_it() {
 #[test]
 fn items_become_messages_and_parts() {
     let world = World::in_memory();
-    world.make(&operator(), "s", None);
-    world.say(&operator(), "s", "r", a_turn());
-    let conversation = world.seen_by(operator()).read("s").unwrap();
-    let told = conversation
+    world.create_session(&operator(), "s", None);
+    world.record_turn(&operator(), "s", "r", a_turn());
+    let conversation = world.source_for(operator()).read("s").unwrap();
+    let messages = conversation
         .messages
         .iter()
         .map(|message| (message.role, message.agent.as_deref(), message.parts.len()));
-    let told: Vec<_> = told.collect();
+    let messages: Vec<_> = messages.collect();
     assert_eq!(
-        told,
+        messages,
         [
             (Role::User, None, 1),
-            // Without a name it is whoever comes next.
+            // An item without an agent's name belongs to the next agent.
             (Role::Assistant, Some("build"), 6),
             (Role::Assistant, None, 1),
             (Role::Assistant, Some("review"), 1),
@@ -240,7 +246,7 @@ fn items_become_messages_and_parts() {
             (Role::Assistant, Some("review"), 0),
         ]
     );
-    let (answer, first) = one(&conversation, "c1");
+    let (answer, first) = find_part(&conversation, "c1");
     assert_eq!(answer.parent_id, Some(conversation.messages[0].id.clone()));
     assert_eq!(answer.model.as_deref(), Some("m-1"));
     assert_eq!(
@@ -266,7 +272,7 @@ fn items_become_messages_and_parts() {
         ),
         other => panic!("{other:?}"),
     };
-    let of = |id| outcome(one(&conversation, id).1);
+    let outcome_of = |id| outcome(find_part(&conversation, id).1);
     assert_eq!(
         outcome(first),
         (
@@ -277,7 +283,7 @@ fn items_become_messages_and_parts() {
         )
     );
     assert_eq!(
-        of("c2"),
+        outcome_of("c2"),
         (
             "rm".into(),
             ToolStatus::Error,
@@ -286,11 +292,11 @@ fn items_become_messages_and_parts() {
         )
     );
     assert_eq!(
-        of("left"),
+        outcome_of("left"),
         ("sleep".into(), ToolStatus::Running, "1".into(), None)
     );
     assert_eq!(
-        of("nobody"),
+        outcome_of("nobody"),
         (
             "unknown".into(),
             ToolStatus::Completed,
@@ -299,10 +305,10 @@ fn items_become_messages_and_parts() {
         )
     );
     assert!(
-        matches!(one(&conversation, "chart").1, PartKind::Other { json, .. } if json.contains("[1,2]"))
+        matches!(find_part(&conversation, "chart").1, PartKind::Other { json, .. } if json.contains("[1,2]"))
     );
     assert!(
-        matches!(one(&conversation, "compaction").1, PartKind::Compaction { summary: Some(text), .. } if &**text == "We looked.")
+        matches!(find_part(&conversation, "compaction").1, PartKind::Compaction { summary: Some(text), .. } if &**text == "We looked.")
     );
     let error = conversation.messages[5].error.as_ref().unwrap();
     assert_eq!(
@@ -314,28 +320,28 @@ fn items_become_messages_and_parts() {
 }
 
 #[test]
-fn redaction_reaches_it() {
+fn redacted_items_are_not_shown() {
     let world = World::in_memory();
-    world.make(&operator(), "s", None);
-    world.say(&operator(), "s", "r", a_turn());
+    world.create_session(&operator(), "s", None);
+    world.record_turn(&operator(), "s", "r", a_turn());
     let id: SessionId = "s".parse().unwrap();
     let seqs = Seqs::of([(1, 4), (9, 9)]).unwrap();
     let by = operator();
     let redacted = world
         .engine
         .erasure
-        .redact(&by, id, Target::Items(seqs), "asked to");
+        .redact(&by, id, RedactionTarget::Items(seqs), "asked to");
     world.runtime.block_on(redacted).unwrap();
-    let source = world.seen_by(operator());
-    let told = format!(
+    let source = world.source_for(operator());
+    let shown = format!(
         "{:?} {:?}",
         source.read("s").unwrap(),
         source.load("s").unwrap()
     );
     for gone in ["What is there?", "I look.", "a\\nb", "Two files."] {
-        assert!(!told.contains(gone), "{gone}");
+        assert!(!shown.contains(gone), "{gone}");
     }
-    assert!(told.contains("[redacted]") && told.contains("We looked."));
+    assert!(shown.contains("[redacted]") && shown.contains("We looked."));
     let loaded = source.load("s").unwrap();
     assert!(
         loaded.turns[0].question[0]
@@ -345,8 +351,8 @@ fn redaction_reaches_it() {
     );
 }
 
-/// Brings a session in as `filrouge import` does.
-pub(crate) fn bring_in(world: &World, loaded: &LoadedSession, source: &str) {
+/// Records a session as `filrouge import` does.
+pub(crate) fn import(world: &World, loaded: &LoadedSession, source: &str) {
     let session = &loaded.session;
     let origin = json!({ "origin": {
         "source": source, "created": Timestamp::from_millis(session.created),
@@ -354,7 +360,7 @@ pub(crate) fn bring_in(world: &World, loaded: &LoadedSession, source: &str) {
         "directory": session.directory, "agent": session.agent, "version": session.version,
     }});
     let metadata = merge_objects(&RawJson::write(&origin).unwrap(), &loaded.metadata);
-    world.make(&operator(), &session.id, Some(metadata));
+    world.create_session(&operator(), &session.id, Some(metadata));
     for turn in &loaded.turns {
         let items = turn.question.iter().chain(&turn.items).cloned();
         let request_id: RequestId = turn.request_id.clone();
@@ -368,10 +374,11 @@ pub(crate) fn bring_in(world: &World, loaded: &LoadedSession, source: &str) {
     }
 }
 
-/// The messages as (id, role, parts), each part as its kind and words. Credentials are masked on their way in.
-fn words(conversation: &Conversation) -> Vec<(String, Role, Vec<String>)> {
+/// The messages as (id, role, parts), each part as its kind and text. Import masks credentials, so they are masked here
+/// too.
+fn comparable(conversation: &Conversation) -> Vec<(String, Role, Vec<String>)> {
     let messages = conversation.messages.iter().filter(|message| {
-        // An answer that was being written is not brought in.
+        // Unfinished answers are not imported.
         message.role == Role::User || message.completed.is_some() || message.error.is_some()
     });
     let parts = |message: &Message| {
@@ -397,7 +404,7 @@ fn words(conversation: &Conversation) -> Vec<(String, Role, Vec<String>)> {
 }
 
 #[test]
-fn an_imported_history_reads_as_its_program_wrote_it() {
+fn an_imported_history_equals_the_original() {
     for name in [
         "opencode-json",
         "opencode-json-legacy",
@@ -409,11 +416,11 @@ fn an_imported_history_reads_as_its_program_wrote_it() {
         let world = stored_at(&store.path().join("filrouge.db"));
         let headers = origin.list().unwrap().headers.clone();
         for header in &headers {
-            bring_in(&world, &origin.load(&header.id).unwrap(), "opencode");
+            import(&world, &origin.load(&header.id).unwrap(), "opencode");
         }
-        let source = world.seen_by(operator());
+        let source = world.source_for(operator());
         let listed = source.list().unwrap().headers.clone();
-        let told = |h: &filrouge_sources::Header| {
+        let compared = |h: &filrouge_sources::Header| {
             (
                 h.id.clone(),
                 h.created,
@@ -423,13 +430,13 @@ fn an_imported_history_reads_as_its_program_wrote_it() {
             )
         };
         assert_eq!(
-            listed.iter().map(|h| told(h)).collect::<Vec<_>>(),
-            headers.iter().map(|h| told(h)).collect::<Vec<_>>()
+            listed.iter().map(|h| compared(h)).collect::<Vec<_>>(),
+            headers.iter().map(|h| compared(h)).collect::<Vec<_>>()
         );
         for header in headers {
             let (own, here) = (origin.read(&header.id), source.read(&header.id));
             let (own, here) = (own.unwrap(), here.unwrap());
-            assert_eq!(words(&here), words(&own), "{}", header.id);
+            assert_eq!(comparable(&here), comparable(&own), "{}", header.id);
             assert_eq!(here.boundaries.len(), own.boundaries.len(), "{}", header.id);
             let tokens = |c: &Conversation| {
                 c.messages
@@ -438,9 +445,9 @@ fn an_imported_history_reads_as_its_program_wrote_it() {
                     .map(|t| t.output + t.input)
                     .sum::<u64>()
             };
-            // The ledger keeps each message's numbers as written; those of 0.5 are its last step's.
+            // The ledger keeps each message's counts unchanged; in OpenCode 0.5 these are the counts of its last step.
             let expected = match own.token_rule {
-                TokenRule::OpencodeInputHoldsCache => as_written(folder.path(), &header.id),
+                TokenRule::OpencodeInputHoldsCache => tokens_on_disk(folder.path(), &header.id),
                 _ => tokens(&own),
             };
             assert_eq!(tokens(&here), expected, "{}", header.id);
@@ -449,8 +456,8 @@ fn an_imported_history_reads_as_its_program_wrote_it() {
     }
 }
 
-/// Input without what the cache gave, and output, of a session's message files in the older tree.
-fn as_written(root: &Path, session: &str) -> u64 {
+/// Input without cache reads, plus output, from a session's message files in the older tree.
+fn tokens_on_disk(root: &Path, session: &str) -> u64 {
     let projects = std::fs::read_dir(root.join("project")).unwrap();
     let folders = projects.map(|project| {
         let below = format!("storage/session/message/{session}");

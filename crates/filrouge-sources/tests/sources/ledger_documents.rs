@@ -1,4 +1,4 @@
-//! A session of the ledger as a document is the one that its own turns make.
+//! Tests that exporting a ledger session yields the same document as rendering its turns directly.
 
 use std::sync::Arc;
 
@@ -9,28 +9,28 @@ use filrouge_types::SessionId;
 use crate::ledger::{World, a_turn, user};
 
 #[test]
-fn its_documents_are_those_of_its_own_turns() {
+fn an_exported_session_equals_its_rendered_turns() {
     let world = World::in_memory();
     let ada = user("ada");
-    world.make(&ada, "s", None);
-    world.say(&ada, "s", "r1", a_turn());
+    world.create_session(&ada, "s", None);
+    world.record_turn(&ada, "s", "r1", a_turn());
     let id: SessionId = "s".parse().unwrap();
     let recorded = world.engine.context.conversation(&ada, &id);
     let recorded = world.runtime.block_on(recorded).unwrap();
-    let library = Library::new(vec![Arc::new(world.seen_by(ada))], 0);
+    let library = Library::new(vec![Arc::new(world.source_for(ada))], 0);
     for form in [Form::Markdown, Form::Html] {
         let written = |mask| {
             let mut out = Vec::new();
             export(&library, "s", form, mask, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let mut own = String::new();
+        let mut expected = String::new();
         match form {
-            Form::Html => filrouge_document::html(&recorded, &mut own).unwrap(),
-            _ => filrouge_document::markdown(&recorded, &mut own).unwrap(),
+            Form::Html => filrouge_document::html(&recorded, &mut expected).unwrap(),
+            _ => filrouge_document::markdown(&recorded, &mut expected).unwrap(),
         }
-        assert_eq!(written(false), own);
-        assert!(own.contains("about s"));
-        assert_eq!(written(true), own);
+        assert_eq!(written(false), expected);
+        assert!(expected.contains("about s"));
+        assert_eq!(written(true), expected);
     }
 }

@@ -1,12 +1,12 @@
-//! Who has said what stays the same in the ledger, also where a program does not say it in the message itself.
+//! Tests that the ledger keeps each text's author, even where a program does not record it in the message.
 
 use filrouge_sources::{Conversation, PartKind, Role, Source, claude_code, codex};
 
 use crate::copy_of;
-use crate::ledger::{bring_in, operator, stored_at};
+use crate::ledger::{import, operator, stored_at};
 
-/// What people have typed themselves.
-fn asked(conversation: &Conversation) -> Vec<String> {
+/// The texts that users typed.
+fn typed_texts(conversation: &Conversation) -> Vec<String> {
     let users = conversation
         .messages
         .iter()
@@ -33,17 +33,17 @@ fn questions_of_imported_histories_are_the_users() {
     for (name, sources) in programs {
         let store = tempfile::tempdir().unwrap();
         let world = stored_at(&store.path().join("filrouge.db"));
-        let mut some = 0;
+        let mut compared = 0;
         for origin in sources {
             for header in origin.list().unwrap().headers.clone() {
-                bring_in(&world, &origin.load(&header.id).unwrap(), name);
-                let here = world.seen_by(operator()).read(&header.id).unwrap();
+                import(&world, &origin.load(&header.id).unwrap(), name);
+                let here = world.source_for(operator()).read(&header.id).unwrap();
                 let own = origin.read(&header.id).unwrap();
-                assert_eq!(asked(&here), asked(&own), "{}", header.id);
-                some += asked(&own).len();
+                assert_eq!(typed_texts(&here), typed_texts(&own), "{}", header.id);
+                compared += typed_texts(&own).len();
             }
         }
-        assert!(some > 1, "{name}");
+        assert!(compared > 1, "{name}");
         world.runtime.block_on(world.engine.ledger().close());
     }
 }

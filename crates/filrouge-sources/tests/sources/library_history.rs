@@ -1,4 +1,4 @@
-//! Histories page by page, what compactions dropped, documents: on genuine histories.
+//! Tests of pages, dropped messages and documents, on genuine histories.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::library_lineage::{names, opencode_library};
 use crate::{copy, copy_of, fixture, json, put};
 
-/// The storages with the script's compactions, and where its sessions' names are.
+/// The storages that contain the script's compactions, each with the fixture that names the script's sessions.
 const STORAGES: [(&str, &str); 4] = [
     ("opencode-json-whole", "opencode-json-whole"),
     ("opencode-sqlite", "opencode-sqlite"),
@@ -42,7 +42,7 @@ fn ids(messages: &[ShownMessage]) -> Vec<&str> {
     messages.iter().map(|m| m.id.as_str()).collect()
 }
 
-/// The messages of a session of the file storage with their parts, as they lie there.
+/// The messages of a session of the file storage, with their parts, read from the files.
 fn on_disk(storage: &Path, session: &str) -> BTreeMap<String, BTreeMap<String, Value>> {
     let files = |folder: &Path| {
         let files = fs::read_dir(folder).into_iter().flatten();
@@ -62,7 +62,7 @@ fn on_disk(storage: &Path, session: &str) -> BTreeMap<String, BTreeMap<String, V
     messages.map(parts).collect()
 }
 
-/// The texts of a part as its file has them; those of tools by field.
+/// The texts of a part in its file; texts of tools by field.
 fn texts_on_disk(part: &Value) -> BTreeMap<&'static str, String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let found = match part["type"].as_str().unwrap() {
@@ -98,7 +98,7 @@ fn texts_shown(part: &ShownPart) -> BTreeMap<&'static str, String> {
 }
 
 #[test]
-fn all_pages_together_are_what_lies_on_disk() {
+fn all_pages_together_are_the_files_contents() {
     let (dir, library) = opencode_library("opencode-json-whole");
     let storage = dir.path().join("storage");
     let mut sessions = 0;
@@ -107,12 +107,12 @@ fn all_pages_together_are_what_lies_on_disk() {
         let disk = on_disk(&storage, id);
         sessions += 1;
         for budget in [50, 1_000, usize::MAX] {
-            let mut met: BTreeMap<String, BTreeMap<String, BTreeMap<&str, String>>> =
+            let mut shown_messages: BTreeMap<String, BTreeMap<String, BTreeMap<&str, String>>> =
                 BTreeMap::new();
             for page in all_pages(&library, id, budget) {
                 assert_eq!(page.total_messages, disk.len());
                 for message in page.messages {
-                    let parts = met.entry(message.id).or_default();
+                    let parts = shown_messages.entry(message.id).or_default();
                     for part in message.parts {
                         let so_far = parts.entry(part.id.clone()).or_default();
                         for (field, text) in texts_shown(&part) {
@@ -127,14 +127,18 @@ fn all_pages_together_are_what_lies_on_disk() {
                     .map(|(id, part)| (id.clone(), texts_on_disk(part)));
                 (id.clone(), parts.collect())
             });
-            assert_eq!(met, expected.collect(), "{id} in pages of {budget}");
+            assert_eq!(
+                shown_messages,
+                expected.collect(),
+                "{id} in pages of {budget}"
+            );
         }
     }
     assert_eq!(sessions, 22);
 }
 
 #[test]
-fn compactions_dropped_what_stands_before_them() {
+fn compactions_drop_the_messages_before_them() {
     let cases = [("small", 3, Some(true)), ("long", 6, Some(false))];
     for (storage, script) in STORAGES {
         let (_dir, library) = opencode_library(storage);
@@ -145,15 +149,15 @@ fn compactions_dropped_what_stands_before_them() {
                 assert_eq!(
                     (name, script),
                     ("long", "opencode-json-whole"),
-                    "not among the files kept"
+                    "only this session is missing from the fixture"
                 );
                 continue;
             }
-            let whole = history(&library, &raw(&id, None, usize::MAX)).unwrap();
+            let full = history(&library, &raw(&id, None, usize::MAX)).unwrap();
             let dropped = compacted(&library, &raw(&id, None, usize::MAX)).unwrap();
             assert_eq!(
                 ids(&dropped.messages),
-                ids(&whole.messages[..count]),
+                ids(&full.messages[..count]),
                 "{storage} {name}"
             );
             assert_eq!((dropped.total_messages, dropped.pruned_outputs), (count, 0));
@@ -168,16 +172,16 @@ fn compactions_dropped_what_stands_before_them() {
                 compaction.summary.as_ref().unwrap().starts_with("## Goal"),
                 "{compaction:?}"
             );
-            let marks: Vec<bool> = whole.messages.iter().map(|m| m.compacted).collect();
+            let marks: Vec<bool> = full.messages.iter().map(|m| m.compacted).collect();
             assert_eq!(marks.iter().filter(|m| **m).count(), count);
-            assert!(whole.messages[count].boundary);
+            assert!(full.messages[count].boundary);
             small_pages_are_the_same(&library, &id, &dropped);
         }
     }
 }
 
-fn small_pages_are_the_same(library: &Library, id: &str, whole: &CompactedContext) {
-    let (mut cursor, mut said) = (None, String::new());
+fn small_pages_are_the_same(library: &Library, id: &str, full: &CompactedContext) {
+    let (mut cursor, mut joined) = (None, String::new());
     let texts = |messages: &[ShownMessage]| -> String {
         let parts = messages.iter().flat_map(|m| &m.parts);
         parts
@@ -188,17 +192,17 @@ fn small_pages_are_the_same(library: &Library, id: &str, whole: &CompactedContex
     };
     for _ in 0..10_000 {
         let page = compacted(library, &raw(id, cursor, 30)).unwrap();
-        said.push_str(&texts(&page.messages));
+        joined.push_str(&texts(&page.messages));
         cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }
     }
-    assert_eq!(said, texts(&whole.messages));
+    assert_eq!(joined, texts(&full.messages));
 }
 
 #[test]
-fn an_output_that_was_pruned_is_given_back() {
+fn a_pruned_output_is_returned() {
     let dir = copy_of("opencode-json-whole");
     let id = names("opencode-json-whole")("parser");
     let storage = dir.path().join("storage");
@@ -243,11 +247,11 @@ fn keys_in_an_output_are_masked() {
             !shown.contains("AKIAIOSFODNN7EXAMPLE") && shown.contains("[masked:"),
             "{shown}"
         );
-        let told = masked
+        let has_notice = masked
             .notices
             .iter()
             .any(|n| n.starts_with("masked credentials on this page: "));
-        assert!(told, "{:?}", masked.notices);
+        assert!(has_notice, "{:?}", masked.notices);
         for form in [Form::Markdown, Form::Html, Form::Json] {
             let mut out = Vec::new();
             export(&library, &id, form, true, &mut out).unwrap();
@@ -265,7 +269,7 @@ fn json_of(messages: &[ShownMessage]) -> String {
 }
 
 #[test]
-fn one_session_in_two_storages_is_one() {
+fn a_session_in_two_storages_is_listed_once() {
     let dir = copy_of("opencode-json-whole");
     let files = opencode::open(dir.path()).unwrap();
     let files = Library::new(files, 1 << 20).catalog().entries.len();
@@ -275,7 +279,7 @@ fn one_session_in_two_storages_is_one() {
     let in_files = catalog
         .entries
         .iter()
-        .filter(|e| e.header.generation == "json")
+        .filter(|e| e.header.generation == "storage")
         .count();
     assert!(files > 0 && in_files == 0, "{in_files} of {files}");
     assert_eq!(catalog.shadowed.len(), files);
@@ -286,7 +290,7 @@ fn one_session_in_two_storages_is_one() {
 }
 
 #[test]
-fn a_message_written_meanwhile_is_seen() {
+fn a_message_written_after_a_query_is_returned_by_the_next() {
     let (dir, library) = opencode_library("opencode-json-whole");
     let id = names("opencode-json-whole")("small");
     let before = history(&library, &raw(&id, None, 0)).unwrap();
@@ -312,7 +316,7 @@ fn a_message_written_meanwhile_is_seen() {
 }
 
 #[test]
-fn a_torn_part_is_counted_and_named() {
+fn a_torn_part_is_counted_and_reported() {
     let (dir, library) = opencode_library("opencode-json-whole");
     let id = names("opencode-json-whole")("small");
     let storage = dir.path().join("storage");
@@ -355,16 +359,16 @@ fn every_session_is_a_document_in_every_form() {
                 export(&library, id, form, false, &mut out).unwrap();
                 String::from_utf8(out).unwrap()
             };
-            let whole = history(&library, &raw(id, None, usize::MAX)).unwrap();
+            let full = history(&library, &raw(id, None, usize::MAX)).unwrap();
             let exported = json(&written(Form::Json));
             let messages = exported["messages"].as_array().unwrap();
-            assert_eq!(messages.len(), whole.total_messages, "{id}");
+            assert_eq!(messages.len(), full.total_messages, "{id}");
             let (markdown, html) = (written(Form::Markdown), written(Form::Html));
             assert!(markdown.starts_with("# ") && html.ends_with("</html>\n"));
-            for message in &whole.messages {
+            for message in &full.messages {
                 assert!(messages.iter().any(|m| m["id"] == message.id.as_str()));
-                for said in message.parts.iter().filter_map(|p| p.text.as_deref()) {
-                    let words = said.split(|c: char| !c.is_alphanumeric());
+                for text in message.parts.iter().filter_map(|p| p.text.as_deref()) {
+                    let words = text.split(|c: char| !c.is_alphanumeric());
                     for word in words.filter(|w| !w.is_empty()) {
                         assert!(
                             markdown.contains(word) && html.contains(word),

@@ -1,25 +1,25 @@
-//! Lineage on genuine histories: subagents, forks, other programs.
+//! Tests of lineage on genuine histories: subagents, forks, other programs.
 
 use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, lineage};
 use filrouge_sources::{Library, PartKind, claude_code, codex, opencode};
 
 use crate::{copy_of, fixture, json};
 
-/// A library over a copy of an OpenCode fixture, and the copy.
+/// A library over a copy of an OpenCode fixture, with that copy.
 pub(crate) fn opencode_library(name: &str) -> (tempfile::TempDir, Library) {
     let dir = copy_of(name);
     let sources = opencode::open(dir.path()).unwrap();
     (dir, Library::new(sources, 8 << 20))
 }
 
-/// The ids of sessions by the short names of a fixture's script.
+/// Maps the short names of a fixture's script to session ids.
 pub(crate) fn names(fixture_name: &str) -> impl Fn(&str) -> String {
     let path = fixture(fixture_name).join("oracle/session-names.json");
     let names = json(&std::fs::read_to_string(path).unwrap());
     move |name| names[name].as_str().unwrap().to_owned()
 }
 
-fn of(library: &Library, id: &str) -> Lineage {
+fn lineage_of(library: &Library, id: &str) -> Lineage {
     lineage(library, id).unwrap()
 }
 
@@ -31,12 +31,13 @@ fn titles(relatives: &[Relative]) -> Vec<(usize, &str)> {
 }
 
 fn forks(forks: &[Fork]) -> Vec<(&str, Evidence, usize)> {
-    let of = forks.iter();
-    of.map(|f| (&*f.session.id, f.evidence, f.copied_messages))
+    let forks = forks.iter();
+    forks
+        .map(|f| (&*f.session.id, f.evidence, f.copied_messages))
         .collect()
 }
 
-/// The storages in which the script's fork, its shorter fork and its chain of subagents are.
+/// The storages that contain the script's complete fork, its shorter fork and its chain of subagents.
 const STORAGES: [(&str, &str); 3] = [
     ("opencode-sqlite", "opencode-sqlite"),
     ("opencode-sqlite-first", "opencode-sqlite-first"),
@@ -44,26 +45,26 @@ const STORAGES: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn both_forks_come_from_the_session_they_were_made_of() {
+fn both_forks_come_from_their_origin() {
     for (storage, script) in STORAGES {
         let (_dir, library) = opencode_library(storage);
         let id = names(script);
         let (origin, fork, cut) = (id("impl"), id("fork"), id("fork2"));
         let inferred = Evidence::Inferred;
         assert_eq!(
-            forks(&of(&library, &fork).forked_from),
+            forks(&lineage_of(&library, &fork).forked_from),
             [(&*origin, inferred, 12)]
         );
-        // Eight of twelve messages, which the other fork has, too. Both have the same title.
+        // The shorter fork has eight of the twelve messages; the other fork has them too. Both forks have the same title.
         assert_eq!(
-            forks(&of(&library, &cut).forked_from),
+            forks(&lineage_of(&library, &cut).forked_from),
             [(&*origin, inferred, 8)]
         );
-        let of_origin = of(&library, &origin);
+        let of_origin = lineage_of(&library, &origin);
         let expected = [(&*fork, inferred, 12), (&*cut, inferred, 8)];
         assert_eq!(forks(&of_origin.forks), expected, "{storage}");
         assert!(of_origin.forked_from.is_empty() && of_origin.notices.is_empty());
-        assert!(of(&library, &fork).forks.is_empty());
+        assert!(lineage_of(&library, &fork).forks.is_empty());
     }
 }
 
@@ -72,11 +73,15 @@ fn nothing_else_is_a_fork() {
     for (storage, script) in STORAGES {
         let (_dir, library) = opencode_library(storage);
         let id = names(script);
-        let known = [id("impl"), id("fork"), id("fork2")];
+        let related_ids = [id("impl"), id("fork"), id("fork2")];
         for entry in &library.catalog().entries {
-            let found = of(&library, &entry.header.id);
+            let found = lineage_of(&library, &entry.header.id);
             let related = !found.forks.is_empty() || !found.forked_from.is_empty();
-            assert_eq!(related, known.contains(&found.session.id), "{storage}");
+            assert_eq!(
+                related,
+                related_ids.contains(&found.session.id),
+                "{storage}"
+            );
             assert!(!found.cycle && found.gaps.is_empty());
             assert!(found.notices.is_empty(), "{:?}", found.notices);
         }
@@ -84,20 +89,20 @@ fn nothing_else_is_a_fork() {
 }
 
 #[test]
-fn subagents_stand_at_their_calls() {
+fn subagents_name_the_calls_that_started_them() {
     for (storage, script) in STORAGES {
         let (_dir, library) = opencode_library(storage);
-        let review = of(&library, &names(script)("review"));
+        let review = lineage_of(&library, &names(script)("review"));
         let chain = [
             (1, "Run the suite (@tester subagent)"),
             (2, "Check the clock (@general subagent)"),
         ];
         assert_eq!(titles(&review.child_sessions), chain);
-        let last = of(&library, &review.child_sessions[1].session.id);
+        let last = lineage_of(&library, &review.child_sessions[1].session.id);
         let up = [(1, chain[0].1), (2, "Quality review Plan 07")];
         assert_eq!(titles(&last.parent_sessions), up);
         assert!(last.child_sessions.is_empty() && last.siblings.is_empty());
-        // Each call is in a message of the parent, and names the child.
+        // Each call is in a message of the parent and names the child.
         for (parent, child) in [
             (&review.session.id, 0),
             (&review.child_sessions[0].session.id, 1),
@@ -132,18 +137,18 @@ fn subagents_stand_at_their_calls() {
 fn the_json_tree_has_its_subagents() {
     let (_dir, library) = opencode_library("opencode-json-whole");
     let id = names("opencode-json-whole");
-    let plan = of(&library, &id("plan"));
+    let plan = lineage_of(&library, &id("plan"));
     assert_eq!(
         titles(&plan.child_sessions),
         [(1, "Map request counters (@general subagent)")]
     );
     assert!(plan.child_sessions[0].call_id.is_some());
-    let tour = of(&library, &id("mention"));
+    let tour = lineage_of(&library, &id("mention"));
     assert_eq!(
         titles(&tour.child_sessions),
         [(1, "Licence check (@general subagent)")]
     );
-    let child = of(&library, &tour.child_sessions[0].session.id);
+    let child = lineage_of(&library, &tour.child_sessions[0].session.id);
     assert_eq!(
         titles(&child.parent_sessions),
         [(1, "Tour of the repository")]
@@ -160,7 +165,7 @@ fn a_missing_parent_is_a_gap() {
     let folder = dir.path().join("storage/session").join(project);
     std::fs::remove_file(folder.join(format!("{parent}.json"))).unwrap();
     let library = Library::new(opencode::open(dir.path()).unwrap(), 8 << 20);
-    let child = of(&library, "ses_44e90f368ffe14oamXJ6uXrFsM");
+    let child = lineage_of(&library, "ses_44e90f368ffe14oamXJ6uXrFsM");
     assert_eq!(child.gaps, [parent]);
     assert!(child.parent_sessions.is_empty());
 }
@@ -171,14 +176,14 @@ fn claude_codes_subagent_is_a_child() {
     let library = Library::new(claude_code::open(dir.path()).unwrap(), 8 << 20);
     let catalog = library.catalog();
     let parent = "1f9f6b92-f7fe-4d48-a077-9082ea2f9a8f";
-    let found = of(&library, parent);
+    let found = lineage_of(&library, parent);
     assert_eq!(found.child_sessions.len(), 1);
     let child = &found.child_sessions[0];
     assert!(child.call_id.is_some() && child.message_id.is_some());
-    let back = of(&library, &child.session.id);
+    let back = lineage_of(&library, &child.session.id);
     assert_eq!(back.parent_sessions[0].session.id, parent);
     for entry in &catalog.entries {
-        let found = of(&library, &entry.header.id);
+        let found = lineage_of(&library, &entry.header.id);
         assert!(found.forks.is_empty() && found.forked_from.is_empty());
         assert!(found.gaps.is_empty() && !found.cycle);
     }
@@ -191,7 +196,7 @@ fn codex_sessions_are_unrelated() {
     let catalog = library.catalog();
     assert_eq!(catalog.entries.len(), 2);
     for entry in &catalog.entries {
-        let found = of(&library, &entry.header.id);
+        let found = lineage_of(&library, &entry.header.id);
         assert!(found.forks.is_empty() && found.forked_from.is_empty());
         assert!(found.child_sessions.is_empty() && found.gaps.is_empty());
     }

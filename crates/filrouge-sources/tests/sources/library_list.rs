@@ -1,4 +1,4 @@
-//! Lists of genuine histories, against what the programs themselves list.
+//! Compares lists of genuine histories with what the programs themselves list.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::library_lineage::opencode_library;
 use crate::{fixture, json};
 
-/// What `opencode session list` said of each project of the fixture.
+/// The output of `opencode session list` for each project of the fixture.
 fn oracles(name: &str) -> Vec<(String, Vec<Value>)> {
     let mut all = Vec::new();
     for file in fs::read_dir(fixture(name).join("oracle")).unwrap() {
@@ -49,25 +49,25 @@ fn roots_of_a_project_are_those_that_opencode_lists() {
             let ids = expected
                 .iter()
                 .map(|s| s["id"].as_str().unwrap().to_owned());
-            // Of some fixtures not all sessions were kept.
+            // Some fixtures do not contain all sessions.
             let ids: BTreeSet<_> = ids.filter(|id| kept.contains(id)).collect();
             assert_eq!(found, ids, "{name} {project}");
             for row in &page.sessions {
-                let Some(told) = expected.iter().find(|s| s["id"] == row.id.as_str()) else {
+                let Some(listed) = expected.iter().find(|s| s["id"] == row.id.as_str()) else {
                     continue;
                 };
-                assert_eq!(Some(&*row.title.clone().unwrap()), told["title"].as_str());
-                assert_eq!(Some(row.created), told["created"].as_i64());
-                assert_eq!(Some(row.updated), told["updated"].as_i64());
+                assert_eq!(Some(&*row.title.clone().unwrap()), listed["title"].as_str());
+                assert_eq!(Some(row.created), listed["created"].as_i64());
+                assert_eq!(Some(row.updated), listed["updated"].as_i64());
             }
         }
     }
 }
 
 #[test]
-fn pages_are_the_list() {
+fn all_pages_together_are_the_list() {
     let (_dir, library) = opencode_library("opencode-sqlite");
-    let whole = list(
+    let all = list(
         &library,
         &Ask {
             limit: 500,
@@ -76,13 +76,13 @@ fn pages_are_the_list() {
     )
     .unwrap();
     assert_eq!(
-        (whole.sessions.len(), whole.total, whole.next_cursor),
+        (all.sessions.len(), all.total, all.next_cursor),
         (25, 25, None)
     );
-    let mut order = whole.sessions.clone();
+    let mut order = all.sessions.clone();
     order.sort_by(|a, b| b.updated.cmp(&a.updated).then_with(|| a.id.cmp(&b.id)));
-    assert_eq!(order, whole.sessions);
-    let (mut met, mut cursor) = (Vec::new(), None);
+    assert_eq!(order, all.sessions);
+    let (mut paged, mut cursor) = (Vec::new(), None);
     loop {
         let page = list(
             &library,
@@ -93,17 +93,17 @@ fn pages_are_the_list() {
             },
         )
         .unwrap();
-        met.extend(page.sessions);
+        paged.extend(page.sessions);
         cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }
     }
-    assert_eq!(met, whole.sessions);
+    assert_eq!(paged, all.sessions);
 }
 
 #[test]
-fn a_name_is_part_of_a_title_or_a_project() {
+fn a_name_matches_part_of_a_title_or_a_project() {
     let (_dir, library) = opencode_library("opencode-json-whole");
     let named = |name: &str| {
         let ask = Ask {
@@ -116,7 +116,7 @@ fn a_name_is_part_of_a_title_or_a_project() {
     assert_eq!(accueil.sessions.len(), 1);
     assert_eq!(accueil.project_id, accueil.sessions[0].project_id);
     assert_eq!(named("de\u{301}po\u{302}t GIT").total, 1);
-    // No title says so: the project does.
+    // No title contains it, so it names the project.
     let project = named("atelier-api");
     assert!(
         project.total >= 4 && project.project_id.is_some(),

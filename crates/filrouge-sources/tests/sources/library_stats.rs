@@ -1,4 +1,4 @@
-//! Statistics on genuine histories, against what the programs themselves reckon.
+//! Compares statistics of genuine histories with what the programs themselves calculate.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ fn session(library: &Library, id: &str) -> SessionStats {
     stats::session(library, id).unwrap()
 }
 
-/// What `opencode stats` says: words before numbers, and calls by tool.
+/// The output of `opencode stats`: the numbers by their labels, and the calls of each tool.
 struct Oracle {
     lines: BTreeMap<String, String>,
     tools: BTreeMap<String, u64>,
@@ -53,7 +53,7 @@ fn oracle(fixture_name: &str) -> Oracle {
     oracle
 }
 
-/// A number as `opencode stats` writes it.
+/// A number in the format of `opencode stats`.
 fn short(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),
@@ -62,7 +62,7 @@ fn short(number: u64) -> String {
 }
 
 impl Oracle {
-    /// Compares everything but `Output`, which means one thing or another by version.
+    /// Compares everything but `Output`, whose meaning depends on the version.
     fn agrees_with(&self, sums: &Sums) {
         let line = |name: &str| self.lines[name].as_str();
         assert_eq!(line("Sessions"), sums.sessions.to_string());
@@ -79,7 +79,7 @@ impl Oracle {
     }
 }
 
-/// OpenCode counts forks twice, so it is to be compared with everything there is.
+/// OpenCode counts forks twice, so its numbers are compared with the sums that include copies.
 #[test]
 fn opencodes_own_statistics_agree_before_1_16() {
     for (storage, script) in [
@@ -87,23 +87,26 @@ fn opencodes_own_statistics_agree_before_1_16() {
         ("opencode-sqlite-migrated", "opencode-json-whole"),
     ] {
         let (_dir, library) = opencode_library(storage);
-        let whole = overview(&library);
+        let totals = overview(&library);
         let oracle = oracle(script);
-        oracle.agrees_with(&whole.all);
-        // Its output holds reasoning, which stands apart here.
+        oracle.agrees_with(&totals.all);
+        // OpenCode's `Output` includes reasoning, which filrouge counts separately.
         let Tokens {
             output, reasoning, ..
-        } = whole.all.tokens;
+        } = totals.all.tokens;
         assert_eq!(oracle.lines["Output"], short(output + reasoning));
         assert_eq!(reasoning, 408);
-        assert_eq!(whole.token_rules, [TokenRule::OpencodeOutputHoldsReasoning]);
-        // The copies of a whole fork, and of a shorter one.
         assert_eq!(
-            whole.without_copied.message_count,
+            totals.token_rules,
+            [TokenRule::OpencodeOutputHoldsReasoning]
+        );
+        // The difference is the copies in a complete fork and in a shorter one.
+        assert_eq!(
+            totals.without_copied.message_count,
             170 - 12 - 8,
             "{storage}"
         );
-        assert_eq!(whole.all.part_count, 417);
+        assert_eq!(totals.all.part_count, 417);
     }
 }
 
@@ -111,12 +114,12 @@ fn opencodes_own_statistics_agree_before_1_16() {
 fn opencodes_own_statistics_agree_in_1_18_but_for_newer_sessions() {
     let (_dir, library) = opencode_library("opencode-sqlite");
     let id = names("opencode-sqlite");
-    let whole = overview(&library);
+    let totals = overview(&library);
     let oracle = oracle("opencode-sqlite");
-    // It lists sessions of the newer kind, and counts nothing in them.
+    // OpenCode lists sessions of the newer kind, but counts nothing in them.
     let newer = [id("v2-secret"), id("v2-impl")].map(|id| session(&library, &id).own);
     assert!(newer.iter().all(|sums| sums.message_count > 0));
-    let mut old = whole.all.clone();
+    let mut old = totals.all.clone();
     for sums in &newer {
         old.message_count -= sums.message_count;
         old.tokens.input -= sums.tokens.input;
@@ -132,10 +135,10 @@ fn opencodes_own_statistics_agree_in_1_18_but_for_newer_sessions() {
     oracle.agrees_with(&old);
     assert_eq!(oracle.lines["Output"], short(old.tokens.output));
     assert_eq!(old.tokens.reasoning, 408);
-    assert_eq!(whole.token_rules, [TokenRule::OpencodeApart]);
+    assert_eq!(totals.token_rules, [TokenRule::OpencodeApart]);
 }
 
-/// The sums that OpenCode 1.18 keeps in its session rows are those of a session's own messages, copies and all.
+/// The sums that OpenCode 1.18 keeps in its session rows are those of a session's own messages, including copies.
 #[test]
 fn own_sums_are_the_columns_of_the_session() {
     let (dir, library) = opencode_library("opencode-sqlite");
@@ -178,11 +181,11 @@ fn own_sums_are_the_columns_of_the_session() {
 }
 
 #[test]
-fn forks_and_subagents_are_counted_apart() {
+fn forks_and_subagents_are_counted_separately() {
     let (_dir, library) = opencode_library("opencode-sqlite");
     let id = names("opencode-sqlite");
-    let of = |name: &str| session(&library, &id(name));
-    let (origin, fork, cut) = (of("impl"), of("fork"), of("fork2"));
+    let stats_of = |name: &str| session(&library, &id(name));
+    let (origin, fork, cut) = (stats_of("impl"), stats_of("fork"), stats_of("fork2"));
     assert_eq!(
         (fork.own.message_count, fork.without_copied.message_count),
         (14, 2)
@@ -199,12 +202,12 @@ fn forks_and_subagents_are_counted_apart() {
     assert_eq!(fork.without_copied.tokens.cache_read, 7_000);
     assert!(fork.without_copied.active < fork.own.active);
     assert_eq!(origin.without_copied, origin.own);
-    let whole = overview(&library);
-    let twice = whole.all.cost - whole.without_copied.cost;
+    let totals = overview(&library);
+    let twice = totals.all.cost - totals.without_copied.cost;
     assert!((twice - origin.own.cost - cut.own.cost).abs() < 1e-9);
 
-    // Cost of the parent, and of its two generations below (columns of their rows).
-    let review = of("review");
+    // The cost of the parent and of its two generations of descendants (columns of their rows).
+    let review = stats_of("review");
     assert!((review.own.cost - 0.01752).abs() < 1e-9);
     assert!((review.with_descendants.cost - (0.01752 + 0.00861 + 0.00402)).abs() < 1e-9);
     assert_eq!(review.with_descendants.sessions, 3);
@@ -218,14 +221,14 @@ fn forks_and_subagents_are_counted_apart() {
         agents.collect::<Vec<_>>(),
         [("general", 2), ("quality", 2), ("tester", 3)]
     );
-    // The answers of the review, 1683 and 340 ms long; its subagents work within the first.
+    // The answers of the review took 1683 and 340 ms; its subagents worked during the first answer.
     assert_eq!(review.own.active, 1_683 + 340);
     assert_eq!(review.with_descendants.active, review.own.active);
     assert_eq!(review.duration, 1_720);
 }
 
 #[test]
-fn tools_errors_and_changes_are_told() {
+fn tools_errors_and_changes_are_reported() {
     let (_dir, library) = opencode_library("opencode-json-whole");
     let id = names("opencode-json-whole");
     let parser = session(&library, &id("parser"));
@@ -244,51 +247,51 @@ fn tools_errors_and_changes_are_told() {
     let (_dir, library) = opencode_library("opencode-sqlite");
     let home = session(&library, &names("opencode-sqlite")("accueil"));
     assert_eq!(home.changes_from, ChangesFrom::Summary);
-    let told = Changes {
+    let expected = Changes {
         additions: 1,
         deletions: 0,
         files: 1,
     };
-    assert_eq!(home.changes, told);
-    // Its row says 0 although files were written.
+    assert_eq!(home.changes, expected);
+    // Its row says 0, although files were written.
     let written = session(&library, &names("opencode-sqlite")("impl"));
     assert_eq!(written.changes_from, ChangesFrom::ToolCalls);
     assert!(written.changes.files > 0 && written.changes.additions > 0);
 }
 
 #[test]
-fn parts_of_an_overview_make_the_whole() {
+fn the_sums_of_an_overview_add_up_to_its_totals() {
     for storage in [
         "opencode-json-whole",
         "opencode-sqlite",
         "opencode-json-legacy-whole",
     ] {
         let (_dir, library) = opencode_library(storage);
-        let whole = overview(&library);
-        let projects = whole.by_project.iter().map(|(_, sums)| sums);
+        let totals = overview(&library);
+        let projects = totals.by_project.iter().map(|(_, sums)| sums);
         let messages: u64 = projects.clone().map(|sums| sums.message_count).sum();
-        assert_eq!(messages, whole.all.message_count, "{storage}");
+        assert_eq!(messages, totals.all.message_count, "{storage}");
         assert_eq!(
             projects.map(|sums| sums.sessions).sum::<u64>(),
-            whole.all.sessions
+            totals.all.sessions
         );
-        assert_eq!(whole.by_source.len(), 1);
-        assert_eq!(whole.by_source["opencode"].tokens, whole.all.tokens);
-        assert_eq!(whole.by_source["opencode"].active, whole.all.active);
+        assert_eq!(totals.by_source.len(), 1);
+        assert_eq!(totals.by_source["opencode"].tokens, totals.all.tokens);
+        assert_eq!(totals.by_source["opencode"].active, totals.all.active);
         let mut days = Sums::default();
-        for day in &whole.days {
+        for day in &totals.days {
             days.message_count += day.messages;
             days.tokens.add(&day.tokens);
         }
-        assert_eq!(days.message_count, whole.without_copied.message_count);
-        assert_eq!(days.tokens, whole.without_copied.tokens);
-        assert!(whole.days.is_sorted_by(|a, b| a.date < b.date));
-        let parts: u64 = whole.all.parts_by_type.values().sum();
-        assert_eq!(parts, whole.all.part_count);
+        assert_eq!(days.message_count, totals.without_copied.message_count);
+        assert_eq!(days.tokens, totals.without_copied.tokens);
+        assert!(totals.days.is_sorted_by(|a, b| a.date < b.date));
+        let parts: u64 = totals.all.parts_by_type.values().sum();
+        assert_eq!(parts, totals.all.part_count);
     }
     let (_dir, library) = opencode_library("opencode-sqlite");
     let days = overview(&library).days;
-    // Sessions of 2026-01-12, and those across the wrap of identifiers.
+    // The last day is that of the sessions across the wrap of ids.
     assert_eq!(days.first().unwrap().date, "2026-01-12");
     assert_eq!(days.last().unwrap().date, "2026-08-14");
 }
@@ -313,13 +316,13 @@ fn claude_codes_messages_count_once() {
     );
     assert_eq!(parent.with_descendants, parent.without_copied);
     assert_eq!(parent.token_rules, [TokenRule::ClaudeCodeMessageOnce]);
-    let whole = overview(&library);
-    assert_eq!(read(&whole.all), (21_460, 412, 15_400));
-    assert_eq!(read(&whole.without_copied), read(&whole.all));
+    let totals = overview(&library);
+    assert_eq!(read(&totals.all), (21_460, 412, 15_400));
+    assert_eq!(read(&totals.without_copied), read(&totals.all));
 }
 
 #[test]
-fn a_session_that_cannot_be_read_is_told() {
+fn a_session_that_cannot_be_read_is_reported() {
     let (dir, library) = opencode_library("opencode-json-whole");
     let before = overview(&library);
     assert!(before.notices.is_empty(), "{:?}", before.notices);
@@ -333,22 +336,22 @@ fn a_session_that_cannot_be_read_is_told() {
         .path();
     fs::write(torn, "").unwrap();
     let after = overview(&Library::new(library.sources().to_vec(), 0));
-    // The message, and the folder of its parts.
+    // The message and its parts are not counted; the message and the folder of its parts are reported.
     assert_eq!(after.all.message_count, before.all.message_count - 1);
     assert_eq!(
         after.notices,
         ["2 records cannot be read and are not counted"]
     );
-    let told = session(&library, &id).notices;
-    assert_eq!(told, ["2 records cannot be read and are not counted"]);
+    let notices = session(&library, &id).notices;
+    assert_eq!(notices, ["2 records cannot be read and are not counted"]);
 }
 
 #[test]
-fn codexs_responses_make_its_totals() {
+fn codexs_responses_add_up_to_its_totals() {
     let dir = copy_of("codex");
     let library = Library::new(codex::open(dir.path()).unwrap(), 8 << 20);
-    let whole = overview(&library);
-    // The rollouts' last `token_count`: 14,900 with 12,100 cached, and 1,850 with 900.
+    let totals = overview(&library);
+    // The last `token_count` of the rollouts: 14,900 with 12,100 cached in one, 1,850 with 900 cached in the other.
     let expected = Tokens {
         input: 14_900 - 12_100 + 1_850 - 900,
         output: 242 - 30 + 45,
@@ -356,7 +359,7 @@ fn codexs_responses_make_its_totals() {
         cache_read: 13_000,
         cache_write: 0,
     };
-    assert_eq!(whole.all.tokens, expected);
-    assert_eq!(whole.without_copied, whole.all);
-    assert_eq!(whole.token_rules, [TokenRule::CodexPerResponse]);
+    assert_eq!(totals.all.tokens, expected);
+    assert_eq!(totals.without_copied, totals.all);
+    assert_eq!(totals.token_rules, [TokenRule::CodexPerResponse]);
 }

@@ -1,4 +1,4 @@
-//! Databases that are written while they are read.
+//! Tests of databases that are written while they are read.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 
 use filrouge_sources::{Library, PartKind, Source, opencode};
 
-use crate::databases::{database_of, of, python};
+use crate::databases::{database_of, of_generation, python};
 use crate::fingerprint;
 
-/// Adds a part to a session every 20 ms, as OpenCode does while a model answers, or whenever it is told a line; prints its
-/// number.
+/// A script that adds a part to a session every 20 ms, as OpenCode does while a model answers. With a second argument, it
+/// adds a part whenever it reads a line. It prints each part's session and number.
 const WRITER: &str = r#"
 import sqlite3, sys, time
 c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
 c.execute('PRAGMA journal_mode = WAL')
 s, m = c.execute("SELECT session_id, id FROM message ORDER BY time_created DESC LIMIT 1").fetchone()
-told = len(sys.argv) > 2
+on_request = len(sys.argv) > 2
 for n in range(100000):
-    if told: sys.stdin.readline()
+    if on_request: sys.stdin.readline()
     now = int(time.time() * 1000)
     c.execute('BEGIN IMMEDIATE')
     c.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", ('prt_zz%06d' % n, m, s, now, now, '{"type":"text","text":"live %d"}' % n))
     c.execute("UPDATE session SET time_updated = ? WHERE id = ?", (now, s))
     c.execute('COMMIT')
     print(s, n, flush=True)
-    if not told: time.sleep(0.02)
+    if not on_request: time.sleep(0.02)
 "#;
 
 struct Writer {
@@ -39,10 +39,10 @@ impl Writer {
         Self::start(Command::new("python3").args(["-c", WRITER]).arg(path))
     }
 
-    /// One that writes when it is asked for the next commit, and never else.
-    fn told(path: &Path) -> Self {
+    /// A writer that commits only when [`Writer::next`] requests it.
+    fn on_request(path: &Path) -> Self {
         let mut command = Command::new("python3");
-        let command = command.args(["-c", WRITER]).arg(path).arg("told");
+        let command = command.args(["-c", WRITER]).arg(path).arg("on_request");
         Self::start(command.stdin(Stdio::piped()))
     }
 
@@ -52,10 +52,10 @@ impl Writer {
         Self { child, lines }
     }
 
-    /// Waits for the next commit: its session and number.
+    /// Waits for the next commit; returns its session and number.
     fn next(&mut self) -> (String, String) {
-        if let Some(told) = &mut self.child.stdin {
-            told.write_all(b"\n").unwrap();
+        if let Some(requests) = &mut self.child.stdin {
+            requests.write_all(b"\n").unwrap();
         }
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
@@ -71,20 +71,20 @@ impl Drop for Writer {
     }
 }
 
-fn says(source: &dyn Source, session: &str, text: &str) -> bool {
+fn contains_text(source: &dyn Source, session: &str, text: &str) -> bool {
     let read = source.read(session).unwrap();
     let mut parts = read.messages.iter().flat_map(|m| &m.parts);
-    parts.any(|p| matches!(&p.kind, PartKind::Text { text: said, .. } if **said == *text))
+    parts.any(|p| matches!(&p.kind, PartKind::Text { text: found, .. } if **found == *text))
 }
 
 #[test]
-fn what_is_committed_is_seen_at_once() {
+fn commits_are_seen_at_once() {
     let dir = database_of("opencode-sqlite");
     let path = dir.path().join("opencode.db");
     let sources = opencode::open(&path).unwrap();
-    let source = of(&sources, "sqlite");
+    let source = of_generation(&sources, "sqlite");
     source.list().unwrap();
-    let mut writer = Writer::told(&path);
+    let mut writer = Writer::on_request(&path);
     let mut last = None;
     for _ in 0..20 {
         let (session, number) = writer.next();
@@ -94,12 +94,12 @@ fn what_is_committed_is_seen_at_once() {
             "every commit of the session changes its fingerprint"
         );
         last = now;
-        assert!(says(source, &session, &format!("live {number}")));
+        assert!(contains_text(source, &session, &format!("live {number}")));
         let headers = source.list().unwrap().headers.clone();
         let newest = headers.iter().max_by_key(|h| h.updated).unwrap();
         assert_eq!(*newest.id, *session);
     }
-    // Another session of the database has not changed meanwhile.
+    // Another session of the database does not change.
     let other = "ses_44e90d925ffeBM67k4fmNh04dz";
     let before = fingerprint(source, other);
     writer.next();
@@ -109,7 +109,7 @@ fn what_is_committed_is_seen_at_once() {
 }
 
 #[test]
-fn the_library_sees_it_through_its_cache() {
+fn the_library_sees_commits_through_its_cache() {
     let dir = database_of("opencode-sqlite-wal");
     let path = dir.path().join("opencode.db");
     let library = Library::new(opencode::open(&path).unwrap(), 1 << 24);
@@ -128,19 +128,23 @@ fn the_library_sees_it_through_its_cache() {
 }
 
 #[test]
-fn a_database_that_comes_to_rest_is_read_on() {
+fn a_database_is_read_after_its_last_writer_closed_it() {
     let dir = database_of("opencode-sqlite-wal");
     let path = dir.path().join("opencode.db");
     let sources = opencode::open(&path).unwrap();
-    let source = of(&sources, "sqlite");
+    let source = of_generation(&sources, "sqlite");
     let session = source.list().unwrap().headers[0].id.clone();
-    // Nobody else has it open after this: the log is folded in where our own readers let it.
+    // When the script ends, no other process has the database open, and the log is checkpointed as far as our readers allow.
     python(
         &path,
         "c.execute(\"UPDATE part SET data = '{\\\"type\\\":\\\"text\\\",\\\"text\\\":\\\"changed\\\"}'\"); c.execute('PRAGMA wal_checkpoint(TRUNCATE)'); c.close()",
     );
-    assert!(says(source, &session, "changed"));
+    assert!(contains_text(source, &session, "changed"));
     drop(sources);
     let sources = opencode::open(&path).unwrap();
-    assert!(says(of(&sources, "sqlite"), &session, "changed"));
+    assert!(contains_text(
+        of_generation(&sources, "sqlite"),
+        &session,
+        "changed"
+    ));
 }

@@ -1,10 +1,10 @@
-//! A tree that is being written to while it is read: new data is seen at once.
+//! Tests of a tree that is written while it is read: new data is seen at once.
 
 use std::fs;
 
 use filrouge_sources::{SkipReason, Source};
 
-use crate::{Made, only, put};
+use crate::{GeneratedTree, only, put};
 
 fn titles(source: &dyn Source) -> Vec<String> {
     let headers = source.list().unwrap().headers.clone();
@@ -16,24 +16,24 @@ fn titles(source: &dyn Source) -> Vec<String> {
 
 #[test]
 fn a_listing_follows_the_files() {
-    let made = Made::new();
-    let source = only(made.path());
+    let tree = GeneratedTree::new();
+    let source = only(tree.path());
     assert_eq!(titles(source.as_ref()), ["s1"]);
-    made.session("p1", "s2", 2000);
+    tree.session("p1", "s2", 2000);
     assert_eq!(titles(source.as_ref()), ["s1", "s2"]);
-    made.session("p9", "s3", 3000);
+    tree.session("p9", "s3", 3000);
     assert_eq!(titles(source.as_ref()), ["s1", "s2", "s3"]);
     let renamed = r#"{"id":"s2","title":"renamed","time":{"created":2000}}"#;
-    put(made.path(), "storage/session/p1/s2.json", renamed);
+    put(tree.path(), "storage/session/p1/s2.json", renamed);
     assert_eq!(titles(source.as_ref()), ["s1", "renamed", "s3"]);
-    fs::remove_file(made.path().join("storage/session/p9/s3.json")).unwrap();
-    put(made.path(), "storage/session/p1/s1.json", "{");
+    fs::remove_file(tree.path().join("storage/session/p9/s3.json")).unwrap();
+    put(tree.path(), "storage/session/p1/s1.json", "{");
     let list = source.list().unwrap();
     assert_eq!((list.headers.len(), list.skipped.len()), (1, 1));
 
-    // A project's file and a session's first message are part of a header, too.
+    // A project's file and a session's first message are part of a header too.
     put(
-        made.path(),
+        tree.path(),
         "storage/project/p1.json",
         r#"{"name":"atelier","worktree":"/w"}"#,
     );
@@ -43,7 +43,7 @@ fn a_listing_follows_the_files() {
         (Some("atelier"), None)
     );
     put(
-        made.path(),
+        tree.path(),
         "storage/message/s2/m1.json",
         r#"{"id":"m1","role":"user","agent":"plan","time":{"created":1}}"#,
     );
@@ -52,11 +52,11 @@ fn a_listing_follows_the_files() {
 }
 
 #[test]
-fn a_time_that_is_put_back_hides_nothing() {
-    let made = Made::new();
-    let source = only(made.path());
+fn a_time_that_is_set_back_hides_no_change() {
+    let tree = GeneratedTree::new();
+    let source = only(tree.path());
     assert_eq!(titles(source.as_ref()), ["s1"]);
-    let path = made.path().join("storage/session/p1/s1.json");
+    let path = tree.path().join("storage/session/p1/s1.json");
     let before = fs::metadata(&path).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace(r#""title":"s1""#, r#""title":"x1""#)).unwrap();
@@ -71,30 +71,30 @@ fn a_time_that_is_put_back_hides_nothing() {
 }
 
 #[test]
-fn messages_without_a_session_are_named_by_the_listing() {
-    let made = Made::new();
-    let source = only(made.path());
+fn messages_without_a_session_are_reported_by_the_listing() {
+    let tree = GeneratedTree::new();
+    let source = only(tree.path());
     assert_eq!(source.list().unwrap().skipped, []);
-    put(made.path(), "storage/message/gone/m1.json", "{}");
+    put(tree.path(), "storage/message/gone/m1.json", "{}");
     let listing = source.list().unwrap();
     assert_eq!(listing.skipped.len(), 1);
-    let path = made.path().join("storage/message/gone");
+    let path = tree.path().join("storage/message/gone");
     let one = &listing.skipped[0];
     assert_eq!((&one.path, one.reason), (&path, SkipReason::OrphanMessages));
-    // Its session's file is there again: nothing is lost.
-    made.session("p1", "gone", 5000);
+    // With the session's file, its messages are no longer orphaned.
+    tree.session("p1", "gone", 5000);
     assert_eq!(source.list().unwrap().skipped, []);
     assert_eq!(titles(source.as_ref()), ["s1", "gone"]);
 }
 
 #[test]
-fn parts_of_a_message_that_cannot_be_read_are_named() {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.part("m1", "p1", r#""type":"text","text":"a""#);
-    made.part("m1", "p2", r#""type":"text","text":"b""#);
-    put(made.path(), "storage/message/s1/m1.json", "");
-    let read = made.conversation();
+fn parts_of_a_message_that_cannot_be_read_are_reported() {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.part("m1", "p1", r#""type":"text","text":"a""#);
+    tree.part("m1", "p2", r#""type":"text","text":"b""#);
+    put(tree.path(), "storage/message/s1/m1.json", "");
+    let read = tree.conversation();
     let skipped: Vec<_> = read
         .skipped
         .iter()

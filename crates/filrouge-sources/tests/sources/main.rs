@@ -1,6 +1,6 @@
-//! The readers of OpenCode's two file storages, on files OpenCode wrote and on what can become of them.
+//! Tests of the readers on files that the programs wrote, and on changed and damaged copies.
 
-// Helpers outside test functions unwrap too.
+// Clippy allows `unwrap` only inside test functions; this allowance covers the helpers outside.
 #![allow(clippy::unwrap_used)]
 
 mod claude_code;
@@ -36,7 +36,7 @@ use filrouge_sources::{Conversation, Fingerprint, LoadedSession, Skipped, Source
 use filrouge_types::{Channel, ItemBody};
 use serde_json::Value;
 
-/// The genuine files at the repository's root.
+/// A fixture in the repository's `tests/fixtures`: files that the programs wrote.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/fixtures")
@@ -63,22 +63,22 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The one storage at a path that has only one.
+/// The only source at a path.
 fn only(path: &Path) -> Arc<dyn Source> {
     let mut sources = opencode::open(path).unwrap();
     assert_eq!(sources.len(), 1);
     sources.remove(0)
 }
 
-/// The fingerprint that a session is listed with; `None` when it is not listed, or without one.
+/// The fingerprint of a listed session; `None` when the session is not listed or has no fingerprint.
 fn fingerprint(source: &dyn Source, id: &str) -> Option<Fingerprint> {
     let listing = source.list().unwrap();
     let header = listing.headers.iter().find(|header| *header.id == *id);
     source.fingerprint(header?)
 }
 
-/// Everything the storages at a path give, each session once, of the newest storage: sessions in order of (created,
-/// id), then all reports.
+/// Everything that the storages at a path return, each session once, from the newest storage: sessions in order of
+/// (created, id), then all reports.
 fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
     let mut loaded: Vec<LoadedSession> = Vec::new();
     let mut skipped = Vec::new();
@@ -91,7 +91,7 @@ fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
                 loaded.push(source.load(&header.id).unwrap());
             }
         }
-        skipped.extend(source.strays().unwrap());
+        skipped.extend(source.orphans().unwrap());
     }
     loaded.sort_by(|a, b| {
         let key = |one: &LoadedSession| (one.session.created, one.session.id.clone());
@@ -101,8 +101,8 @@ fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
     (loaded, skipped)
 }
 
-/// The reports as (path below the opened folder, word of the reason).
-fn named(root: &Path, skipped: &[Skipped]) -> Vec<(String, &'static str)> {
+/// The reports as (path below the opened folder, name of the reason).
+fn reports(root: &Path, skipped: &[Skipped]) -> Vec<(String, &'static str)> {
     let mut names: Vec<_> = skipped
         .iter()
         .map(|one| {
@@ -134,22 +134,22 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Writes a file with its folders.
+/// Writes a file and creates its folders.
 fn put(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
-/// A tree made by hand, for what no fixture holds.
-struct Made(tempfile::TempDir);
+/// A generated tree, for cases that no fixture contains.
+struct GeneratedTree(tempfile::TempDir);
 
-impl Made {
+impl GeneratedTree {
     /// A `storage` tree with the session `s1`.
     fn new() -> Self {
-        let made = Self(tempfile::tempdir().unwrap());
-        made.session("p1", "s1", 1000);
-        made
+        let tree = Self(tempfile::tempdir().unwrap());
+        tree.session("p1", "s1", 1000);
+        tree
     }
 
     fn path(&self) -> &Path {

@@ -1,9 +1,9 @@
-//! Every kind of part and message, one by one.
+//! Tests of every kind of part and message, one by one.
 
 use filrouge_types::{Channel, ItemBody, RawJson, Role, TurnStatus};
 use serde_json::{Value, json};
 
-use crate::{Made, fixture, items, json, read_all};
+use crate::{GeneratedTree, fixture, items, json, read_all};
 
 fn find<'a>(all: &[&'a ItemBody], id: &str) -> &'a ItemBody {
     all.iter()
@@ -22,7 +22,7 @@ fn kinds(item: &ItemBody) -> (Role, &str) {
 }
 
 #[test]
-fn genuine_tools() {
+fn genuine_tools_become_calls_and_results() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
     let all: Vec<&ItemBody> = loaded.iter().flat_map(items).collect();
 
@@ -44,7 +44,7 @@ fn genuine_tools() {
         notes(result)["state"]["metadata"]["sessionId"],
         "ses_3e791be47ffeI7JspQs0H6mjmV"
     );
-    // No step finished in this message: its tokens are on its last item.
+    // No step finished in this message, so its tokens are stored with its last item.
     assert!(result.usage.is_some() && call.usage.is_none());
 
     let shell = find(&all, "prt_c186e42ed002qYvYTJRuRMYyyp:result");
@@ -59,7 +59,7 @@ fn genuine_tools() {
 }
 
 #[test]
-fn genuine_texts_and_notes() {
+fn genuine_texts_and_notes_are_mapped() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
     let all: Vec<&ItemBody> = loaded.iter().flat_map(items).collect();
     for (id, kind) in [
@@ -72,17 +72,17 @@ fn genuine_texts_and_notes() {
         assert_eq!(kinds(item), (Role::System, "system_note"));
         assert_eq!(json(item.parts.as_str())[0]["type"], kind);
     }
-    let aside = find(&all, "prt_c186e412e004vzhQITpa5Xarrs");
-    assert_eq!(kinds(aside), (Role::User, "system_note"));
-    assert_eq!(notes(aside)["part"]["synthetic"], true);
-    let asked = find(&all, "prt_c186e412e002Ar148XOLdL5X3J");
-    assert_eq!(kinds(asked), (Role::User, "question"));
+    let injected = find(&all, "prt_c186e412e004vzhQITpa5Xarrs");
+    assert_eq!(kinds(injected), (Role::User, "system_note"));
+    assert_eq!(notes(injected)["part"]["synthetic"], true);
+    let question = find(&all, "prt_c186e412e002Ar148XOLdL5X3J");
+    assert_eq!(kinds(question), (Role::User, "question"));
     assert_eq!(
-        asked.parts.as_str(),
+        question.parts.as_str(),
         r#"[{"type":"text","text":"Explain this repository @general "}]"#
     );
     assert_eq!(
-        notes(asked)["message"]["summary"]["title"],
+        notes(question)["message"]["summary"]["title"],
         "Tour of the repository"
     );
     let answer = find(&all, "prt_c186e4173002HDkGuWVgkmMzIE");
@@ -98,7 +98,7 @@ fn genuine_texts_and_notes() {
 }
 
 #[test]
-fn genuine_errors_files_and_compactions() {
+fn genuine_errors_files_and_compactions_are_mapped() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
     let all: Vec<&ItemBody> = loaded.iter().flat_map(items).collect();
     let error = find(&all, "msg_c186e40ea001ZP2Kcm6udPKOY4:error");
@@ -132,7 +132,7 @@ fn genuine_errors_files_and_compactions() {
 }
 
 #[test]
-fn everything_given_is_json_the_ledger_takes_and_ids_are_unique() {
+fn items_are_json_that_the_ledger_accepts_and_ids_are_unique() {
     for name in ["opencode-json", "opencode-json-legacy"] {
         for one in &read_all(&fixture(name)).0 {
             assert!(RawJson::parse(one.metadata.as_str()).unwrap().is_object());
@@ -153,17 +153,17 @@ fn everything_given_is_json_the_ledger_takes_and_ids_are_unique() {
 }
 
 #[test]
-fn part_types_no_fixture_holds() {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.part("m1", "a", r#""type":"text","text":"q","ignored":true"#);
-    made.part(
+fn part_types_that_no_fixture_contains_are_mapped() {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.part("m1", "a", r#""type":"text","text":"q","ignored":true"#);
+    tree.part(
         "m1",
         "b",
         r#""type":"text","text":"\ud800 \u00e9","time":{"start":7}"#,
     );
-    made.answer("m2", 2, "");
-    made.part("m2", "a", r#""type":"text","text":"x""#);
+    tree.answer("m2", 2, "");
+    tree.part("m2", "a", r#""type":"text","text":"x""#);
     for (id, fields) in [
         (
             "c",
@@ -178,10 +178,10 @@ fn part_types_no_fixture_holds() {
         ),
         ("h", r#""type":"file","mime":"image/png","url":"data:,""#),
     ] {
-        made.part("m2", id, fields);
+        tree.part("m2", id, fields);
     }
-    let loaded = made.load();
-    // The second message has a part id of the first.
+    let loaded = tree.load();
+    // The second message contains a part id of the first.
     assert_eq!(loaded.skipped.len(), 1);
     assert_eq!(loaded.skipped[0].reason.as_str(), "duplicate_id");
     let all = items(&loaded);
@@ -202,12 +202,12 @@ fn part_types_no_fixture_holds() {
 }
 
 #[test]
-fn tools_in_every_state() {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.answer("m2", 2, r#","finish":"stop""#);
+fn tools_are_mapped_in_every_state() {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.answer("m2", 2, r#","finish":"stop""#);
     let tool = |id: &str, state: &str| {
-        made.part("m2", id, &format!(r#""type":"tool","callID":"c{id}","tool":"bash","metadata":{{"k":1}},"state":{state}"#));
+        tree.part("m2", id, &format!(r#""type":"tool","callID":"c{id}","tool":"bash","metadata":{{"k":1}},"state":{state}"#));
     };
     tool("a", r#"{"status":"pending","input":{},"raw":"{\"co"}"#);
     tool(
@@ -222,7 +222,7 @@ fn tools_in_every_state() {
         "d",
         r#"{"status":"completed","input":{},"output":"o","title":"T","metadata":{"output":"o2"},"time":{"start":9,"end":5,"compacted":7},"attachments":[]}"#,
     );
-    let loaded = made.load();
+    let loaded = tree.load();
     let all = items(&loaded);
     assert_eq!(
         all.len(),
@@ -255,29 +255,29 @@ fn tools_in_every_state() {
 }
 
 #[test]
-fn turns_and_outcomes() {
-    let made = Made::new();
-    made.answer("m0", 1, "");
-    made.part("m0", "p0", r#""type":"text","text":"before any question""#);
-    made.user("m2", 3);
-    made.message(
+fn answers_are_grouped_into_turns_with_outcomes() {
+    let tree = GeneratedTree::new();
+    tree.answer("m0", 1, "");
+    tree.part("m0", "p0", r#""type":"text","text":"before any question""#);
+    tree.user("m2", 3);
+    tree.message(
         "m3",
         "assistant",
         4,
         "",
         r#","error":{"name":"MessageAbortedError","data":{"message":"stop"}}"#,
     );
-    made.part("m3", "p3", r#""type":"text","text":"half""#);
-    made.user("m1", 5);
-    made.answer("m4", 6, r#","finish":"stop","error":{"name":"APIError","data":{"message":"later","isRetryable":true}}"#);
-    made.answer("m5", 7, r#","finish":"stop""#);
-    made.part("m5", "p5", r#""type":"text","text":"one""#);
-    made.part("m5", "p6", r#""type":"text","text":"two""#);
-    made.part("m5", "p7", r#""type":"text","text":"""#);
-    made.user("m6", 8);
-    made.answer("m7", 9, r#","finish":"tool-calls""#);
-    made.part("m7", "p8", r#""type":"text","text":"let me see""#);
-    let loaded = made.load();
+    tree.part("m3", "p3", r#""type":"text","text":"half""#);
+    tree.user("m1", 5);
+    tree.answer("m4", 6, r#","finish":"stop","error":{"name":"APIError","data":{"message":"later","isRetryable":true}}"#);
+    tree.answer("m5", 7, r#","finish":"stop""#);
+    tree.part("m5", "p5", r#""type":"text","text":"one""#);
+    tree.part("m5", "p6", r#""type":"text","text":"two""#);
+    tree.part("m5", "p7", r#""type":"text","text":"""#);
+    tree.user("m6", 8);
+    tree.answer("m7", 9, r#","finish":"tool-calls""#);
+    tree.part("m7", "p8", r#""type":"text","text":"let me see""#);
+    let loaded = tree.load();
     let turns = &loaded.turns;
     let requests: Vec<&str> = turns.iter().map(|turn| turn.request_id.as_str()).collect();
     assert_eq!(requests, ["m0", "m2", "m1", "m6"]);
@@ -300,7 +300,7 @@ fn turns_and_outcomes() {
             .collect::<Vec<_>>()
     };
     assert_eq!(channels(1), ["partial", "error"]);
-    // The failed try before the answer is kept as it was, and empty text is no answer.
+    // The failed attempt before the answer is kept unchanged, and an empty text is not an answer.
     assert_eq!(
         channels(2),
         ["error", "observation", "final", "observation"]
@@ -317,13 +317,13 @@ fn turns_and_outcomes() {
 }
 
 #[test]
-fn an_unfinished_answer_waits_for_a_later_read() {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.answer("m2", 2, r#","finish":"tool-calls""#);
-    made.message("m3", "assistant", 3, "", "");
-    made.part("m3", "p3", r#""type":"text","text":"still grow""#);
-    let loaded = made.load();
+fn an_unfinished_answer_is_imported_by_a_later_read() {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.answer("m2", 2, r#","finish":"tool-calls""#);
+    tree.message("m3", "assistant", 3, "", "");
+    tree.part("m3", "p3", r#""type":"text","text":"still grow""#);
+    let loaded = tree.load();
     assert_eq!(loaded.turns[0].outcome, TurnStatus::Interrupted);
     assert_eq!(
         loaded.turns[0].metadata.as_str(),
@@ -331,12 +331,12 @@ fn an_unfinished_answer_waits_for_a_later_read() {
     );
     assert_eq!(loaded.skipped[0].reason.as_str(), "incomplete");
 
-    made.answer(
+    tree.answer(
         "m3",
         3,
         r#","finish":"stop","tokens":{"input":1},"cost":0.50"#,
     );
-    let loaded = made.load();
+    let loaded = tree.load();
     assert_eq!(loaded.turns[0].outcome, TurnStatus::Finalized);
     let answer = loaded.turns[0].answer().unwrap();
     assert_eq!(

@@ -1,24 +1,24 @@
-//! Conversations in the neutral form: every kind of part, compactions, what was taken back, what cannot be used.
+//! Tests of the neutral form: every kind of part, compactions, reverted messages, and records that cannot be used.
 
 use std::fs;
 use std::path::Path;
 
 use filrouge_sources::{Changes, PartKind, TokenRule, Tokens, Tool, ToolStatus};
 
-use crate::{Made, fixture, named, only, put};
+use crate::{GeneratedTree, fixture, only, put, reports};
 
-fn kinds(made: &Made) -> Vec<PartKind> {
-    let read = made.conversation();
+fn kinds(tree: &GeneratedTree) -> Vec<PartKind> {
+    let read = tree.conversation();
     let parts = read.messages.into_iter().flat_map(|m| m.parts);
     parts.map(|part| part.kind).collect()
 }
 
-/// A tree with one answer that has one part of these fields.
+/// A part with these fields, read from a tree with one answer.
 fn part(fields: &str) -> PartKind {
-    let made = Made::new();
-    made.answer("m1", 1, "");
-    made.part("m1", "p1", fields);
-    kinds(&made).remove(0)
+    let tree = GeneratedTree::new();
+    tree.answer("m1", 1, "");
+    tree.part("m1", "p1", fields);
+    kinds(&tree).remove(0)
 }
 
 fn tool(state: &str) -> Tool {
@@ -30,7 +30,7 @@ fn tool(state: &str) -> Tool {
 }
 
 #[test]
-fn kinds_of_parts() {
+fn every_kind_of_part_is_read() {
     let text = |text: &str, synthetic| PartKind::Text {
         text: text.into(),
         synthetic,
@@ -45,7 +45,7 @@ fn kinds_of_parts() {
         part(r#""type":"text","text":"a","ignored":true"#),
         text("a", true)
     );
-    // What Unicode cannot hold costs itself alone.
+    // Invalid Unicode is replaced; the rest of the text is kept.
     let PartKind::Text { text: half, .. } = part(r#""type":"text","text":"\ud800x""#) else {
         panic!("no text");
     };
@@ -76,7 +76,7 @@ fn kinds_of_parts() {
 }
 
 #[test]
-fn what_is_not_as_expected_is_kept_as_written() {
+fn unexpected_parts_keep_their_original_json() {
     for fields in [
         r#""type":"text","text":5"#,
         r#""type":"reasoning""#,
@@ -98,7 +98,7 @@ fn what_is_not_as_expected_is_kept_as_written() {
 }
 
 #[test]
-fn tools_in_every_state() {
+fn tools_are_read_in_every_state() {
     let pending = tool(r#"{"status":"pending","input":{},"raw":""}"#);
     assert_eq!(
         (pending.status, &*pending.input),
@@ -137,36 +137,36 @@ fn tools_in_every_state() {
         (Some(changes), vec!["/a".into()])
     );
 
-    // Fields of a tool's own making cost nothing but themselves.
-    let odd = tool(
+    // A field of a tool's own metadata that has another type is ignored.
+    let mistyped = tool(
         r#"{"status":"completed","output":"o","metadata":{"sessionId":5,"filediff":"x","filepath":"/f"}}"#,
     );
     assert_eq!(
-        (odd.child, odd.changes, odd.files),
+        (mistyped.child, mistyped.changes, mistyped.files),
         (None, None, vec!["/f".into()])
     );
     let other = tool(r#"{"status":"completed","output":"o","metadata":{"sessionId":"shell-7"}}"#);
     assert_eq!(other.child, None);
 }
 
-/// Asked, answered, compacted, gone on.
-fn compacted(tail: &str) -> Made {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.answer("m2", 2, r#","parentID":"m1""#);
-    made.user("m3", 3);
-    made.part(
+/// A tree with a question, an answer, a compaction, and another question.
+fn compacted(tail: &str) -> GeneratedTree {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.answer("m2", 2, r#","parentID":"m1""#);
+    tree.user("m3", 3);
+    tree.part(
         "m3",
         "p3",
         &format!(r#""type":"compaction","auto":true{tail}"#),
     );
-    made.answer(
+    tree.answer(
         "m4",
         4,
         r#","parentID":"m3","summary":true,"finish":"stop""#,
     );
-    made.user("m5", 5);
-    made
+    tree.user("m5", 5);
+    tree
 }
 
 #[test]
@@ -184,34 +184,34 @@ fn finished_compactions_are_boundaries() {
     let gone = compacted(r#","tail_start_id":"m0""#).conversation();
     assert_eq!(gone.boundaries[0].at, 2);
 
-    // One that failed, or has not ended, has cut nothing.
+    // A compaction that failed or has not ended drops no messages.
     for fields in [
         r#","error":{"name":"APIError","data":{}}"#,
         r#","error":{"name":"MessageAbortedError","data":{}},"finish":"stop""#,
     ] {
-        let made = compacted("");
-        made.answer(
+        let tree = compacted("");
+        tree.answer(
             "m4",
             4,
             &format!(r#","parentID":"m3","summary":true{fields}"#),
         );
-        assert_eq!(made.conversation().boundaries, []);
+        assert_eq!(tree.conversation().boundaries, []);
     }
-    let made = compacted("");
-    made.message(
+    let tree = compacted("");
+    tree.message(
         "m4",
         "assistant",
         4,
         "",
         r#","parentID":"m3","summary":true"#,
     );
-    assert_eq!(made.conversation().boundaries, []);
+    assert_eq!(tree.conversation().boundaries, []);
 
-    // Before 1.0 there is the summary alone.
-    let made = Made::new();
-    made.user("m1", 1);
-    made.answer("m2", 2, r#","summary":true"#);
-    let read = made.conversation();
+    // Before 1.0, a compaction consists only of the summary.
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.answer("m2", 2, r#","summary":true"#);
+    let read = tree.conversation();
     assert_eq!(
         (read.boundaries[0].at, read.boundaries[0].automatic),
         (1, None)
@@ -219,7 +219,7 @@ fn finished_compactions_are_boundaries() {
 }
 
 #[test]
-fn the_genuine_compaction_and_the_genuine_revert() {
+fn the_genuine_compaction_and_revert_are_read() {
     let source = only(&fixture("opencode-json"));
     let read = source.read("ses_41fc9dacbffenl45ixpQMNoe5J").unwrap();
     let [one] = &read.boundaries[..] else {
@@ -256,11 +256,11 @@ fn tokens_are_each_counted_once() {
         ("1.1.65", TokenRule::OpencodeOutputHoldsReasoning, 100, 30),
         ("1.18.33", TokenRule::OpencodeApart, 100, 40),
     ] {
-        let made = Made::new();
+        let tree = GeneratedTree::new();
         let session = format!(r#"{{"id":"s1","version":"{version}","time":{{"created":1}}}}"#);
-        put(made.path(), "storage/session/p1/s1.json", &session);
-        made.answer("m1", 1, raw);
-        let read = made.conversation();
+        put(tree.path(), "storage/session/p1/s1.json", &session);
+        tree.answer("m1", 1, raw);
+        let read = tree.conversation();
         let expected = Tokens {
             input,
             output,
@@ -276,8 +276,8 @@ fn tokens_are_each_counted_once() {
 }
 
 #[test]
-fn steps_are_summed_where_a_message_tells_the_last_alone() {
-    let of = |tree: &Path| {
+fn steps_are_summed_if_a_message_records_only_the_last() {
+    let sums = |tree: &Path| {
         let (mut sum, mut cost) = (Tokens::default(), 0.0);
         for source in filrouge_sources::opencode::open(tree).unwrap() {
             for header in &source.list().unwrap().headers {
@@ -290,7 +290,7 @@ fn steps_are_summed_where_a_message_tells_the_last_alone() {
         }
         (sum, cost)
     };
-    let (sum, cost) = of(&fixture("opencode-json-legacy-whole"));
+    let (sum, cost) = sums(&fixture("opencode-json-legacy-whole"));
     let expected = Tokens {
         input: 21_435,
         output: 2_010,
@@ -300,37 +300,37 @@ fn steps_are_summed_where_a_message_tells_the_last_alone() {
     };
     assert_eq!(sum, expected);
     assert!((cost - 0.334_455).abs() < 1e-9, "{cost}");
-    // Later versions sum in the message itself.
-    let made = Made::new();
+    // Later versions record the sum in the message itself.
+    let tree = GeneratedTree::new();
     let step = r#""type":"step-finish","tokens":{"input":7,"output":3,"reasoning":1,"cache":{"read":5,"write":0}}"#;
     for (version, input) in [("0.5.29", 4), ("1.18.33", 100)] {
         let session = format!(r#"{{"id":"s1","version":"{version}","time":{{"created":1}}}}"#);
-        put(made.path(), "storage/session/p1/s1.json", &session);
-        made.answer(
+        put(tree.path(), "storage/session/p1/s1.json", &session);
+        tree.answer(
             "m1",
             1,
             r#","tokens":{"input":100,"output":40,"reasoning":10,"cache":{"read":60,"write":5}}"#,
         );
-        made.part("m1", "p1", step);
-        made.part("m1", "p2", step);
-        let tokens = made.conversation().messages[0].tokens.unwrap();
+        tree.part("m1", "p1", step);
+        tree.part("m1", "p2", step);
+        let tokens = tree.conversation().messages[0].tokens.unwrap();
         assert_eq!(tokens.input, input, "{version}");
     }
 }
 
 #[test]
-fn errors_models_and_open_ends() {
-    let made = Made::new();
-    made.message(
+fn errors_models_and_unfinished_messages_are_read() {
+    let tree = GeneratedTree::new();
+    tree.message(
         "m1",
         "user",
         1,
         "",
         r#","agent":"plan","model":{"providerID":"a","modelID":"b"}"#,
     );
-    made.message("m2", "assistant", 2, "", r#","providerID":"a","modelID":"b","error":{"name":"APIError","data":{"message":"later","isRetryable":true}}"#);
-    made.message("m3", "assistant", 3, "", r#","error":"broken""#);
-    let messages = made.conversation().messages;
+    tree.message("m2", "assistant", 2, "", r#","providerID":"a","modelID":"b","error":{"name":"APIError","data":{"message":"later","isRetryable":true}}"#);
+    tree.message("m3", "assistant", 3, "", r#","error":"broken""#);
+    let messages = tree.conversation().messages;
     assert_eq!(messages[0].agent.as_deref(), Some("plan"));
     assert_eq!(messages[0].model, messages[1].model);
     assert_eq!(messages[1].model.as_deref(), Some("a/b"));
@@ -340,21 +340,21 @@ fn errors_models_and_open_ends() {
         ("APIError", "later", true)
     );
     assert_eq!(&*messages[2].error.as_ref().unwrap().message, "broken");
-    // An answer whose program was killed is read as far as it got.
+    // The answer of a program that was killed has no end.
     assert_eq!(messages[1].completed, None);
 }
 
 #[test]
-fn the_order_is_of_time_then_id_and_of_parts_across_the_wrap() {
-    let made = Made::new();
-    made.user("msg_ffff2", 1);
-    made.user("msg_00001", 2);
-    made.user("msg_b", 3);
-    made.user("msg_a", 3);
+fn messages_are_ordered_by_time_then_id_and_parts_across_a_wrap() {
+    let tree = GeneratedTree::new();
+    tree.user("msg_ffff2", 1);
+    tree.user("msg_00001", 2);
+    tree.user("msg_b", 3);
+    tree.user("msg_a", 3);
     for id in ["prt_0001", "prt_fff2", "prt_fff1"] {
-        made.part("msg_a", id, r#""type":"text","text":"x""#);
+        tree.part("msg_a", id, r#""type":"text","text":"x""#);
     }
-    let read = made.conversation();
+    let read = tree.conversation();
     let ids: Vec<&str> = read.messages.iter().map(|m| &*m.id).collect();
     assert_eq!(ids, ["msg_ffff2", "msg_00001", "msg_a", "msg_b"]);
     let parts: Vec<&str> = read.messages[2].parts.iter().map(|p| &*p.id).collect();
@@ -362,11 +362,11 @@ fn the_order_is_of_time_then_id_and_of_parts_across_the_wrap() {
 }
 
 #[test]
-fn a_conversation_names_what_an_import_names() {
-    let made = Made::new();
-    made.user("m1", 1);
-    made.answer("m2", 2, "");
-    made.part("m1", "p1", r#""type":"text","text":"q""#);
+fn a_conversation_reports_what_an_import_reports() {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    tree.answer("m2", 2, "");
+    tree.part("m1", "p1", r#""type":"text","text":"q""#);
     for (path, text) in [
         ("message/s1/x1", ""),
         (
@@ -396,23 +396,23 @@ fn a_conversation_names_what_an_import_names() {
         ("part/m1/y7", r#"{"id":"y7","text":"a"}"#),
         ("part/m2/p1", r#"{"id":"p1","type":"text","text":"again"}"#),
     ] {
-        put(made.path(), &format!("storage/{path}.json"), text);
+        put(tree.path(), &format!("storage/{path}.json"), text);
     }
     let deep = format!(
         r#"{{"type":"x","v":{}{}}}"#,
         "[".repeat(500),
         "]".repeat(500)
     );
-    put(made.path(), "storage/part/m1/z.json", &deep);
+    put(tree.path(), "storage/part/m1/z.json", &deep);
     fs::write(
-        made.path().join("storage/part/m1/zz.json"),
+        tree.path().join("storage/part/m1/zz.json"),
         b"{\"a\":\"\xff\"}",
     )
     .unwrap();
-    let read = made.conversation();
+    let read = tree.conversation();
     assert_eq!(read.messages.len(), 2);
     assert_eq!(read.messages[0].parts.len(), 1);
-    let found = named(made.path(), &read.skipped);
-    assert_eq!(found, named(made.path(), &made.load().skipped));
+    let found = reports(tree.path(), &read.skipped);
+    assert_eq!(found, reports(tree.path(), &tree.load().skipped));
     assert_eq!(found.len(), 14);
 }

@@ -1,10 +1,11 @@
-//! Sessions whose talk is in `session_message`: genuine ones of 1.18, and 2.x as its schema and users' dumps have it.
+//! Tests of sessions whose messages are in `session_message`: genuine sessions of 1.18, and generated sessions of 2.x that
+//! follow its schema and users' dumps.
 
 use std::path::Path;
 
 use filrouge_sources::{Conversation, Message, PartKind, Role, Source, Tool, ToolStatus, opencode};
 
-use crate::databases::{database_of, of, python, saying};
+use crate::databases::{database_of, occurrences, of_generation, python};
 
 fn texts(message: &Message) -> Vec<(&str, bool)> {
     let mut texts = Vec::new();
@@ -27,10 +28,10 @@ fn tools(read: &Conversation) -> Vec<&Tool> {
 }
 
 #[test]
-fn genuine_sessions_read_completely() {
+fn genuine_sessions_are_read_entirely() {
     let dir = database_of("opencode-sqlite");
     let sources = opencode::open(dir.path()).unwrap();
-    let source = of(&sources, "session_message");
+    let source = of_generation(&sources, "session_message");
     let headers = source.list().unwrap().headers.clone();
     let agents: Vec<_> = headers.iter().map(|h| h.agent.as_deref()).collect();
     assert_eq!(agents, [Some("plan"), Some("build")]);
@@ -67,12 +68,12 @@ fn genuine_sessions_read_completely() {
     assert_eq!(failed.error.as_deref(), Some("Unknown tool: task"));
     let loaded = source.load(&headers[0].id).unwrap();
     assert!(loaded.turns.len() >= 2 && loaded.skipped.is_empty());
-    let found = saying(source, "asked twice");
+    let found = occurrences(source, "asked twice");
     let found: Vec<_> = found.iter().map(|f| (&*f.1, &*f.3)).collect();
     assert_eq!(found, [("msg_c7f6d8fac001bFBrqd66dzZEfP", "user")]);
 }
 
-/// 2.x's tables, as its first migration makes them.
+/// The tables of 2.x, as its first migration creates them.
 const V2: &str = r#"
 c.executescript('''
 PRAGMA journal_mode = WAL;
@@ -129,7 +130,7 @@ message('ses_fork', 'user', 1000, text='do it')
 message('ses_fork', 'user', 2001, text='do it otherwise')
 "#;
 
-pub(crate) fn made(script: &str) -> tempfile::TempDir {
+pub(crate) fn database_by(script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     python(
         &dir.path().join("opencode-next.db"),
@@ -140,13 +141,15 @@ pub(crate) fn made(script: &str) -> tempfile::TempDir {
 
 fn v2(path: &Path) -> (Vec<std::sync::Arc<dyn Source>>, Conversation) {
     let sources = opencode::open(path).unwrap();
-    let read = of(&sources, "session_v2").read("ses_all").unwrap();
+    let read = of_generation(&sources, "session_v2")
+        .read("ses_all")
+        .unwrap();
     (sources, read)
 }
 
 #[test]
-fn every_type_of_2_x_has_a_place() {
-    let dir = made(EVERYTHING);
+fn every_type_of_2_x_is_converted() {
+    let dir = database_by(EVERYTHING);
     let (_sources, read) = v2(dir.path());
     let roles: Vec<Role> = read.messages.iter().map(|m| m.role).collect();
     use Role::{Assistant, System, User};
@@ -205,8 +208,8 @@ fn every_type_of_2_x_has_a_place() {
         (&*error.name, &*error.message),
         ("provider.rate-limit", "slow down")
     );
-    let whole = format!("{read:?}");
-    assert!(!whole.contains("sealed") && !whole.contains("blob"));
+    let shown = format!("{read:?}");
+    assert!(!shown.contains("sealed") && !shown.contains("blob"));
     assert_eq!(read.skipped.len(), 1);
     assert!(
         read.skipped[0]
@@ -218,7 +221,7 @@ fn every_type_of_2_x_has_a_place() {
 
 #[test]
 fn tools_of_2_x_have_their_states() {
-    let dir = made(EVERYTHING);
+    let dir = database_by(EVERYTHING);
     let (_sources, read) = v2(dir.path());
     let tools = tools(&read);
     let states: Vec<_> = tools.iter().map(|t| (&*t.name, t.status)).collect();
@@ -244,8 +247,8 @@ fn tools_of_2_x_have_their_states() {
 }
 
 #[test]
-fn a_finished_compaction_cuts_and_others_do_not() {
-    let dir = made(EVERYTHING);
+fn only_finished_compactions_drop_messages() {
+    let dir = database_by(EVERYTHING);
     let (_sources, read) = v2(dir.path());
     let cuts: Vec<_> = read
         .boundaries
@@ -264,11 +267,11 @@ fn a_finished_compaction_cuts_and_others_do_not() {
 
 #[test]
 fn forks_and_children_of_2_x_are_recorded() {
-    let dir = made(EVERYTHING);
+    let dir = database_by(EVERYTHING);
     let (sources, _) = v2(dir.path());
-    let source = of(&sources, "session_v2");
+    let source = of_generation(&sources, "session_v2");
     let headers = source.list().unwrap().headers.clone();
-    let told: Vec<_> = headers
+    let relations: Vec<_> = headers
         .iter()
         .map(|h| {
             (
@@ -280,7 +283,7 @@ fn forks_and_children_of_2_x_are_recorded() {
         })
         .collect();
     assert_eq!(
-        told,
+        relations,
         [
             ("ses_all", None, None, None),
             ("ses_child", Some("ses_all"), None, None),
@@ -291,12 +294,12 @@ fn forks_and_children_of_2_x_are_recorded() {
     let fork = source.read("ses_fork").unwrap();
     let copied: Vec<_> = fork.messages.iter().map(|m| m.copied).collect();
     assert_eq!(copied, [true, false]);
-    let found = saying(source, "do it");
+    let found = occurrences(source, "do it");
     assert_eq!(found.iter().filter(|f| f.0 == "ses_fork").count(), 2);
 }
 
 #[test]
-fn builds_that_kept_the_old_name_are_read() {
+fn builds_that_kept_the_old_table_name_are_read() {
     let script = format!(
         "{V2}\nc.execute('ALTER TABLE session_v2 RENAME TO session')\n{}",
         EVERYTHING
@@ -309,9 +312,9 @@ fn builds_that_kept_the_old_name_are_read() {
     let dir = tempfile::tempdir().unwrap();
     python(&dir.path().join("opencode.db"), &script);
     let sources = opencode::open(dir.path()).unwrap();
-    let source = of(&sources, "session_message");
+    let source = of_generation(&sources, "session_message");
     let headers = source.list().unwrap().headers.clone();
-    // The child has no message: with no table for them, it is in this generation, too.
+    // The child has no messages. Without a table for messages of the older kind, it belongs to this generation too.
     let ids: Vec<&str> = headers.iter().map(|h| &*h.id).collect();
     assert_eq!(
         (sources.len(), ids),
@@ -319,16 +322,16 @@ fn builds_that_kept_the_old_name_are_read() {
     );
     let read = source.read("ses_all").unwrap();
     assert_eq!(read.messages.len(), 15);
-    assert_eq!(saying(source, "let me think").len(), 1);
+    assert_eq!(occurrences(source, "let me think").len(), 1);
 }
 
 #[test]
-fn an_import_that_is_under_way_hides_nothing() {
+fn an_unfinished_import_hides_no_messages() {
     let dir = database_of("opencode-sqlite");
     let path = dir.path().join("opencode.db");
     let sources = opencode::open(&path).unwrap();
     let old = sources[0].read("ses_44e90ece5ffeNgzx3noAXP34ja").unwrap();
-    // One session is in the new table with its talk, one without it yet, all are in the old one.
+    // The new table has one session with its messages and one without them; the old table has all sessions.
     python(
         &path,
         r#"
@@ -339,16 +342,16 @@ c.execute("INSERT INTO session_message VALUES ('msg_new', 'ses_44e90d925ffeBM67k
     );
     let sources = opencode::open(&path).unwrap();
     let listing = sources[0].list().unwrap();
-    assert_eq!(listing.forms(), "session_message, session_v2, sqlite");
+    assert_eq!(listing.generations(), "session_message, session_v2, sqlite");
     assert_eq!(listing.shadowed.len(), 2);
-    let newest = of(&sources, "session_v2");
+    let newest = of_generation(&sources, "session_v2");
     assert_eq!(newest.list().unwrap().headers.len(), 2);
     let done = newest.read("ses_44e90d925ffeBM67k4fmNh04dz").unwrap();
     assert_eq!(texts(&done.messages[0]), [("imported", false)]);
-    let waiting = newest.read("ses_44e90ece5ffeNgzx3noAXP34ja").unwrap();
-    assert!(waiting.messages.len() > 4);
-    assert_eq!(waiting.messages, old.messages);
-    let found = saying(newest, "TokenBucket");
+    let not_imported = newest.read("ses_44e90ece5ffeNgzx3noAXP34ja").unwrap();
+    assert!(not_imported.messages.len() > 4);
+    assert_eq!(not_imported.messages, old.messages);
+    let found = occurrences(newest, "TokenBucket");
     assert!(
         found
             .iter()
@@ -370,18 +373,18 @@ for n, (id, at) in enumerate([('msg_twin', first + 1), ('msg_later', last + 5000
 "#,
     );
     let sources = opencode::open(&path).unwrap();
-    let source = of(&sources, "sqlite");
+    let source = of_generation(&sources, "sqlite");
     let read = source.read("ses_44e90d925ffeBM67k4fmNh04dz").unwrap();
-    let said: Vec<_> = read
+    let texts_read: Vec<_> = read
         .messages
         .iter()
         .flat_map(texts)
         .filter(|t| t.0.starts_with("said in"))
         .collect();
-    assert_eq!(said, [("said in msg_later", false)]);
+    assert_eq!(texts_read, [("said in msg_later", false)]);
     let skipped: Vec<_> = read.skipped.iter().map(|s| s.reason.as_str()).collect();
     assert_eq!(skipped, ["shadowed"]);
-    let found = saying(source, "said in");
+    let found = occurrences(source, "said in");
     assert_eq!(
         found.iter().map(|f| &*f.1).collect::<Vec<_>>(),
         ["msg_later"]

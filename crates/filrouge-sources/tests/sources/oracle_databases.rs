@@ -1,4 +1,4 @@
-//! Genuine databases, compared with what OpenCode itself exported of them, and with the tree one was made of.
+//! Compares genuine databases with what OpenCode itself exported from them, and with the tree that one was migrated from.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use filrouge_sources::{Conversation, Header, Message, PartKind, opencode};
 use serde_json::Value;
 
-use crate::databases::{conversations, database_of, of, role};
+use crate::databases::{conversations, database_of, of_generation, role};
 use crate::{copy_of, fixture, json, only};
 
 fn exports(name: &str) -> Vec<Value> {
@@ -66,7 +66,7 @@ fn same_message(ours: &Message, theirs: &Value, output_holds_reasoning: bool) {
 }
 
 #[test]
-fn exports_agree() {
+fn database_conversations_equal_opencodes_exports() {
     for (name, output_holds_reasoning) in
         [("opencode-sqlite", false), ("opencode-sqlite-first", true)]
     {
@@ -76,7 +76,7 @@ fn exports_agree() {
         assert_eq!(exports.len(), 4);
         for export in &exports {
             let id = export["info"]["id"].as_str().unwrap();
-            let read = of(&sources, "sqlite").read(id).unwrap();
+            let read = of_generation(&sources, "sqlite").read(id).unwrap();
             let theirs = export["messages"].as_array().unwrap();
             assert_eq!(read.messages.len(), theirs.len());
             for (own, their) in read.messages.iter().zip(theirs) {
@@ -87,7 +87,7 @@ fn exports_agree() {
 }
 
 #[test]
-fn lists_agree() {
+fn database_listings_equal_opencodes_lists() {
     for name in ["opencode-sqlite", "opencode-sqlite-first"] {
         let dir = database_of(name);
         let sources = opencode::open(dir.path()).unwrap();
@@ -116,7 +116,7 @@ fn lists_agree() {
 }
 
 #[test]
-fn the_migrated_database_and_its_tree_give_the_same_conversations() {
+fn the_migrated_database_and_its_tree_have_the_same_conversations() {
     let (tree, database) = (
         copy_of("opencode-json-whole"),
         database_of("opencode-sqlite-migrated"),
@@ -129,7 +129,7 @@ fn the_migrated_database_and_its_tree_give_the_same_conversations() {
         for (own, their) in own.messages.iter().zip(&their.messages) {
             let strip = |message: &Message| {
                 let mut message = message.clone();
-                // The import takes the ids out of the JSON.
+                // OpenCode's migration removes the ids from the JSON.
                 for part in &mut message.parts {
                     if let PartKind::Other { json: text, .. } = &mut part.kind {
                         let mut value = json(text);
@@ -160,7 +160,11 @@ fn the_migrated_database_and_its_tree_list_the_same_headers() {
     );
     let sources = opencode::open(database.path()).unwrap();
     let theirs = only(tree.path()).list().unwrap().headers.clone();
-    let ours = of(&sources, "sqlite").list().unwrap().headers.clone();
+    let ours = of_generation(&sources, "sqlite")
+        .list()
+        .unwrap()
+        .headers
+        .clone();
     assert_eq!(theirs.len(), 22);
     for their in &theirs {
         let own = ours.iter().find(|own| own.id == their.id).unwrap();
@@ -180,7 +184,7 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
         database_of("opencode-sqlite-migrated"),
     );
     let sources = opencode::open(database.path()).unwrap();
-    let (ours, theirs) = (of(&sources, "sqlite"), only(tree.path()));
+    let (ours, theirs) = (of_generation(&sources, "sqlite"), only(tree.path()));
     for header in &theirs.list().unwrap().headers {
         let own = ours.load(&header.id).unwrap();
         let their = theirs.load(&header.id).unwrap();
@@ -197,9 +201,9 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
             assert_eq!(ids(&own.question), ids(&their.question));
             assert_eq!(ids(&own.items), ids(&their.items));
         }
-        // What the import leaves empty, or makes anew: the list of things to do has no ids any more.
-        let of = |text: &str| json(text)["opencode"].clone();
-        let (own, their) = (of(own.metadata.as_str()), of(their.metadata.as_str()));
+        // Only fields that the migration keeps: it leaves some empty or rebuilds them, and to-do items lose their ids.
+        let notes = |text: &str| json(text)["opencode"].clone();
+        let (own, their) = (notes(own.metadata.as_str()), notes(their.metadata.as_str()));
         assert_eq!(own["session"]["slug"], their["session"]["slug"]);
         assert_eq!(own["session"]["revert"], their["session"]["revert"]);
         assert_eq!(own["session"]["summary"], their["session"]["summary"]);
@@ -212,10 +216,10 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
 }
 
 #[test]
-fn differences_that_lie_beside_a_database_are_kept() {
+fn differences_stored_next_to_a_database_are_kept() {
     let dir = copy_of("opencode-sqlite-first");
     let sources = opencode::open(&dir.path().join("opencode.db")).unwrap();
-    let source = of(&sources, "sqlite");
+    let source = of_generation(&sources, "sqlite");
     let diffs: usize = source
         .list()
         .unwrap()

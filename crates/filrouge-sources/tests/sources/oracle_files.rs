@@ -1,4 +1,5 @@
-//! The genuine trees read completely: counted independently, and compared with what OpenCode itself exported.
+//! Reads all of the genuine trees, and compares them with an independent count and with what OpenCode itself
+//! exported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +40,7 @@ fn role(message: &Message) -> &'static str {
     }
 }
 
-fn all(name: &str) -> Vec<Conversation> {
+fn conversations(name: &str) -> Vec<Conversation> {
     let source = only(&fixture(name));
     let headers = source.list().unwrap().headers.clone();
     let read = |h: &std::sync::Arc<filrouge_sources::Header>| source.read(&h.id).unwrap();
@@ -52,7 +53,7 @@ fn counts_equal_an_independent_count() {
         ("opencode-json-whole", "storage"),
         ("opencode-json-legacy-whole", "project"),
     ] {
-        let read = all(name);
+        let read = conversations(name);
         assert!(read.iter().all(|one| one.skipped.is_empty()));
         let word = |value: &Value| value.as_str().unwrap().to_owned();
 
@@ -71,21 +72,21 @@ fn counts_equal_an_independent_count() {
     }
 }
 
-/// The texts a part of a kind has, in the export's JSON and in ours.
+/// Compares the texts of a part with those in the export's JSON.
 fn same_part(ours: &Part, theirs: &Value) {
     assert_eq!(&*ours.id, theirs["id"].as_str().unwrap());
     assert_eq!(ours.kind.name(), theirs["type"].as_str().unwrap());
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match &ours.kind {
         PartKind::Text {
-            text: said,
+            text: own_text,
             synthetic,
         } => {
-            assert_eq!(Some(said.to_string()), text(&theirs["text"]));
+            assert_eq!(Some(own_text.to_string()), text(&theirs["text"]));
             assert_eq!(*synthetic, theirs["synthetic"] == true);
         }
-        PartKind::Reasoning { text: said } => {
-            assert_eq!(Some(said.to_string()), text(&theirs["text"]));
+        PartKind::Reasoning { text: own_text } => {
+            assert_eq!(Some(own_text.to_string()), text(&theirs["text"]));
         }
         PartKind::Tool(tool) => {
             let state = &theirs["state"];
@@ -121,13 +122,13 @@ fn same_message(ours: &Message, theirs: &Value) {
     let tokens = &info["tokens"];
     assert_eq!(ours.tokens.is_some(), tokens.is_object());
     if let Some(own) = &ours.tokens {
-        let of = |value: &Value| value.as_u64().unwrap();
-        assert_eq!(own.input, of(&tokens["input"]));
-        // Version 1.1 counts reasoning in output.
-        assert_eq!(own.output + own.reasoning, of(&tokens["output"]));
-        assert_eq!(own.reasoning, of(&tokens["reasoning"]));
-        assert_eq!(own.cache_read, of(&tokens["cache"]["read"]));
-        assert_eq!(own.cache_write, of(&tokens["cache"]["write"]));
+        let number = |value: &Value| value.as_u64().unwrap();
+        assert_eq!(own.input, number(&tokens["input"]));
+        // Version 1.1 includes reasoning in output.
+        assert_eq!(own.output + own.reasoning, number(&tokens["output"]));
+        assert_eq!(own.reasoning, number(&tokens["reasoning"]));
+        assert_eq!(own.cache_read, number(&tokens["cache"]["read"]));
+        assert_eq!(own.cache_write, number(&tokens["cache"]["write"]));
     }
     let parts = theirs["parts"].as_array().unwrap();
     assert_eq!(ours.parts.len(), parts.len(), "{}", ours.id);
@@ -137,7 +138,7 @@ fn same_message(ours: &Message, theirs: &Value) {
 }
 
 #[test]
-fn what_opencode_exports_is_what_is_read() {
+fn conversations_equal_opencodes_exports() {
     let source = only(&fixture("opencode-json-whole"));
     let mut compared = 0;
     for export in values(&fixture("opencode-json-whole/oracle/export")) {
@@ -154,7 +155,7 @@ fn what_opencode_exports_is_what_is_read() {
 }
 
 #[test]
-fn what_opencode_lists_is_what_is_listed() {
+fn listings_equal_opencodes_lists() {
     let headers = only(&fixture("opencode-json-whole"))
         .list()
         .unwrap()
@@ -174,7 +175,7 @@ fn what_opencode_lists_is_what_is_listed() {
             assert_eq!(Some(own.created), theirs["created"].as_i64());
             assert_eq!(own.project_id.as_deref(), theirs["projectId"].as_str());
             assert_eq!(own.directory.as_deref(), theirs["directory"].as_str());
-            // Only sessions that no other has started are listed.
+            // OpenCode lists only sessions that no other session started.
             assert_eq!(own.parent_id, None);
         }
     }
@@ -186,7 +187,7 @@ fn what_opencode_lists_is_what_is_listed() {
 }
 
 #[test]
-fn the_agent_of_a_listing_is_that_of_the_first_message() {
+fn a_listed_agent_is_that_of_the_first_message() {
     for name in ["opencode-json-whole", "opencode-json-legacy-whole"] {
         let source = only(&fixture(name));
         for header in &source.list().unwrap().headers {

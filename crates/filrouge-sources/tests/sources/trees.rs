@@ -1,13 +1,13 @@
-//! What can be opened, and both generations at once.
+//! Tests of the paths that can be opened, and of both file storages together.
 
 use std::fs;
 
 use filrouge_sources::{SourceError, opencode};
 
-use crate::{Made, copy, fixture, named, put, read_all};
+use crate::{GeneratedTree, copy, fixture, put, read_all, reports};
 
 #[test]
-fn every_folder_a_user_may_point_at() {
+fn every_folder_that_a_user_may_pass_opens() {
     for path in ["opencode-json", "opencode-json/storage"] {
         assert_eq!(read_all(&fixture(path)).0.len(), 14, "{path}");
     }
@@ -30,27 +30,27 @@ fn every_folder_a_user_may_point_at() {
 }
 
 #[test]
-fn nothing_recognisable_is_an_error_with_a_hint() {
+fn an_unrecognized_path_is_an_error_with_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     let open = |path: &str| opencode::open(&dir.path().join(path)).err().unwrap();
     assert!(matches!(open("absent"), SourceError::NotFound { .. }));
-    assert!(matches!(open(""), SourceError::Unrecognised { .. }));
+    assert!(matches!(open(""), SourceError::Unrecognized { .. }));
     assert!(
         opencode::PROGRAM
             .hint_for(&open(""))
             .contains("~/.local/share/opencode")
     );
     put(dir.path(), "note.txt", "");
-    assert!(matches!(open("note.txt"), SourceError::Unrecognised { .. }));
+    assert!(matches!(open("note.txt"), SourceError::Unrecognized { .. }));
 
-    // Without a session there is nothing to read.
+    // Without a folder of sessions or messages there is nothing to read.
     put(dir.path(), "storage/session_diff/s1.json", "[]");
-    assert!(matches!(open(""), SourceError::Unrecognised { .. }));
+    assert!(matches!(open(""), SourceError::Unrecognized { .. }));
 }
 
-/// The two fixtures in one data folder, and a newer copy of a legacy session's file in `storage`.
+/// The data folder contains the two fixtures, and a newer copy of a legacy session's file in `storage`.
 #[test]
-fn both_generations_at_once() {
+fn both_file_storages_are_read_together() {
     let dir = tempfile::tempdir().unwrap();
     copy(&fixture("opencode-json"), dir.path());
     copy(&fixture("opencode-json-legacy"), dir.path());
@@ -61,7 +61,7 @@ fn both_generations_at_once() {
     let sources = opencode::open(dir.path()).unwrap();
     let listing = sources[0].list().unwrap();
     assert_eq!(
-        (sources.len(), listing.forms()),
+        (sources.len(), listing.generations()),
         (1, "project, storage".to_owned())
     );
     let shadowed: Vec<_> = listing
@@ -75,11 +75,11 @@ fn both_generations_at_once() {
     let one = loaded.iter().find(|one| *one.session.id == *id).unwrap();
     assert_eq!(one.session.project_id.as_deref().unwrap(), &moved[16..56]);
 
-    // A newer file that cannot be read shadows nothing.
+    // A newer file that cannot be read does not shadow an older one.
     fs::write(dir.path().join(&moved), "{").unwrap();
     let (loaded, skipped) = read_all(dir.path());
     assert_eq!(loaded.len(), 16);
-    let reports = named(dir.path(), &skipped);
+    let reports = reports(dir.path(), &skipped);
     assert!(reports.contains(&(moved, "torn")), "{reports:?}");
     assert_eq!(
         loaded
@@ -94,46 +94,46 @@ fn both_generations_at_once() {
 
 #[test]
 fn one_id_in_two_projects_is_read_once() {
-    let made = Made::new();
-    made.session("p0", "s1", 900);
-    made.session("p2", "s1", 2000);
-    let (loaded, skipped) = read_all(made.path());
+    let tree = GeneratedTree::new();
+    tree.session("p0", "s1", 900);
+    tree.session("p2", "s1", 2000);
+    let (loaded, skipped) = read_all(tree.path());
     assert_eq!(loaded.len(), 1);
     assert_eq!(loaded[0].session.project_id.as_deref().unwrap(), "p2");
     let expected = ["storage/session/p0/s1.json", "storage/session/p1/s1.json"];
     assert_eq!(
-        named(made.path(), &skipped),
+        reports(tree.path(), &skipped),
         expected.map(|path| (path.to_owned(), "duplicate_id"))
     );
 }
 
 #[test]
-fn sessions_of_one_moment_are_ordered_by_id() {
-    let made = Made::new();
+fn sessions_of_the_same_time_are_ordered_by_id() {
+    let tree = GeneratedTree::new();
     for id in ["s3", "s2", "t0"] {
-        made.session("p1", id, 1000);
+        tree.session("p1", id, 1000);
     }
-    made.session("p0", "z", 999);
-    let (loaded, _) = read_all(made.path());
+    tree.session("p0", "z", 999);
+    let (loaded, _) = read_all(tree.path());
     let ids: Vec<&str> = loaded.iter().map(|one| &*one.session.id).collect();
     assert_eq!(ids, ["z", "s1", "s2", "s3", "t0"]);
 }
 
 #[test]
-fn a_broken_project_file_costs_no_session() {
-    let made = Made::new();
-    put(made.path(), "storage/project/p1.json", "{\"worktree\":");
-    made.session("p1", "s2", 2000);
-    let (loaded, skipped) = read_all(made.path());
+fn a_broken_project_file_loses_no_session() {
+    let tree = GeneratedTree::new();
+    put(tree.path(), "storage/project/p1.json", "{\"worktree\":");
+    tree.session("p1", "s2", 2000);
+    let (loaded, skipped) = read_all(tree.path());
     assert_eq!(loaded.len(), 2);
     assert_eq!(
-        named(made.path(), &skipped),
+        reports(tree.path(), &skipped),
         [("storage/project/p1.json".to_owned(), "torn")]
     );
 }
 
 #[test]
-fn nothing_is_written() {
+fn reading_never_writes_to_the_tree() {
     let dir = crate::copy_of("opencode-json");
     let listing = |dir: &std::path::Path| {
         let mut all = Vec::new();

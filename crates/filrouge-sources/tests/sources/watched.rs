@@ -1,4 +1,4 @@
-//! Places that are watched: what appears there is read, without being opened again.
+//! Tests of watched paths: a history that appears at the path is read without reopening the source.
 
 use std::fs;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use filrouge_sources::{Library, SkipReason, Source, claude_code, codex, opencode};
 
 use crate::databases::{database_of, python};
-use crate::{Made, copy, copy_of, fixture};
+use crate::{GeneratedTree, copy, copy_of, fixture};
 
-/// The sessions in the order of the library, as (generation, id).
+/// The sessions in the library's order, as (generation, id).
 fn sessions(library: &Library) -> Vec<(&'static str, String)> {
     let catalog = library.catalog();
     let entries = catalog.entries.iter();
@@ -18,12 +18,12 @@ fn sessions(library: &Library) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Asks until the library has it: the place is looked at again within a second.
-fn await_sessions(library: &Library, there: impl Fn(&[(&'static str, String)]) -> bool) {
+/// Lists the library until `is_done` returns true, for at most four seconds.
+fn await_sessions(library: &Library, is_done: impl Fn(&[(&'static str, String)]) -> bool) {
     let begun = Instant::now();
     loop {
         let now = sessions(library);
-        if there(&now) {
+        if is_done(&now) {
             return;
         }
         assert!(begun.elapsed() < Duration::from_secs(4), "{now:?}");
@@ -35,25 +35,25 @@ fn library(sources: Vec<Arc<dyn Source>>) -> Library {
     Library::new(sources, 1 << 20)
 }
 
-fn of<'a>(
+fn ids_of<'a>(
     all: &'a [(&'static str, String)],
     generation: &'a str,
 ) -> impl Iterator<Item = &'a str> + 'a {
-    let mine = all.iter().filter(move |(of, _)| *of == generation);
+    let mine = all.iter().filter(move |(found, _)| *found == generation);
     mine.map(|(_, id)| &**id)
 }
 
 #[test]
-fn a_history_that_appears_is_read_with_all_its_talk() {
+fn a_history_that_appears_is_read_with_all_its_messages() {
     let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("share/opencode");
-    let library = library(opencode::watch(&place));
+    let path = dir.path().join("share/opencode");
+    let library = library(opencode::watch(&path));
     assert_eq!(sessions(&library), []);
     assert!(library.catalog().unavailable.is_empty());
-    copy(&fixture("opencode-json"), &place);
-    await_sessions(&library, |now| of(now, "storage").count() == 14);
+    copy(&fixture("opencode-json"), &path);
+    await_sessions(&library, |now| ids_of(now, "storage").count() == 14);
     let catalog = library.catalog();
-    let opened = opencode::open(&place).unwrap();
+    let opened = opencode::open(&path).unwrap();
     for entry in &catalog.entries {
         let read = library.conversation(entry).unwrap();
         let expected = opened[0].read(&entry.header.id).unwrap();
@@ -62,16 +62,16 @@ fn a_history_that_appears_is_read_with_all_its_talk() {
 }
 
 #[test]
-fn databases_that_appear_beside_a_tree_win() {
-    let made = Made::new();
-    made.user("m1", 1);
-    let library = library(opencode::open(made.path()).unwrap());
+fn databases_that_appear_next_to_a_tree_take_precedence() {
+    let tree = GeneratedTree::new();
+    tree.user("m1", 1);
+    let library = library(opencode::open(tree.path()).unwrap());
     assert_eq!(sessions(&library), [("storage", "s1".to_owned())]);
     let database = database_of("opencode-sqlite-wal");
-    copy(database.path(), made.path());
-    await_sessions(&library, |now| of(now, "sqlite").count() > 0);
+    copy(database.path(), tree.path());
+    await_sessions(&library, |now| ids_of(now, "sqlite").count() > 0);
     let before = sessions(&library).len();
-    // A channel's own, with the session of the tree in it.
+    // The database of another channel, which also contains the tree's session.
     let other = database_of("opencode-sqlite-first");
     let path = other.path().join("opencode.db");
     python(
@@ -80,8 +80,8 @@ fn databases_that_appear_beside_a_tree_win() {
          c.execute(\"INSERT INTO message VALUES ('m1', 's1', 7, 7, '{\\\"role\\\":\\\"user\\\",\\\"time\\\":{\\\"created\\\":7}}')\"); \
          c.execute('PRAGMA wal_checkpoint(TRUNCATE)')",
     );
-    fs::copy(&path, made.path().join("opencode-dev.db")).unwrap();
-    await_sessions(&library, |now| of(now, "sqlite").any(|id| id == "s1"));
+    fs::copy(&path, tree.path().join("opencode-dev.db")).unwrap();
+    await_sessions(&library, |now| ids_of(now, "sqlite").any(|id| id == "s1"));
     assert!(sessions(&library).len() > before);
     assert_eq!(sessions(&library).iter().filter(|s| s.1 == "s1").count(), 1);
     let catalog = library.catalog();
@@ -96,28 +96,28 @@ fn a_table_that_an_upgrade_adds_is_read() {
     let library = library(opencode::open(&path).unwrap());
     let before = sessions(&library);
     assert!(before.iter().all(|(generation, _)| *generation == "sqlite"));
-    // As 2.x makes it; one session is of it alone.
+    // The script adds the table of 2.x; one session is only in that table.
     python(
         &path,
         "c.execute('CREATE TABLE session_v2 AS SELECT * FROM session LIMIT 1'); \
          c.execute(\"UPDATE session_v2 SET id = 'ses_of_two'\"); c.execute('PRAGMA wal_checkpoint(TRUNCATE)')",
     );
     await_sessions(&library, |now| {
-        of(now, "session_v2").any(|id| id == "ses_of_two")
+        ids_of(now, "session_v2").any(|id| id == "ses_of_two")
     });
-    assert_eq!(of(&sessions(&library), "sqlite").count(), before.len());
+    assert_eq!(ids_of(&sessions(&library), "sqlite").count(), before.len());
 }
 
 #[test]
-fn what_has_a_databases_name_and_is_none_is_told() {
+fn files_that_are_only_named_like_databases_are_reported() {
     let dir = copy_of("opencode-json");
     let library = library(opencode::open(dir.path()).unwrap());
     assert!(library.catalog().skipped.is_empty());
     fs::create_dir(dir.path().join("opencode-folder.db")).unwrap();
     std::os::unix::fs::symlink("nowhere", dir.path().join("opencode-link.db")).unwrap();
     let pipe = dir.path().join("opencode-pipe.db");
-    let made = std::process::Command::new("mkfifo").arg(pipe).status();
-    assert!(made.unwrap().success());
+    let status = std::process::Command::new("mkfifo").arg(pipe).status();
+    assert!(status.unwrap().success());
     let begun = Instant::now();
     while library.catalog().skipped.len() < 3 {
         assert!(begun.elapsed() < Duration::from_secs(4));
@@ -127,7 +127,7 @@ fn what_has_a_databases_name_and_is_none_is_told() {
     let reasons: Vec<_> = catalog.skipped.iter().map(|s| s.reason).collect();
     assert_eq!(reasons, [SkipReason::WrongKind; 3]);
     assert_eq!(catalog.entries.len(), 14);
-    // A file that is no database costs itself, and is told.
+    // A file that is not a database fails alone and is reported.
     fs::write(
         dir.path().join("opencode.db"),
         "nothing that SQLite knows, for all its length",
@@ -142,7 +142,7 @@ fn what_has_a_databases_name_and_is_none_is_told() {
 }
 
 #[test]
-fn a_named_place_without_a_history_is_refused() {
+fn a_path_without_a_history_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     assert!(opencode::open(dir.path()).is_err());
     assert!(opencode::open(&dir.path().join("absent")).is_err());
@@ -159,16 +159,16 @@ fn folders_of_claude_code_and_codex_that_appear_are_read() {
     copy(&fixture("claude-code"), &claude);
     copy(&fixture("codex"), &rollouts);
     await_sessions(&library, |now| {
-        of(now, "jsonl").count() > 0 && of(now, "rollout").count() > 0
+        ids_of(now, "jsonl").count() > 0 && ids_of(now, "rollout").count() > 0
     });
     let expected = |opened: Vec<Arc<dyn Source>>| opened[0].list().unwrap().headers.len();
     let now = sessions(&library);
     assert_eq!(
-        of(&now, "jsonl").count(),
+        ids_of(&now, "jsonl").count(),
         expected(claude_code::open(&claude).unwrap())
     );
     assert_eq!(
-        of(&now, "rollout").count(),
+        ids_of(&now, "rollout").count(),
         expected(codex::open(&rollouts).unwrap())
     );
     for entry in &library.catalog().entries {

@@ -1,56 +1,56 @@
-//! Why a foreign database cannot be read.
+//! Errors of reading a foreign database.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ffi;
 
-/// Why a foreign database cannot be read.
+/// The reason why a foreign database cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{} {what}", path.display())]
 pub struct ForeignError {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ForeignKind,
     /// The database.
     pub path: PathBuf,
-    /// The same in words that follow the path: `is locked by another program`.
+    /// The error, phrased to follow the path: `is locked by another program`.
     pub what: String,
 }
 
-/// What is wrong with a foreign database; told apart by SQLite's codes, never by their text.
+/// Kinds of errors of a foreign database; classified by SQLite's codes, never by their text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForeignKind {
-    /// There is no file at the path (any more).
+    /// The file does not exist, or no longer exists.
     Gone,
-    /// Somebody holds a lock on it for longer than is waited.
+    /// Another program holds a lock for longer than the query waits.
     Busy,
-    /// The file is something else.
+    /// The file is not a SQLite database.
     NotADatabase,
-    /// It, its write-ahead log or the log's index cannot be opened. A log beside a database can be read only where
-    /// its index, the `-shm` file, is there or may be made.
+    /// The database, its write-ahead log or the log's index cannot be opened. A database with a log can be read only
+    /// where its index, the `-shm` file, exists or may be created.
     CannotOpen,
-    /// A page of it is damaged, or the file is shorter than it says.
+    /// A page is damaged, or the file is shorter than its header says.
     Corrupt,
     /// A value is larger than [`VALUE_BYTES_MAX`](super::VALUE_BYTES_MAX).
     TooLarge,
-    /// The question does not fit it: a table or column that is not there.
+    /// The query does not fit the schema: a table or column is missing.
     Refused,
-    /// The operating system fails.
+    /// The operating system reports an error.
     Unreadable,
 }
 
 impl ForeignError {
-    pub(super) fn new(kind: ForeignKind, path: &Path, said: &str) -> Self {
+    pub(super) fn new(kind: ForeignKind, path: &Path, message: &str) -> Self {
         let what = match kind {
             ForeignKind::Gone => "does not exist".to_owned(),
             ForeignKind::Busy => "is locked by another program".to_owned(),
             ForeignKind::NotADatabase => "is not a SQLite database".to_owned(),
             ForeignKind::TooLarge => "holds a value that is too large to be read".to_owned(),
-            ForeignKind::CannotOpen => format!("cannot be opened: {said}"),
-            ForeignKind::Corrupt => format!("is damaged: {said}"),
-            ForeignKind::Refused => format!("does not answer: {said}"),
-            ForeignKind::Unreadable => format!("cannot be read: {said}"),
+            ForeignKind::CannotOpen => format!("cannot be opened: {message}"),
+            ForeignKind::Corrupt => format!("is damaged: {message}"),
+            ForeignKind::Refused => format!("does not answer: {message}"),
+            ForeignKind::Unreadable => format!("cannot be read: {message}"),
         };
         let path = path.to_owned();
         Self { kind, path, what }
@@ -78,7 +78,7 @@ impl ForeignError {
                 | ffi::ErrorCode::FileLockingProtocolFailed,
             ) => ForeignKind::Busy,
             Some(ffi::ErrorCode::NotADatabase) => ForeignKind::NotADatabase,
-            // The last one: a log without its index, or a journal to roll back, in a folder that may not be written.
+            // `ReadOnly`: a log without its index, or a journal to roll back, in a folder that may not be written.
             Some(
                 ffi::ErrorCode::CannotOpen
                 | ffi::ErrorCode::PermissionDenied

@@ -1,4 +1,4 @@
-//! The state of a foreign database's files, as the file system tells it.
+//! The state of a foreign database's files, as the file system reports it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,33 +7,35 @@ use std::path::{Path, PathBuf};
 
 use filrouge_types::{Clock, SystemClock};
 
-/// Time in a file system goes by in ticks. The longest of systems that count less than a second, and of those that count
-/// whole or even seconds; milliseconds.
+/// The longest tick of a file system's clock, in milliseconds: `TICK_MS` for systems that store fractions of a second,
+/// `COARSE_TICK_MS` for those that store full or only even seconds.
 const TICK_MS: i64 = 20;
 const COARSE_TICK_MS: i64 = 2_000;
 
-/// Which file, and in which state.
+/// The identity and state of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Stat {
-    place: (u64, u64),
+    /// The device and the inode.
+    inode: (u64, u64),
     bytes: u64,
     modified: (i64, i64),
-    /// Of the database alone.
+    /// The file's `ctime`; set for the database only.
     changed: (i64, i64),
 }
 
-/// The database and its write-ahead log at one moment. Two that are equal: nobody has written between.
+/// The states of the database and its write-ahead log at one time. When two are equal, nothing was written in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Files {
+pub(super) struct FileStates {
     database: Stat,
     wal: Option<Stat>,
 }
 
-impl Files {
-    /// Looks at them. The log is looked at first: what leaves it goes into the database.
+impl FileStates {
+    /// Reads the states. The log is read first, because a checkpoint moves data from the log to the database.
     pub(super) fn now(path: &Path, wal: &Path) -> io::Result<Self> {
         let wal = match fs::metadata(wal) {
-            // When root opens a log, SQLite gives it to the database's owner, whose it is already: that is a change, too.
+            // When root opens a log, SQLite sets its owner to the database's owner, even if that changes nothing; it
+            // updates `ctime`.
             Ok(meta) => Some(Stat {
                 changed: (0, 0),
                 ..stat(&meta)
@@ -45,7 +47,7 @@ impl Files {
         Ok(Self { database, wal })
     }
 
-    /// Whether whatever is written from now on leaves another time of change.
+    /// Whether any later write will have a different modification time.
     pub(super) fn settled(&self) -> bool {
         let now = SystemClock.now().as_millis();
         let written = [Some(self.database), self.wal];
@@ -56,47 +58,47 @@ impl Files {
         })
     }
 
-    /// Whether everything is in the database itself.
-    pub(super) fn folded(&self) -> bool {
+    /// Whether the log is empty, so that the database file contains all data.
+    pub(super) fn is_log_empty(&self) -> bool {
         self.wal.is_none_or(|wal| wal.bytes == 0)
     }
 
-    /// Whether the same two files are there; what is in them may differ.
-    pub(super) fn same_places(&self, other: &Self) -> bool {
-        let wal = |files: &Self| files.wal.map(|wal| wal.place);
-        self.database.place == other.database.place && wal(self) == wal(other)
+    /// Whether both states are of the same two files; the contents may differ.
+    pub(super) fn same_inodes(&self, other: &Self) -> bool {
+        let wal = |files: &Self| files.wal.map(|wal| wal.inode);
+        self.database.inode == other.database.inode && wal(self) == wal(other)
     }
 
-    /// Whether the same database is there.
+    /// Whether both states are of the same database file.
     pub(super) fn same_database(&self, other: &Self) -> bool {
-        self.database.place == other.database.place
+        self.database.inode == other.database.inode
     }
 }
 
 fn stat(meta: &fs::Metadata) -> Stat {
     Stat {
-        place: (meta.dev(), meta.ino()),
+        inode: (meta.dev(), meta.ino()),
         bytes: meta.len(),
         modified: (meta.mtime(), meta.mtime_nsec()),
         changed: (meta.ctime(), meta.ctime_nsec()),
     }
 }
 
-/// The place of the write-ahead log beside a database.
+/// The path of a database's write-ahead log.
 pub(super) fn wal_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// Whether the database's head says that it is written through a log; without one, SQLite makes no file to read it.
+/// Whether the database's header specifies WAL mode; in other modes SQLite creates no file for reading.
 pub(super) fn in_wal_mode(path: &Path) -> io::Result<bool> {
     let mut head = Vec::with_capacity(20);
     File::open(path)?.take(20).read_to_end(&mut head)?;
     Ok(head.starts_with(b"SQLite format 3\0") && head.get(18..20) == Some(&[2, 2]))
 }
 
-/// The address under which SQLite takes `path` for a file that nobody writes to.
+/// The URI under which SQLite treats `path` as a file without writers.
 pub(super) fn immutable_address(path: &Path) -> String {
     use std::fmt::Write;
     use std::os::unix::ffi::OsStrExt;

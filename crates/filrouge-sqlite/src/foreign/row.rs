@@ -1,22 +1,16 @@
-//! Rows that are looked at in place.
+//! Rows that are read in place.
 
 use rusqlite::types::ValueRef;
 
-/// A row; its values are those in SQLite's own memory, not copied. A column that is not there is NULL.
+/// A row; its values are borrowed from SQLite's memory, not copied. A missing column is NULL.
 pub struct Row<'a>(pub(super) &'a rusqlite::Row<'a>);
 
 impl Row<'_> {
-    /// Where the column of a name is; behind all others when there is none.
-    #[must_use]
-    pub fn column(&self, name: &str) -> usize {
-        self.0.as_ref().column_index(name).unwrap_or(usize::MAX)
-    }
-
     fn value(&self, column: usize) -> ValueRef<'_> {
         self.0.get_ref(column).unwrap_or(ValueRef::Null)
     }
 
-    /// A text; `None` for anything else, and for what is not UTF-8.
+    /// Returns a text; `None` for any other type, and for invalid UTF-8.
     #[must_use]
     pub fn text(&self, column: usize) -> Option<&str> {
         match self.value(column) {
@@ -25,7 +19,7 @@ impl Row<'_> {
         }
     }
 
-    /// The bytes of a text or a blob; not looked at, so this is the cheaper way for large values.
+    /// The bytes of a text or a blob; UTF-8 is not checked, so this is cheaper for large values.
     #[must_use]
     pub fn bytes(&self, column: usize) -> Option<&[u8]> {
         match self.value(column) {
@@ -34,12 +28,12 @@ impl Row<'_> {
         }
     }
 
-    /// A whole number, also where SQLite holds it as `1.0`.
+    /// Returns an integer, even if SQLite stores it as `1.0`.
     #[must_use]
     pub fn integer(&self, column: usize) -> Option<i64> {
         match self.value(column) {
             ValueRef::Integer(number) => Some(number),
-            // 2^53: up to there every whole number is exact.
+            // A real number represents every integer up to 2^53 exactly.
             ValueRef::Real(real)
                 if real.fract() == 0.0 && real.abs() <= 9_007_199_254_740_992.0 =>
             {
@@ -49,7 +43,7 @@ impl Row<'_> {
         }
     }
 
-    /// A number.
+    /// Returns an integer or a real number as a real number.
     #[must_use]
     pub fn real(&self, column: usize) -> Option<f64> {
         match self.value(column) {

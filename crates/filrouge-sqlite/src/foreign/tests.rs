@@ -1,4 +1,4 @@
-//! Locks.
+//! Tests of locks.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn tables(database: &ForeignDatabase) -> Result<Vec<String>, ForeignError> {
 }
 
 #[test]
-fn a_lock_of_somebody_elses_is_named() {
+fn a_lock_of_another_program_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
     let holder = Connection::open(&path).unwrap();
@@ -31,7 +31,7 @@ fn a_lock_of_somebody_elses_is_named() {
 }
 
 #[test]
-fn a_lock_is_waited_for_once_and_not_by_each_question() {
+fn only_the_first_of_several_queries_waits_for_a_lock() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
     let holder = Connection::open(&path).unwrap();
@@ -40,19 +40,19 @@ fn a_lock_is_waited_for_once_and_not_by_each_question() {
         .unwrap();
     let mut database = ForeignDatabase::open(&path).unwrap();
     database.busy_timeout = Duration::from_millis(50);
-    assert_eq!(database.patience(), database.busy_timeout);
+    assert_eq!(database.current_timeout(), database.busy_timeout);
     for _ in 0..3 {
         let why = tables(&database).unwrap_err();
         assert_eq!(why.kind, ForeignKind::Busy);
-        assert_eq!(database.patience(), Duration::ZERO);
+        assert_eq!(database.current_timeout(), Duration::ZERO);
     }
-    // Whoever asks once it is free is answered at once, and waits again for the next lock.
+    // A query after the release succeeds at once, and the next lock is waited for as before.
     holder.execute_batch("COMMIT").unwrap();
     tables(&database).unwrap();
-    assert_eq!(database.patience(), database.busy_timeout);
+    assert_eq!(database.current_timeout(), database.busy_timeout);
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
     tables(&database).unwrap_err();
     let long_ago = Instant::now().checked_sub(BUSY_AGAIN);
-    *lock(&database.given_up) = Some(long_ago.unwrap());
-    assert_eq!(database.patience(), database.busy_timeout);
+    *lock(&database.timed_out_at) = Some(long_ago.unwrap());
+    assert_eq!(database.current_timeout(), database.busy_timeout);
 }

@@ -4,10 +4,10 @@ use filrouge_store::rows::{DraftChunk, DraftRow, SessionPk};
 use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
-use super::{Rows, int, packed, uint};
+use super::{Rows, int, turn_row_id, uint};
 use crate::error::malformed;
 
-/// turn, data.
+/// Decodes the columns turn, data.
 fn read(row: &Row<'_>) -> rusqlite::Result<(SessionPk, Option<DraftRow>)> {
     let turn = uint(row, 0)?;
     let place = turn & u64::from(u32::MAX);
@@ -15,20 +15,20 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(SessionPk, Option<DraftRow>)> {
     Ok((turn >> 32, draft))
 }
 
-fn known<T>(row: Option<T>) -> Result<T, Failure> {
+fn decoded<T>(row: Option<T>) -> Result<T, Failure> {
     row.ok_or_else(|| malformed("draft"))
 }
 
 pub(super) fn get(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
     let sql = "SELECT turn, data FROM draft WHERE turn = ?1";
-    let found = rows.one(sql, [packed(pk, place)], read)?;
-    found.map(|(_, row)| known(row)).transpose()
+    let found = rows.one(sql, [turn_row_id(pk, place)], read)?;
+    found.map(|(_, row)| decoded(row)).transpose()
 }
 
 pub(super) fn of_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
     let sql = "SELECT turn, data FROM draft WHERE turn BETWEEN ?1 AND ?2 ORDER BY turn";
-    let found = rows.many(sql, [packed(pk, 0), packed(pk, u64::MAX)], read)?;
-    found.into_iter().map(|(_, row)| known(row)).collect()
+    let found = rows.many(sql, [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)], read)?;
+    found.into_iter().map(|(_, row)| decoded(row)).collect()
 }
 
 pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
@@ -56,18 +56,18 @@ pub(super) fn chunks(
 ) -> Result<Vec<DraftChunk>, Failure> {
     let sql =
         "SELECT number, data FROM draft_chunk WHERE turn = ?1 AND number > ?2 ORDER BY number";
-    let found = rows.many(sql, [packed(pk, place), int(after)], |row| {
+    let found = rows.many(sql, [turn_row_id(pk, place), int(after)], |row| {
         Ok(DraftChunk::decode(
             uint(row, 0)?,
             row.get_ref(1)?.as_blob()?,
         ))
     })?;
-    found.into_iter().map(known).collect()
+    found.into_iter().map(decoded).collect()
 }
 
 pub(super) fn put(rows: &Rows<'_>, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
     let sql = "INSERT INTO draft (turn, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
-    rows.run(sql, params![packed(pk, row.place), row.encode()])
+    rows.run(sql, params![turn_row_id(pk, row.place), row.encode()])
 }
 
 pub(super) fn insert_chunk(
@@ -79,17 +79,17 @@ pub(super) fn insert_chunk(
     let sql = "INSERT INTO draft_chunk (turn, number, data) VALUES (?1, ?2, ?3)";
     rows.run(
         sql,
-        params![packed(pk, place), int(chunk.number), chunk.encode()],
+        params![turn_row_id(pk, place), int(chunk.number), chunk.encode()],
     )
 }
 
 pub(super) fn clear(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<(), Failure> {
     let sql = "DELETE FROM draft_chunk WHERE turn = ?1";
-    rows.run(sql, [packed(pk, place)])
+    rows.run(sql, [turn_row_id(pk, place)])
 }
 
 pub(super) fn delete(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<(), Failure> {
     clear(rows, pk, place)?;
     let sql = "DELETE FROM draft WHERE turn = ?1";
-    rows.run(sql, [packed(pk, place)])
+    rows.run(sql, [turn_row_id(pk, place)])
 }

@@ -1,4 +1,4 @@
-//! The event table. Its column `at` is for finding what happened in a time; what is read is compared with it.
+//! The event table. Its column `at` is used to find events by time; a read compares it with the event.
 
 use filrouge_store::rows::{EventPlace, EventRow, SessionPk, event_key};
 use filrouge_types::{ErrorCode, EventKey, Failure, Timestamp};
@@ -7,14 +7,14 @@ use rusqlite::{Row, params};
 use super::{Rows, int, uint};
 use crate::error::malformed;
 
-/// number, data, at.
+/// Decodes the columns number, data, at.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<EventRow>> {
     let event = EventRow::decode(uint(row, 0)?, row.get_ref(1)?.as_blob()?);
     let at: Option<i64> = row.get(2)?;
     Ok(event.filter(|e| Some(e.event.at.as_micros()) == at))
 }
 
-fn known(row: Option<EventRow>) -> Result<EventRow, Failure> {
+fn well_formed(row: Option<EventRow>) -> Result<EventRow, Failure> {
     row.ok_or_else(|| malformed("event"))
 }
 
@@ -25,7 +25,7 @@ pub(super) fn by_key(
 ) -> Result<Option<EventRow>, Failure> {
     let sql = "SELECT number, data, at FROM event WHERE session_pk = ?1 AND key = ?2";
     let found = rows.one(sql, params![int(pk), event_key(key)], read)?;
-    found.map(known).transpose()
+    found.map(well_formed).transpose()
 }
 
 pub(super) fn page(
@@ -36,11 +36,11 @@ pub(super) fn page(
 ) -> Result<Vec<EventRow>, Failure> {
     let sql = "SELECT number, data, at FROM event WHERE session_pk = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let params = [int(pk), int(after), int(limit as u64)];
-    let read = |row: &Row<'_>| read(row).map(known);
+    let read = |row: &Row<'_>| read(row).map(well_formed);
     rows.page(sql, params, read, EventRow::content_len)
 }
 
-/// Behind all events before a time: sessions and events are numbered from 1.
+/// The position before all events of a time: sessions and events are numbered from 1.
 const FIRST: (SessionPk, u64) = (0, 0);
 
 pub(super) fn page_at(
@@ -63,14 +63,14 @@ pub(super) fn page_at(
     ];
     let read = |row: &Row<'_>| {
         let pk = uint(row, 3)?;
-        Ok(known(read(row)?).map(|event| (pk, event)))
+        Ok(well_formed(read(row)?).map(|event| (pk, event)))
     };
     let found = rows.page(sql, params, read, |(_, row)| row.content_len())?;
     in_order_of_time(&found, after, to)?;
     Ok(found)
 }
 
-/// A damaged tree can lead in circles.
+/// Refuses events that are out of order: a damaged B-tree can contain cycles.
 fn in_order_of_time(
     found: &[(SessionPk, EventRow)],
     after: EventPlace,
@@ -100,40 +100,4 @@ pub(super) fn insert(rows: &Rows<'_>, pk: SessionPk, row: &EventRow) -> Result<(
         sql,
         params![int(pk), int(row.number), key, row.encode(), at],
     )
-}
-
-/// Events of older schemas whose time is noted at once.
-const DATED: u64 = 1024;
-
-impl Rows<'_> {
-    /// Notes when the events happened that are there already; what cannot be read is left for `verify` to name.
-    pub(crate) fn date_events(&self) -> Result<(), Failure> {
-        let sql = "SELECT session_pk, number, data FROM event WHERE (session_pk, number) > (?1, ?2)
-             ORDER BY session_pk, number LIMIT ?3";
-        let set = "UPDATE event SET at = ?3 WHERE session_pk = ?1 AND number = ?2";
-        let mut after = (i64::MIN, i64::MIN);
-        loop {
-            let found = self.many(sql, [after.0, after.1, int(DATED)], |row| {
-                let place: (i64, i64) = (row.get(0)?, row.get(1)?);
-                let number = place.1.unsigned_abs();
-                let data = row.get_ref(2)?.as_blob().ok();
-                Ok((place, data.and_then(|d| EventRow::decode(number, d))))
-            })?;
-            let Some((last, _)) = found.last() else {
-                return Ok(());
-            };
-            if *last <= after {
-                return Err(malformed("event"));
-            }
-            after = *last;
-            for ((pk, number), event) in found {
-                match event {
-                    Some(row) => self.run(set, [pk, number, row.event.at.as_micros()])?,
-                    None => {
-                        tracing::warn!(pk, number, "an event cannot be read; `verify` tells why");
-                    }
-                }
-            }
-        }
-    }
 }

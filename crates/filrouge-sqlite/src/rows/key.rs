@@ -31,7 +31,7 @@ pub(super) fn page(
         let (key, seq) = (row.get(0)?, uint(row, 1)?);
         Ok(KeyRow { key, seq })
     })?;
-    // A damaged tree can lead in circles.
+    // A damaged B-tree can contain cycles.
     let mut before = after;
     for row in &found {
         if Some(row.key) <= before {

@@ -7,7 +7,7 @@ use rusqlite::{Row, params};
 use super::Rows;
 use crate::error::malformed;
 
-/// name, data; `None` when they are of no type that filrouge writes, or malformed.
+/// Decodes the columns name, data; `None` when they have a type that filrouge does not write, or are malformed.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<NoteRow>> {
     let (name, data) = (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_blob());
     Ok(name

@@ -1,9 +1,9 @@
-//! A damaged tree can lead SQLite in circles: rows that are not where they were looked for, or not in their order,
-//! are refused before anybody counts on them to come to an end.
+//! Checks the order of rows: a damaged B-tree can contain cycles. Rows outside the requested range, or out of order,
+//! are refused before a caller loops over them without end.
 
 use filrouge_types::{ErrorCode, Failure};
 
-/// Keys that lie between `from` and `to` and only rise, or only fall.
+/// Checks that the keys are between `from` and `to` and strictly ascending, or strictly descending.
 pub(super) fn in_order(
     keys: impl IntoIterator<Item = u64>,
     (from, to): (u64, u64),
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circles_are_refused() {
+    fn cycles_are_refused() {
         let ok = |keys: &[u64], descending| {
             in_order(keys.iter().copied(), (2, 9), descending, "turns").is_ok()
         };

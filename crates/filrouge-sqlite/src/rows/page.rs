@@ -1,4 +1,4 @@
-//! Pages of rows that may be large: read one by one, so that no more of them is held than a page shows.
+//! Pages of rows that may be large: rows are read one by one, so that only the rows of one page are in memory.
 
 use filrouge_store::rows::until_full;
 use filrouge_types::Failure;
@@ -8,7 +8,7 @@ use super::Rows;
 use crate::error::failure;
 
 impl Rows<'_> {
-    /// As [`Rows::many`], up to where the rows have enough bytes, each counted by `len`.
+    /// Like [`Rows::many`], but stops once the rows have enough bytes, each measured by `len`.
     pub(super) fn page<T, P: Params>(
         &self,
         sql: &str,

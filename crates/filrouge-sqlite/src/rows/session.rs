@@ -1,7 +1,7 @@
 //! The session table.
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
-use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, Stored, Tx};
+use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, StoredSession, Tx};
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
 };
@@ -15,15 +15,15 @@ pub(super) const SESSION_COLUMNS: &str =
     s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
     s.token, s.erased";
 
-/// One row of [`SESSION_COLUMNS`]; the inner failure is a row that no filrouge wrote.
-pub(super) fn read_stored(row: &Row<'_>) -> rusqlite::Result<Result<Stored, Failure>> {
+/// Decodes one row of [`SESSION_COLUMNS`]; the inner failure reports a row that filrouge cannot have written.
+pub(super) fn read_stored(row: &Row<'_>) -> rusqlite::Result<Result<StoredSession, Failure>> {
     Ok(read(row).map_err(|_| match row.get::<_, String>(2) {
         Ok(name) => Failure::integrity(&name, None, "its row is malformed"),
         Err(_) => malformed("session"),
     }))
 }
 
-/// A column that holds what no filrouge wrote.
+/// The error for a column whose value filrouge cannot have written.
 struct Foreign;
 
 impl From<IdError> for Foreign {
@@ -38,7 +38,7 @@ impl From<rusqlite::Error> for Foreign {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<Stored, Foreign> {
+fn read(row: &Row<'_>) -> Result<StoredSession, Foreign> {
     let text = |i: usize| row.get::<_, String>(i);
     let optional = |i: usize| row.get::<_, Option<String>>(i);
     let pk = uint(row, 0)?;
@@ -61,7 +61,7 @@ fn read(row: &Row<'_>) -> Result<Stored, Foreign> {
             None => None,
         },
     };
-    Ok(Stored { pk, row, head })
+    Ok(StoredSession { pk, row, head })
 }
 
 pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Failure> {
@@ -69,7 +69,7 @@ pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Fai
     Ok(rows.0.last_insert_rowid().unsigned_abs())
 }
 
-/// Adds a session under a number that it has already, or gives it one.
+/// Inserts a session under its existing number, or under a new one for `None`.
 fn insert_as(rows: &Rows<'_>, pk: Option<SessionPk>, row: &SessionRow) -> Result<(), Failure> {
     let sql = "INSERT INTO session (pk, tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
             title, status, state, metadata, created_at, token, erased)
@@ -96,20 +96,20 @@ fn insert_as(rows: &Rows<'_>, pk: Option<SessionPk>, row: &SessionRow) -> Result
 }
 
 impl Rows<'_> {
-    /// Adds a session under the number that it has in the store it is copied from.
+    /// Inserts a session under the number that it has in the source of the copy.
     pub(crate) fn insert_session_as(&self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
         insert_as(self, Some(pk), row)
     }
 
-    /// Takes all rows of a session away, its row and its head with them.
-    pub(crate) fn take_away(&mut self, pk: SessionPk) -> Result<(), Failure> {
+    /// Deletes all rows of a session, including its session row and its head.
+    pub(crate) fn delete_session(&mut self, pk: SessionPk) -> Result<(), Failure> {
         self.erase(pk)?;
         self.run("DELETE FROM head WHERE pk = ?1", [int(pk)])?;
         self.run("DELETE FROM session WHERE pk = ?1", [int(pk)])
     }
 }
 
-/// Writes all that can change of a session's row.
+/// Writes all columns of a session's row that can change.
 pub(super) fn update(rows: &Rows<'_>, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
     let sql = "UPDATE session SET identity_id = ?2, parent_session_id = ?3, project_id = ?4, team_id = ?5,
             title = ?6, status = ?7, state = ?8, metadata = ?9, token = ?10, erased = ?11
@@ -132,14 +132,14 @@ pub(super) fn update(rows: &Rows<'_>, pk: SessionPk, row: &SessionRow) -> Result
     )
 }
 
-/// Who has spoken in a session.
+/// The agents of a session.
 pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
     let sql = "SELECT agent FROM session_agent WHERE session_pk = ?1 ORDER BY agent";
     rows.many(sql, [int(pk)], |row| row.get(0))
 }
 
-/// The statement of a list. Every parameter stands in it whatever is asked, and what an index is for stands in it
-/// without an alternative, which would keep the index from being used.
+/// The SQL of a list. It contains every parameter, for any filter; conditions for which an index exists contain no OR,
+/// which would keep SQLite from using the index.
 fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
     let owner = match &scope.viewer {
         Viewer::Operator => "(:viewer IS NULL OR true) AND (:token IS NULL OR true)",
@@ -158,7 +158,7 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
         Some(_) => "s.parent_session_id = :parent",
         None => ":parent IS NULL",
     };
-    // The numbers are chosen first: where they have to be sorted, rows with their metadata are not.
+    // The inner query selects numbers only: when SQLite has to sort, it sorts these and not rows with metadata.
     format!(
         "SELECT {SESSION_COLUMNS} FROM session s LEFT JOIN head h ON h.pk = s.pk WHERE s.pk IN (
            SELECT s.pk FROM session s
@@ -174,14 +174,14 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
     )
 }
 
-/// The sessions that `scope` lists, newest first, up to where they have enough bytes.
+/// The sessions that `scope` lists, newest first, until they have enough bytes.
 pub(super) fn list(
     rows: &Rows<'_>,
     scope: &Scope,
     filter: &SessionFilter,
     before: Option<SessionPk>,
     limit: usize,
-) -> Result<Vec<Stored>, Failure> {
+) -> Result<Vec<StoredSession>, Failure> {
     rows.page(
         &list_sql(scope, filter),
         named_params! {
@@ -211,12 +211,12 @@ mod tests {
 
     use super::*;
 
-    /// How SQLite goes about a list, with plans that hold for whatever is bound.
+    /// SQLite's query plan for a list; it does not depend on bound values.
     fn plan(conn: &Connection, viewer: Viewer, filter: &SessionFilter) -> String {
         let scope = Scope::new(TenantId::default_tenant(), viewer);
         let sql = format!("EXPLAIN QUERY PLAN {}", list_sql(&scope, filter));
         let mut statement = conn.prepare(&sql).unwrap();
-        // Nothing is bound: the plan is the same whatever would be.
+        // Nothing is bound: the plan is the same for all values.
         let (mut rows, mut lines) = (statement.raw_query(), Vec::<String>::new());
         while let Some(row) = rows.next().unwrap() {
             lines.push(row.get(3).unwrap());
@@ -232,10 +232,9 @@ mod tests {
             std::time::Duration::from_secs(1),
         )
         .unwrap();
-        let keyring = filrouge_store::Keyring::single([1; 32]);
-        crate::migrate::migrate(&mut conn, &keyring, || Ok("store".to_owned())).unwrap();
+        crate::migrate::migrate(&mut conn, || Ok("store".to_owned())).unwrap();
         let none = SessionFilter::default();
-        let of = |parent: Option<&str>, agent: Option<&str>| SessionFilter {
+        let filter_by = |parent: Option<&str>, agent: Option<&str>| SessionFilter {
             parent_session_id: parent.map(|p| SessionId::new(p).unwrap()),
             agent: agent.map(Into::into),
             ..SessionFilter::default()
@@ -248,16 +247,26 @@ mod tests {
         for (viewer, filter, index) in [
             (ann(), none.clone(), "session_owner"),
             (Viewer::EndUser(None), none, "session_owner"),
-            (Viewer::Operator, of(Some("p"), None), "session_parent"),
-            (Viewer::Operator, of(None, Some("a")), "agent=?"),
+            (
+                Viewer::Operator,
+                filter_by(Some("p"), None),
+                "session_parent",
+            ),
+            (Viewer::Operator, filter_by(None, Some("a")), "agent=?"),
             (Viewer::Operator, owned, "session_owner"),
-            (Viewer::Operator, of(None, None), "PRIMARY KEY"),
+            (Viewer::Operator, filter_by(None, None), "PRIMARY KEY"),
         ] {
-            let told = plan(&conn, viewer.clone(), &filter);
-            assert!(told.contains(index), "{viewer:?} {filter:?}: {told}");
-            // Whoever sorts whole rows holds every one with its metadata before the first is seen.
-            let (_numbers, rows) = told.rsplit_once("SEARCH h").unwrap();
-            assert!(!rows.contains("ORDER BY"), "{viewer:?} {filter:?}: {told}");
+            let query_plan = plan(&conn, viewer.clone(), &filter);
+            assert!(
+                query_plan.contains(index),
+                "{viewer:?} {filter:?}: {query_plan}"
+            );
+            // A sort of full rows would load all rows with their metadata before it returned the first.
+            let (_numbers, rows) = query_plan.rsplit_once("SEARCH h").unwrap();
+            assert!(
+                !rows.contains("ORDER BY"),
+                "{viewer:?} {filter:?}: {query_plan}"
+            );
         }
     }
 }

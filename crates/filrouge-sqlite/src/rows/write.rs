@@ -8,7 +8,7 @@ use filrouge_store::rows::{
 use filrouge_types::{Failure, ItemId, RequestId};
 use rusqlite::params;
 
-use super::{Rows, checkpoint, draft, event, int, note, open_since, packed, session};
+use super::{Rows, checkpoint, draft, event, int, note, open_since, session, turn_row_id};
 
 impl Tx for Rows<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
@@ -22,7 +22,7 @@ impl Tx for Rows<'_> {
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
         let sql = "INSERT INTO turn (id, turn_id, open_since, data) VALUES (?1, ?2, ?3, ?4)";
-        let id = packed(pk, row.place());
+        let id = turn_row_id(pk, row.place());
         self.run(
             sql,
             params![id, row.turn_id.as_bytes(), open_since(row), row.encode()],
@@ -33,7 +33,7 @@ impl Tx for Rows<'_> {
         let sql = "UPDATE turn SET open_since = ?2, data = ?3 WHERE id = ?1";
         self.run(
             sql,
-            params![packed(pk, row.place()), open_since(row), row.encode()],
+            params![turn_row_id(pk, row.place()), open_since(row), row.encode()],
         )
     }
 
@@ -136,7 +136,7 @@ impl Tx for Rows<'_> {
             "DELETE FROM turn WHERE id BETWEEN ?1 AND ?2",
         ];
         for sql in of_turns {
-            self.run(sql, [packed(pk, 0), packed(pk, u64::MAX)])?;
+            self.run(sql, [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)])?;
         }
         Ok(())
     }

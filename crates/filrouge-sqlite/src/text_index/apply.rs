@@ -1,4 +1,4 @@
-//! Changes: sessions that come, move and go.
+//! Changes: sessions that are added, moved and removed.
 
 use std::collections::HashMap;
 
@@ -12,18 +12,19 @@ use super::counts::Counts;
 use super::rows::{new_id, run, session_of, shard_of};
 use super::vectors;
 
-/// What comes at once for one shard and is more than this goes into postings at once.
+/// When a change adds more than `BULK_DOCUMENTS` documents, or more than `BULK_TEXT` bytes of text, to one shard, they
+/// are written to postings directly.
 const BULK_DOCUMENTS: usize = 64;
 const BULK_TEXT: usize = 256 << 10;
 
-/// A change that is being made.
+/// A change in progress.
 pub(super) struct Change<'a> {
     pub(super) conn: &'a Connection,
     shards: HashMap<Shard, i64>,
     counts: HashMap<i64, Counts>,
-    /// How many documents, and bytes of their texts, have come for each shard.
-    came: HashMap<i64, (usize, usize)>,
-    /// Of the shards for which much comes at once.
+    /// The number of documents, and the bytes of their texts, that this change adds to each shard.
+    added: HashMap<i64, (usize, usize)>,
+    /// The builders of shards to which this change adds much.
     pub(super) bulk: HashMap<i64, Builder>,
     pub(super) embedders: Vec<i64>,
     pub(super) packer: Packer,
@@ -35,19 +36,19 @@ impl<'a> Change<'a> {
             conn,
             shards: HashMap::new(),
             counts: HashMap::new(),
-            came: HashMap::new(),
+            added: HashMap::new(),
             bulk: HashMap::new(),
             embedders: vectors::embedders(conn)?,
             packer: Packer::default(),
         })
     }
 
-    /// Makes these changes.
-    pub(super) fn take(&mut self, updates: &[IndexUpdate]) -> Result<(), Failure> {
+    /// Applies these updates.
+    pub(super) fn apply(&mut self, updates: &[IndexUpdate]) -> Result<(), Failure> {
         for update in updates {
             match update {
                 IndexUpdate::Session(update) => self.session(update)?,
-                IndexUpdate::Gone((realm, key)) => self.session_gone(realm, key)?,
+                IndexUpdate::Gone((realm, key)) => self.remove_session(realm, key)?,
                 IndexUpdate::Vectors(embedder, all) => {
                     vectors::put(self.conn, embedder, all)?;
                     self.embedders = vectors::embedders(self.conn)?;
@@ -72,7 +73,7 @@ impl<'a> Change<'a> {
         Ok(id)
     }
 
-    /// What is counted of a shard, which is changed.
+    /// The counts of a shard, to be changed.
     pub(super) fn counts(&mut self, shard: i64) -> Result<&mut Counts, Failure> {
         if !self.counts.contains_key(&shard) {
             let counts = Counts::read(self.conn, shard)?;
@@ -84,43 +85,45 @@ impl<'a> Change<'a> {
     fn session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let shard = self.shard(&update.shard)?;
         let all = || update.difference(std::iter::empty()).1;
-        let (session, coming) = match session_of(self.conn, &update.shard.realm, &update.entry.key)?
-        {
-            Some((session, was)) if was != shard => {
-                self.counts(was)?.sessions -= 1;
-                self.counts(shard)?.sessions += 1;
-                self.remove_all(was, session)?;
-                (Some(session), all())
-            }
-            Some((session, _)) => (Some(session), self.make_room(shard, session, update)?),
-            None => {
-                self.counts(shard)?.sessions += 1;
-                (None, all())
-            }
-        };
-        let session = self.enter(shard, session, update)?;
-        self.come(shard, &coming)?;
-        for document in coming {
+        let (session, missing) =
+            match session_of(self.conn, &update.shard.realm, &update.entry.key)? {
+                Some((session, old_shard)) if old_shard != shard => {
+                    self.counts(old_shard)?.sessions -= 1;
+                    self.counts(shard)?.sessions += 1;
+                    self.remove_all(old_shard, session)?;
+                    (Some(session), all())
+                }
+                Some((session, _)) => {
+                    (Some(session), self.remove_outdated(shard, session, update)?)
+                }
+                None => {
+                    self.counts(shard)?.sessions += 1;
+                    (None, all())
+                }
+            };
+        let session = self.upsert_session(shard, session, update)?;
+        self.enable_bulk(shard, &missing)?;
+        for document in missing {
             self.put(shard, session, document)?;
         }
         Ok(())
     }
 
-    /// Once much has come for a shard, all of it goes into postings at once.
-    fn come(&mut self, shard: i64, coming: &[&NewDocument]) -> Result<(), Failure> {
-        let (count, text) = self.came.entry(shard).or_default();
-        *count += coming.len();
-        *text += coming.iter().map(|d| d.folded.len()).sum::<usize>();
-        let much = *count > BULK_DOCUMENTS || *text > BULK_TEXT;
-        if much && !self.bulk.contains_key(&shard) {
+    /// Once a change adds much to a shard, everything for that shard is written to postings directly.
+    fn enable_bulk(&mut self, shard: i64, missing: &[&NewDocument]) -> Result<(), Failure> {
+        let (count, text) = self.added.entry(shard).or_default();
+        *count += missing.len();
+        *text += missing.iter().map(|d| d.folded.len()).sum::<usize>();
+        let is_bulk = *count > BULK_DOCUMENTS || *text > BULK_TEXT;
+        if is_bulk && !self.bulk.contains_key(&shard) {
             self.flush(shard)?;
             self.bulk.insert(shard, Builder::default());
         }
         Ok(())
     }
 
-    /// Puts a session's row, with a new number if it has none; its number.
-    fn enter(
+    /// Inserts or updates a session's row; returns its number, which is new for `None`.
+    fn upsert_session(
         &self,
         shard: i64,
         session: Option<i64>,
@@ -136,7 +139,7 @@ impl<'a> Change<'a> {
         new_id(self.conn, sql, row)
     }
 
-    fn session_gone(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
+    fn remove_session(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
         let Some((session, shard)) = session_of(self.conn, realm, key)? else {
             return Ok(());
         };
@@ -146,10 +149,10 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Writes what is left to write.
+    /// Writes the pending builders, full shards and counts.
     pub(super) fn end(mut self) -> Result<(), Failure> {
         for (shard, builder) in std::mem::take(&mut self.bulk) {
-            self.segment(shard, builder)?;
+            self.write_segment(shard, builder)?;
         }
         let full = self.counts.iter().filter(|(_, counts)| counts.is_full());
         for shard in full.map(|(shard, _)| *shard).collect::<Vec<_>>() {

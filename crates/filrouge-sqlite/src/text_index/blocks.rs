@@ -1,8 +1,8 @@
-//! The words of a segment with the documents that have them: in blocks, in the order of the words' numbers.
+//! The words of a segment with the documents that contain them: in blocks, ordered by the words' numbers.
 //!
-//! Of a block the words lie in one row and their lists in another one: whoever looks for pieces of words goes through the
-//! words alone. Lists that are long have rows of their own. A word is spelled in a segment as long as a document has it
-//! there, and not longer: what is struck from lists is gone from here as well.
+//! One row contains a block's words and another one their lists, so that a search for parts of words scans the words
+//! only. Long lists have their own rows. A segment contains a word only while one of its documents contains the word:
+//! when the last document is removed from a list, its word is removed too.
 
 use std::collections::HashSet;
 
@@ -16,13 +16,13 @@ use super::segments::Segment;
 use super::words::number;
 use crate::error::{failure, malformed};
 
-/// The words of a block, and its lists, have at most so many bytes, but for a word that is longer alone: each lies within
-/// its page.
+/// The maximum number of bytes of a block's words, and of its lists, unless a single word is longer: each fits in one
+/// page.
 const BLOCK: usize = 3_900;
-/// A list of more bytes has a row of its own.
+/// The maximum number of bytes of a list within a block; a longer list has its own row.
 const SHORT: usize = 250;
 
-/// A block as it is stored.
+/// A stored block.
 pub(super) struct Block {
     pub(super) first: i64,
     words: Vec<u8>,
@@ -32,9 +32,9 @@ pub(super) struct Block {
 /// The documents of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum List<'a> {
-    /// Distances, the first one from the segment's first document.
+    /// Differences between numbers; the first is relative to the segment's first document.
     Short(&'a [u8]),
-    /// In a row of its own.
+    /// A list in its own row.
     Long,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl Block {
-    /// Its words in their order.
+    /// The block's words in order.
     pub(super) fn entries(&self) -> Result<Vec<Entry<'_>>, Failure> {
         let mut lists = Lists(&self.lists);
         let words = self
@@ -65,7 +65,7 @@ impl Block {
     }
 }
 
-/// The lists of a block, one after the other.
+/// Iterates over the concatenated lists of a block.
 pub(super) struct Lists<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Lists<'a> {
@@ -82,18 +82,22 @@ impl<'a> Iterator for Lists<'a> {
     }
 }
 
-/// The first blocks of a segment, at most so many.
-pub(super) fn load(conn: &Connection, of: &Segment, most: usize) -> Result<Vec<Block>, Failure> {
+/// The first blocks of a segment, at most `limit`.
+pub(super) fn load(
+    conn: &Connection,
+    segment: &Segment,
+    limit: usize,
+) -> Result<Vec<Block>, Failure> {
     let sql = "SELECT s.first, s.words, p.lists FROM spelling s JOIN posting p ON p.shard = s.shard
         AND p.segment = s.segment AND p.first = s.first
         WHERE s.shard = ?1 AND s.segment = ?2 ORDER BY s.first LIMIT ?3";
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    all(conn, sql, [of.shard, of.id, most], block)
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    all(conn, sql, [segment.shard, segment.id, limit], block)
 }
 
-/// Takes a block out of a segment; its long lists stay.
-pub(super) fn delete(conn: &Connection, of: &Segment, first: i64) -> Result<(), Failure> {
-    let row = [of.shard, of.id, first];
+/// Deletes a block from a segment, but not its long lists.
+pub(super) fn delete(conn: &Connection, segment: &Segment, first: i64) -> Result<(), Failure> {
+    let row = [segment.shard, segment.id, first];
     for table in ["spelling", "posting"] {
         let sql = format!("DELETE FROM {table} WHERE shard = ?1 AND segment = ?2 AND first = ?3");
         run(conn, &sql, row)?;
@@ -101,50 +105,50 @@ pub(super) fn delete(conn: &Connection, of: &Segment, first: i64) -> Result<(), 
     Ok(())
 }
 
-/// A long list of a segment.
+/// Reads a long list of a segment into `documents`.
 pub(super) fn long(
     conn: &Connection,
-    of: &Segment,
+    segment: &Segment,
     word: u64,
     documents: &mut Vec<DocumentNo>,
 ) -> Result<(), Failure> {
     let sql = "SELECT documents FROM long_posting WHERE shard = ?1 AND segment = ?2 AND word = ?3";
-    let row = [of.shard, of.id, word.cast_signed()];
-    // It is read where it lies.
+    let row = [segment.shard, segment.id, word.cast_signed()];
+    // The list is read in place, without a copy.
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     let mut rows = statement.query(row).map_err(failure)?;
     let row = rows.next().map_err(failure)?;
     let row = row.ok_or_else(|| malformed("posting"))?;
     let list = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-    postings::read(of.first, list.map_err(failure)?, documents)
+    postings::read(segment.first, list.map_err(failure)?, documents)
 }
 
-/// Takes a long list out of a segment, if it has one.
-pub(super) fn delete_long(conn: &Connection, of: &Segment, word: u64) -> Result<(), Failure> {
+/// Deletes a long list from a segment, if it exists.
+pub(super) fn delete_long(conn: &Connection, segment: &Segment, word: u64) -> Result<(), Failure> {
     let sql = "DELETE FROM long_posting WHERE shard = ?1 AND segment = ?2 AND word = ?3";
-    run(conn, sql, [of.shard, of.id, word.cast_signed()]).map(|_| ())
+    run(conn, sql, [segment.shard, segment.id, word.cast_signed()]).map(|_| ())
 }
 
-/// Strikes documents, in order, from a segment.
-pub(super) fn strike(
+/// Removes documents, given in ascending order, from a segment.
+pub(super) fn remove(
     conn: &Connection,
-    of: &Segment,
+    segment: &Segment,
     documents: &[DocumentNo],
 ) -> Result<(), Failure> {
-    let struck = strike_long(conn, of, documents)?;
-    for block in struck_blocks(conn, of, documents, !struck.is_empty())? {
-        delete(conn, of, block.first)?;
-        let (mut writer, mut left) = (Writer::new(conn, of), Vec::new());
+    let emptied = remove_from_long(conn, segment, documents)?;
+    for block in affected_blocks(conn, segment, documents, !emptied.is_empty())? {
+        delete(conn, segment, block.first)?;
+        let (mut writer, mut remaining) = (BlockWriter::new(conn, segment), Vec::new());
         for entry in block.entries()? {
             match entry.list {
-                List::Long if struck.contains(&entry.number) => {}
+                List::Long if emptied.contains(&entry.number) => {}
                 List::Long => writer.keep(entry.number, entry.word, List::Long)?,
                 List::Short(list) => {
-                    left.clear();
-                    postings::read(of.first, list, &mut left)?;
-                    left.retain(|no| documents.binary_search(no).is_err());
-                    if !left.is_empty() {
-                        writer.add(entry.number, entry.word, &left)?;
+                    remaining.clear();
+                    postings::read(segment.first, list, &mut remaining)?;
+                    remaining.retain(|no| documents.binary_search(no).is_err());
+                    if !remaining.is_empty() {
+                        writer.add(entry.number, entry.word, &remaining)?;
                     }
                 }
             }
@@ -154,71 +158,75 @@ pub(super) fn strike(
     Ok(())
 }
 
-/// Strikes documents from long lists; the words of which nothing is left.
-fn strike_long(
+/// Removes documents from long lists; returns the words whose lists became empty.
+fn remove_from_long(
     conn: &Connection,
-    of: &Segment,
+    segment: &Segment,
     documents: &[DocumentNo],
 ) -> Result<HashSet<u64>, Failure> {
     let mut changed: Vec<(i64, Vec<DocumentNo>)> = Vec::new();
     let sql = "SELECT word, documents FROM long_posting WHERE shard = ?1 AND segment = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-    let mut rows = statement.query([of.shard, of.id]).map_err(failure)?;
-    let mut left = Vec::new();
+    let mut rows = statement
+        .query([segment.shard, segment.id])
+        .map_err(failure)?;
+    let mut remaining = Vec::new();
     while let Some(row) = rows.next().map_err(failure)? {
         let list = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
-        left.clear();
-        postings::read(of.first, list.map_err(failure)?, &mut left)?;
-        let before = left.len();
-        left.retain(|no| documents.binary_search(no).is_err());
-        if left.len() < before {
+        remaining.clear();
+        postings::read(segment.first, list.map_err(failure)?, &mut remaining)?;
+        let before = remaining.len();
+        remaining.retain(|no| documents.binary_search(no).is_err());
+        if remaining.len() < before {
             let word = row.get(0).map_err(failure)?;
-            changed.push((word, std::mem::take(&mut left)));
+            changed.push((word, std::mem::take(&mut remaining)));
         }
     }
-    let (mut struck, mut list) = (HashSet::new(), Vec::new());
-    for (word, left) in changed {
-        if left.is_empty() {
-            delete_long(conn, of, word.cast_unsigned())?;
-            struck.insert(word.cast_unsigned());
+    let (mut emptied, mut list) = (HashSet::new(), Vec::new());
+    for (word, remaining) in changed {
+        if remaining.is_empty() {
+            delete_long(conn, segment, word.cast_unsigned())?;
+            emptied.insert(word.cast_unsigned());
             continue;
         }
         list.clear();
-        postings::encode(of.first, &left, &mut list);
+        postings::encode(segment.first, &remaining, &mut list);
         let sql = "UPDATE long_posting SET documents = ?4 WHERE shard = ?1 AND segment = ?2 AND word = ?3";
-        run(conn, sql, params![of.shard, of.id, word, list])?;
+        run(conn, sql, params![segment.shard, segment.id, word, list])?;
     }
-    Ok(struck)
+    Ok(emptied)
 }
 
-/// The blocks that have one of these documents in a short list; with `long`, also those with a long one.
-fn struck_blocks(
+/// The blocks with one of these documents in a short list; with `long`, also all blocks with a long list.
+fn affected_blocks(
     conn: &Connection,
-    of: &Segment,
+    segment: &Segment,
     documents: &[DocumentNo],
     long: bool,
 ) -> Result<Vec<Block>, Failure> {
-    let (Some(least), Some(most)) = (documents.first(), documents.last()) else {
+    let (Some(lowest), Some(highest)) = (documents.first(), documents.last()) else {
         return Ok(Vec::new());
     };
     let sql = "SELECT s.first, s.words, p.lists FROM spelling s JOIN posting p ON p.shard = s.shard
         AND p.segment = s.segment AND p.first = s.first WHERE s.shard = ?1 AND s.segment = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-    let mut rows = statement.query([of.shard, of.id]).map_err(failure)?;
+    let mut rows = statement
+        .query([segment.shard, segment.id])
+        .map_err(failure)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(failure)? {
         let lists = row.get_ref(2).and_then(|v| Ok(v.as_blob()?));
-        let mut is_in = false;
+        let mut affected = false;
         for list in Lists(lists.map_err(failure)?) {
             match list {
-                List::Long => is_in |= long,
-                List::Short(list) => postings::decode(of.first, list, |no| {
-                    is_in |= no >= *least && documents.binary_search(&no).is_ok();
-                    !is_in && no < *most
+                List::Long => affected |= long,
+                List::Short(list) => postings::decode(segment.first, list, |no| {
+                    affected |= no >= *lowest && documents.binary_search(&no).is_ok();
+                    !affected && no < *highest
                 })?,
             }
         }
-        if is_in {
+        if affected {
             found.push(block(row).map_err(failure)?);
         }
     }
@@ -234,22 +242,22 @@ fn block(row: &Row<'_>) -> rusqlite::Result<Block> {
 }
 
 /// Writes blocks of a segment.
-pub(super) struct Writer<'a> {
+pub(super) struct BlockWriter<'a> {
     conn: &'a Connection,
-    of: &'a Segment,
+    segment: &'a Segment,
     words: Vec<u8>,
     lists: Vec<u8>,
     first: u64,
-    /// The number of the word before.
+    /// The number of the previous word.
     before: Option<u64>,
     list: Vec<u8>,
 }
 
-impl<'a> Writer<'a> {
-    pub(super) fn new(conn: &'a Connection, of: &'a Segment) -> Self {
+impl<'a> BlockWriter<'a> {
+    pub(super) fn new(conn: &'a Connection, segment: &'a Segment) -> Self {
         Self {
             conn,
-            of,
+            segment,
             words: Vec::with_capacity(BLOCK),
             lists: Vec::with_capacity(BLOCK),
             first: 0,
@@ -258,8 +266,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds a word with its documents, of which there are some; words come in the order of their numbers, those that share
-    /// one with the same documents.
+    /// Adds a word with its documents, of which there must be at least one. Words are added in the order of their
+    /// numbers; words that share a number have the same documents.
     pub(super) fn add(
         &mut self,
         number: u64,
@@ -268,11 +276,16 @@ impl<'a> Writer<'a> {
     ) -> Result<(), Failure> {
         let mut list = std::mem::take(&mut self.list);
         list.clear();
-        postings::encode(self.of.first, documents, &mut list);
+        postings::encode(self.segment.first, documents, &mut list);
         let short = list.len() <= SHORT;
         if !short && self.before != Some(number) {
             let sql = "INSERT INTO long_posting (shard, segment, word, documents) VALUES (?1, ?2, ?3, ?4)";
-            let row = params![self.of.shard, self.of.id, number.cast_signed(), list];
+            let row = params![
+                self.segment.shard,
+                self.segment.id,
+                number.cast_signed(),
+                list
+            ];
             run(self.conn, sql, row)?;
         }
         let added = self.keep(
@@ -287,7 +300,7 @@ impl<'a> Writer<'a> {
         added
     }
 
-    /// Adds a word whose list is there already.
+    /// Adds a word whose list is already encoded or stored.
     pub(super) fn keep(&mut self, number: u64, word: &str, list: List<'_>) -> Result<(), Failure> {
         let list = match list {
             List::Short(list) => list,
@@ -295,7 +308,7 @@ impl<'a> Writer<'a> {
         };
         let full =
             self.words.len() + word.len() + 1 > BLOCK || self.lists.len() + list.len() + 1 > BLOCK;
-        // Words that share a number stay together: no two blocks begin with the same one.
+        // Words that share a number stay in one block: no two blocks begin with the same number.
         if full && self.before != Some(number) {
             self.write()?;
         }
@@ -322,10 +335,10 @@ impl<'a> Writer<'a> {
         }
         let sql = "INSERT INTO spelling (shard, segment, first, words) VALUES (?1, ?2, ?3, ?4)";
         let first = self.first.cast_signed();
-        let row = params![self.of.shard, self.of.id, first, self.words];
+        let row = params![self.segment.shard, self.segment.id, first, self.words];
         run(self.conn, sql, row)?;
         let sql = "INSERT INTO posting (shard, segment, first, lists) VALUES (?1, ?2, ?3, ?4)";
-        let row = params![self.of.shard, self.of.id, first, self.lists];
+        let row = params![self.segment.shard, self.segment.id, first, self.lists];
         run(self.conn, sql, row)?;
         self.words.clear();
         self.lists.clear();

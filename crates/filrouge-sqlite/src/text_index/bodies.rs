@@ -1,4 +1,4 @@
-//! Bodies: what is given back of a document, packed.
+//! Bodies: the compressed content that the index returns for a document.
 
 use std::cell::Cell;
 
@@ -8,17 +8,17 @@ use rusqlite::Connection;
 
 use crate::error::{failure, malformed};
 
-/// Bodies are a fiftieth smaller than of level 3, and as fast to unpack; higher levels gain less than a hundredth.
+/// Compared with level 3, bodies are 2% smaller and decompress as fast; higher levels save less than another 1%.
 const ZSTD_LEVEL: i32 = 5;
-/// A body has at most so many bytes.
+/// The maximum size of a body.
 const BODY_BYTES_MAX: u64 = 1 << 30;
 
 thread_local! {
-    /// What unpacks bodies on this thread: to make one takes as long as to unpack a small body.
+    /// This thread's decompressor: creating one takes as long as decompressing a small body.
     static UNPACKER: Cell<Option<zstd::bulk::Decompressor<'static>>> = const { Cell::new(None) };
 }
 
-/// What packs bodies; made when the first one comes.
+/// Compresses bodies; created for the first one.
 #[derive(Default)]
 pub(super) struct Packer {
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -27,7 +27,7 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    /// A body as it is stored: 0 and the body, or 1 and a zstd frame of it where that is shorter.
+    /// A body as it is stored: 0 and the body, or 1 and its zstd frame when that is shorter.
     pub(super) fn pack(&mut self, body: &[u8]) -> Result<&[u8], Failure> {
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
@@ -38,12 +38,12 @@ impl Packer {
             .reserve(zstd::zstd_safe::compress_bound(body.len()));
         zstd.compress_to_buffer(body, &mut self.frame)
             .map_err(packing)?;
-        let (how, bytes) = match self.frame.len() < body.len() {
+        let (format, bytes) = match self.frame.len() < body.len() {
             true => (1, self.frame.as_slice()),
             false => (0, body),
         };
         self.packed.clear();
-        self.packed.push(how);
+        self.packed.push(format);
         self.packed.extend_from_slice(bytes);
         Ok(&self.packed)
     }
@@ -56,7 +56,7 @@ fn packing(error: std::io::Error) -> Failure {
 fn unpack<'a>(
     zstd: &mut zstd::bulk::Decompressor<'_>,
     packed: &'a [u8],
-    room: &'a mut Vec<u8>,
+    buffer: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], Failure> {
     let bad = || malformed("body");
     match packed.split_first() {
@@ -65,34 +65,35 @@ fn unpack<'a>(
             let size = zstd::zstd_safe::get_frame_content_size(frame);
             let size = size.ok().flatten().filter(|size| *size <= BODY_BYTES_MAX);
             let size = size.and_then(|size| usize::try_from(size).ok());
-            room.clear();
-            room.reserve(size.ok_or_else(bad)?);
-            zstd.decompress_to_buffer(frame, room).map_err(|_| bad())?;
-            Ok(room)
+            buffer.clear();
+            buffer.reserve(size.ok_or_else(bad)?);
+            zstd.decompress_to_buffer(frame, buffer)
+                .map_err(|_| bad())?;
+            Ok(buffer)
         }
         _ => Err(bad()),
     }
 }
 
-/// Shows `each` the bodies of these documents until it says no.
+/// Calls `each` with the bodies of these documents until it returns false.
 ///
-/// Each is looked up for itself: to step over those between would read what is of other owners.
-pub(super) fn show(
+/// Each body is selected separately: a range scan would read bodies of other owners.
+pub(super) fn each_body(
     conn: &Connection,
     documents: &[DocumentNo],
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
 ) -> Result<(), Failure> {
-    // Taken out, so that `each` may ask for bodies itself.
+    // The decompressor is moved out of the cell, so that `each` may itself read bodies.
     let mut zstd = match UNPACKER.take() {
         Some(zstd) => zstd,
         None => zstd::bulk::Decompressor::new().map_err(packing)?,
     };
-    let shown = show_by(conn, documents, &mut zstd, each);
+    let result = each_body_by(conn, documents, &mut zstd, each);
     UNPACKER.set(Some(zstd));
-    shown
+    result
 }
 
-fn show_by(
+fn each_body_by(
     conn: &Connection,
     documents: &[DocumentNo],
     zstd: &mut zstd::bulk::Decompressor<'_>,
@@ -100,9 +101,9 @@ fn show_by(
 ) -> Result<(), Failure> {
     let sql = "SELECT packed FROM body WHERE document = ?1";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-    let mut room = Vec::new();
+    let mut buffer = Vec::new();
     for document in documents {
-        // A number beyond what the file can hold is of no document.
+        // No document has a number that exceeds the file's integers.
         let Ok(no) = i64::try_from(*document) else {
             continue;
         };
@@ -111,7 +112,7 @@ fn show_by(
             continue;
         };
         let packed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-        let body = unpack(zstd, packed.map_err(failure)?, &mut room)?;
+        let body = unpack(zstd, packed.map_err(failure)?, &mut buffer)?;
         if !each(*document, body) {
             return Ok(());
         }

@@ -1,37 +1,75 @@
-//! From the words of documents to the documents of words.
+//! Inverts documents: collects the words of documents, and returns the documents of each word.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use filrouge_store::text_index::DocumentNo;
 
-use super::junctions::each_term;
-use super::words::number;
+use super::junctions::{BUCKETS, bucket, each_bucket, word_of};
+use super::words::{each_word, number};
 
-/// Postings that are being made.
+/// Postings under construction.
 #[derive(Default)]
 pub(super) struct Builder {
-    /// By the numbers of words.
-    slots: HashMap<u64, Slot, BuildHasherDefault<Plain>>,
-    /// The least and the greatest document.
+    /// The words with their documents, by word number.
+    slots: HashMap<u64, Slot, BuildHasherDefault<NumberHasher>>,
+    /// For each bucket of junctions, the newest document and all documents with one of them. They are not in `slots`,
+    /// because most texts have more junctions than words.
+    junctions: Vec<(Option<DocumentNo>, Vec<DocumentNo>)>,
+    /// The lowest and the highest document number.
     range: Option<(DocumentNo, DocumentNo)>,
     count: usize,
     text: usize,
 }
 
-/// A word with the documents that hold it, each once and in order.
+/// A word with the documents that contain it, each once and in ascending order.
 struct Slot {
+    /// The newest document, and the word's length and first bytes, are stored inline, so that most occurrences access
+    /// no other memory.
+    newest: DocumentNo,
+    bytes: usize,
+    start: [u8; START],
     word: Box<str>,
     /// Words that share its number.
     others: BTreeSet<Box<str>>,
     documents: Vec<DocumentNo>,
 }
 
-/// Numbers of words are mixed already.
-#[derive(Default)]
-struct Plain(u64);
+const START: usize = 8;
 
-impl Hasher for Plain {
+fn start(word: &str) -> [u8; START] {
+    let mut start = [0; START];
+    let bytes = word.as_bytes();
+    let count = bytes.len().min(START);
+    start[..count].copy_from_slice(&bytes[..count]);
+    start
+}
+
+impl Slot {
+    fn of(word: &str, no: DocumentNo) -> Self {
+        Self {
+            newest: no,
+            bytes: word.len(),
+            start: start(word),
+            word: word.into(),
+            others: BTreeSet::new(),
+            documents: vec![no],
+        }
+    }
+
+    fn is_for(&self, word: &str) -> bool {
+        self.bytes == word.len()
+            && self.start == start(word)
+            && (word.len() <= START || *self.word == *word)
+    }
+}
+
+/// The numbers of words are already hashes.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -43,34 +81,35 @@ impl Hasher for Plain {
     }
 
     fn write_u64(&mut self, n: u64) {
-        // Their highest bit is 0; the table looks at the highest ones.
+        // The highest bit is 0; the hash table uses the highest bits.
         self.0 = n << 1;
     }
 }
 
 impl Builder {
-    /// How many documents are in it.
+    /// The number of documents.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// Bytes of their texts.
+    /// The number of bytes of the documents' texts.
     pub(super) fn text(&self) -> usize {
         self.text
     }
 
-    /// The least and the greatest document.
+    /// The lowest and the highest document number.
     pub(super) fn range(&self) -> Option<(DocumentNo, DocumentNo)> {
         self.range
     }
 
-    /// Adds a document, whose number is greater than those before it.
+    /// Adds a document, whose number must exceed all earlier ones.
     pub(super) fn add(&mut self, no: DocumentNo, folded: &str) {
         self.begin(no, folded.len());
-        each_term(folded, &mut |word| self.put(number(word), word, no));
+        each_word(folded, &mut |word| self.put(number(word), word, no));
+        each_bucket(folded, &mut |bucket| self.put_junction(bucket, no));
     }
 
-    /// As [`Self::add`], by its words.
+    /// Like [`Self::add`], from the document's list of words.
     pub(super) fn add_words<'w>(
         &mut self,
         no: DocumentNo,
@@ -78,7 +117,10 @@ impl Builder {
         text: usize,
     ) {
         self.begin(no, text);
-        words.for_each(|word| self.put(number(word), word, no));
+        words.for_each(|word| match bucket(word) {
+            Some(bucket) => self.put_junction(bucket, no),
+            None => self.put(number(word), word, no),
+        });
     }
 
     fn begin(&mut self, no: DocumentNo, text: usize) {
@@ -88,26 +130,56 @@ impl Builder {
     }
 
     fn put(&mut self, number: u64, word: &str, no: DocumentNo) {
-        let slot = self.slots.entry(number).or_insert_with(|| Slot {
-            word: word.into(),
-            others: BTreeSet::new(),
-            documents: Vec::new(),
-        });
-        if *slot.word != *word {
-            slot.others.insert(word.into());
-        }
-        if slot.documents.last() != Some(&no) {
-            slot.documents.push(no);
+        match self.slots.entry(number) {
+            Entry::Vacant(free) => {
+                free.insert(Slot::of(word, no));
+            }
+            Entry::Occupied(slot) => {
+                let slot = slot.into_mut();
+                if !slot.is_for(word) {
+                    slot.others.insert(word.into());
+                }
+                if slot.newest != no {
+                    slot.newest = no;
+                    slot.documents.push(no);
+                }
+            }
         }
     }
 
-    /// Shows `each` every word with its number, in the order of these, and its documents; words that share a number have
-    /// those of both.
+    fn put_junction(&mut self, bucket: usize, no: DocumentNo) {
+        self.junctions.resize_with(BUCKETS, Default::default);
+        if let Some((newest, documents)) = self.junctions.get_mut(bucket)
+            && *newest != Some(no)
+        {
+            *newest = Some(no);
+            documents.push(no);
+        }
+    }
+
+    /// Calls `each` with every word, its number and its documents, in the order of the numbers. Words that share a
+    /// number share the documents of all of them.
     pub(super) fn finish<E>(
         self,
         mut each: impl FnMut(u64, &str, &[DocumentNo]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut slots: Vec<(u64, Slot)> = self.slots.into_iter().collect();
+        let mut slots = self.slots;
+        for (bucket, (newest, documents)) in self.junctions.into_iter().enumerate() {
+            let Some(no) = newest else {
+                continue;
+            };
+            let mut letters = [0; 4];
+            let word = &*word_of(bucket).encode_utf8(&mut letters);
+            let slot = slots.entry(number(word));
+            let slot = slot.or_insert_with(|| Slot::of(word, no));
+            if !slot.is_for(word) {
+                slot.others.insert(word.into());
+            }
+            slot.documents.extend(documents);
+            slot.documents.sort_unstable();
+            slot.documents.dedup();
+        }
+        let mut slots: Vec<(u64, Slot)> = slots.into_iter().collect();
         slots.sort_unstable_by_key(|(number, _)| *number);
         for (number, slot) in slots {
             for word in [&slot.word].into_iter().chain(&slot.others) {
@@ -124,11 +196,12 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::junctions::each_term;
     use super::*;
 
     proptest! {
         #[test]
-        fn as_by_the_words_of_each(texts in proptest::collection::vec("[a-c中文é\u{1f} ]{0,12}", 0..12)) {
+        fn postings_equal_a_naive_inversion(texts in proptest::collection::vec("[a-c中文é\u{1f} ]{0,12}", 0..12)) {
             let mut expected: BTreeMap<(u64, String), Vec<u64>> = BTreeMap::new();
             let mut builder = Builder::default();
             for (no, text) in (10_u64..).step_by(3).zip(&texts) {
@@ -145,13 +218,13 @@ mod tests {
                     _ => builder.add_words(no, words, text.len()),
                 }
             }
-            let mut made = Vec::new();
-            let done: Result<(), ()> = builder.finish(|number, word, numbers| {
-                made.push(((number, word.to_owned()), numbers.to_vec()));
+            let mut inverted = Vec::new();
+            let result: Result<(), ()> = builder.finish(|number, word, numbers| {
+                inverted.push(((number, word.to_owned()), numbers.to_vec()));
                 Ok(())
             });
-            prop_assert!(done.is_ok());
-            prop_assert_eq!(made, expected.into_iter().collect::<Vec<_>>());
+            prop_assert!(result.is_ok());
+            prop_assert_eq!(inverted, expected.into_iter().collect::<Vec<_>>());
         }
     }
 
@@ -162,15 +235,15 @@ mod tests {
         for word in ["two", "one", "two"] {
             builder.put(number("one"), word, 2);
         }
-        let mut made = Vec::new();
-        let done: Result<(), ()> = builder.finish(|number, word, numbers| {
-            made.push((number, word.to_owned(), numbers.to_vec()));
+        let mut inverted = Vec::new();
+        let result: Result<(), ()> = builder.finish(|number, word, numbers| {
+            inverted.push((number, word.to_owned(), numbers.to_vec()));
             Ok(())
         });
-        assert!(done.is_ok());
+        assert!(result.is_ok());
         let one = number("one");
-        made.retain(|(number, ..)| *number == one);
+        inverted.retain(|(number, ..)| *number == one);
         let expected = ["one", "two"].map(|word| (one, word.to_owned(), vec![1, 2]));
-        assert_eq!(made, expected);
+        assert_eq!(inverted, expected);
     }
 }

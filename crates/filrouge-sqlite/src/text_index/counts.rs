@@ -1,14 +1,14 @@
-//! What is counted of each shard.
+//! The counts of each shard.
 
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
 use super::rows::{one, run};
-/// More than this does not wait, even if nobody tidies up.
+/// Limits of pending documents and of their text; beyond them a change writes postings even without a merge.
 const PENDING_DOCUMENTS: i64 = 256;
 const PENDING_TEXT: i64 = 1 << 20;
 
-/// What is counted of a shard.
+/// The counts of a shard.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) sessions: i64,
@@ -55,24 +55,24 @@ impl Counts {
         run(conn, sql, row).map(|_| ())
     }
 
-    /// A document came.
-    pub(super) fn came(&mut self, no: i64, size: i64) {
+    /// Counts a new document.
+    pub(super) fn count_added(&mut self, no: i64, size: i64) {
         self.documents += 1;
         self.text += size;
         self.newest = no;
     }
 
-    /// A document that came waits.
-    pub(super) fn waits(&mut self, size: i64) {
+    /// Counts a new document as pending.
+    pub(super) fn count_pending(&mut self, size: i64) {
         self.pending += 1;
         self.pending_text += size;
     }
 
-    /// A document went; which of the removals that was.
-    pub(super) fn went(&mut self, size: i64, waited: bool) -> i64 {
+    /// Counts a removed document; returns the removal's number.
+    pub(super) fn count_removal(&mut self, size: i64, was_pending: bool) -> i64 {
         self.documents -= 1;
         self.text -= size;
-        if waited {
+        if was_pending {
             self.pending -= 1;
             self.pending_text -= size;
         }
@@ -80,12 +80,12 @@ impl Counts {
         self.removals
     }
 
-    /// Nothing waits any more.
+    /// Resets the pending counts after a flush.
     pub(super) fn flushed(&mut self) {
         (self.pending, self.pending_text) = (0, 0);
     }
 
-    /// Whether more waits than may.
+    /// Whether the pending documents exceed a limit.
     pub(super) fn is_full(&self) -> bool {
         self.pending > PENDING_DOCUMENTS || self.pending_text > PENDING_TEXT
     }

@@ -1,4 +1,4 @@
-//! Documents that come and go in a change.
+//! Adds and removes documents in a change.
 
 use filrouge_store::text_index::{NewDocument, SessionUpdate};
 use filrouge_types::Failure;
@@ -8,25 +8,25 @@ use super::apply::Change;
 use super::rows::{all, new_id, run};
 use super::spellings;
 
-/// Postings are written when their texts reach this.
+/// A bulk change writes postings when the collected texts reach this size.
 const CHUNK_TEXT: usize = 16 << 20;
 
-/// A document that goes.
-struct Going {
+/// A document to remove.
+struct Outdated {
     no: i64,
     size: i64,
 }
 
-fn going(row: &Row<'_>) -> rusqlite::Result<Going> {
-    Ok(Going {
+fn read_outdated(row: &Row<'_>) -> rusqlite::Result<Outdated> {
+    Ok(Outdated {
         no: row.get(0)?,
         size: row.get(1)?,
     })
 }
 
 impl Change<'_> {
-    /// Removes what goes from a session; what comes.
-    pub(super) fn make_room<'u>(
+    /// Removes a session's outdated documents; returns the new ones.
+    pub(super) fn remove_outdated<'u>(
         &mut self,
         shard: i64,
         session: i64,
@@ -34,29 +34,29 @@ impl Change<'_> {
     ) -> Result<Vec<&'u NewDocument>, Failure> {
         let sql =
             "SELECT id, size, key, unit, digest FROM document WHERE shard = ?1 AND session = ?2";
-        let there = all(self.conn, sql, [shard, session], |row| {
+        let existing = all(self.conn, sql, [shard, session], |row| {
             let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
             Ok((
-                going(row)?,
+                read_outdated(row)?,
                 row.get::<_, String>(2)?,
                 number(3)?,
                 number(4)?,
             ))
         })?;
-        let known = there
+        let compared = existing
             .iter()
             .map(|(_, key, unit, digest)| (&**key, *unit, *digest));
-        let (gone, coming) = update.difference(known);
-        for (document, ..) in gone.iter().filter_map(|at| there.get(*at)) {
+        let (outdated, missing) = update.difference(compared);
+        for (document, ..) in outdated.iter().filter_map(|at| existing.get(*at)) {
             self.remove_document(shard, session, document)?;
         }
-        Ok(coming)
+        Ok(missing)
     }
 
-    /// How many there were.
+    /// Removes all documents of a session; returns their number.
     pub(super) fn remove_all(&mut self, shard: i64, session: i64) -> Result<u64, Failure> {
         let sql = "SELECT id, size FROM document WHERE shard = ?1 AND session = ?2";
-        let documents = all(self.conn, sql, [shard, session], going)?;
+        let documents = all(self.conn, sql, [shard, session], read_outdated)?;
         for document in &documents {
             self.remove_document(shard, session, document)?;
         }
@@ -67,13 +67,13 @@ impl Change<'_> {
         &mut self,
         shard: i64,
         session: i64,
-        document: &Going,
+        document: &Outdated,
     ) -> Result<(), Failure> {
-        let Going { no, size } = *document;
+        let Outdated { no, size } = *document;
         let sql = "DELETE FROM pending WHERE shard = ?1 AND document = ?2";
-        let waited = run(self.conn, sql, [shard, no])? > 0;
-        let removal = self.counts(shard)?.went(size, waited);
-        if !waited {
+        let was_pending = run(self.conn, sql, [shard, no])? > 0;
+        let removal = self.counts(shard)?.count_removal(size, was_pending);
+        if !was_pending {
             let sql =
                 "INSERT INTO gone (shard, document, session, removal) VALUES (?1, ?2, ?3, ?4)";
             run(self.conn, sql, [shard, no, session, removal])?;
@@ -105,16 +105,16 @@ impl Change<'_> {
         let no = new_id(self.conn, sql, row)?;
         let sql = "INSERT INTO body (document, packed) VALUES (?1, ?2)";
         run(self.conn, sql, params![no, self.packer.pack(&new.body)?])?;
-        self.counts(shard)?.came(no, size);
+        self.counts(shard)?.count_added(no, size);
         if let Some(builder) = self.bulk.get_mut(&shard) {
             builder.add(no.cast_unsigned(), &new.folded);
             if builder.text() >= CHUNK_TEXT {
                 let full = std::mem::take(builder);
-                self.segment(shard, full)?;
+                self.write_segment(shard, full)?;
             }
             return Ok(());
         }
-        self.counts(shard)?.waits(size);
+        self.counts(shard)?.count_pending(size);
         let words = spellings::list(&new.folded);
         let sql = "INSERT INTO pending (shard, document, size, words) VALUES (?1, ?2, ?3, ?4)";
         run(self.conn, sql, params![shard, no, size, words])?;

@@ -1,10 +1,10 @@
-//! Postings that are written: of what comes at once, and of what has waited.
+//! Writes the postings of a change's documents and of pending documents.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
 
 use super::apply::Change;
-use super::blocks::Writer;
+use super::blocks::BlockWriter;
 use super::builder::Builder;
 use super::rows::{new_id, run};
 use super::segments::Segment;
@@ -12,7 +12,7 @@ use super::spellings;
 use crate::error::failure;
 
 impl Change<'_> {
-    /// Puts the documents of a shard that wait into postings.
+    /// Moves the pending documents of a shard into postings.
     pub(super) fn flush(&mut self, shard: i64) -> Result<(), Failure> {
         let mut builder = Builder::default();
         {
@@ -31,33 +31,35 @@ impl Change<'_> {
         }
         run(self.conn, "DELETE FROM pending WHERE shard = ?1", [shard])?;
         self.counts(shard)?.flushed();
-        self.segment(shard, builder)
+        self.write_segment(shard, builder)
     }
 
-    pub(super) fn segment(&mut self, shard: i64, builder: Builder) -> Result<(), Failure> {
+    /// Writes a builder's documents as a new segment of a shard.
+    pub(super) fn write_segment(&mut self, shard: i64, builder: Builder) -> Result<(), Failure> {
         let Some((first, last)) = builder.range() else {
             return Ok(());
         };
         let level = level_of(builder.text());
         let count = i64::try_from(builder.len()).unwrap_or(i64::MAX);
-        // What this change itself has removed may be in it: that is not in the shard's row yet.
+        // The segment may contain documents that this change has removed; the shard's row does not include these
+        // removals yet.
         let sql = "INSERT INTO segment (shard, level, first, last, documents, removal)
             VALUES (?1, ?2, ?3, ?4, ?5, coalesce((SELECT removals FROM shard WHERE id = ?1), 0)) RETURNING id";
         let [least, greatest] = [first, last].map(DocumentNo::cast_signed);
-        let of = Segment {
+        let segment = Segment {
             shard,
             id: new_id(self.conn, sql, [shard, level, least, greatest, count])?,
             first,
             last,
             settled: true,
         };
-        let mut writer = Writer::new(self.conn, &of);
+        let mut writer = BlockWriter::new(self.conn, &segment);
         builder.finish(|number, word, documents| writer.add(number, word, documents))?;
         writer.finish()
     }
 }
 
-/// How large the text of a segment is: 0 below 2 MiB, one more with each eightfold.
+/// The size class of a segment's text: 0 below 2 MiB, one more for each factor of eight.
 fn level_of(text: usize) -> i64 {
     let eighths = (text >> 21).checked_ilog2().map_or(0, |log| log / 3 + 1);
     i64::from(eighths)

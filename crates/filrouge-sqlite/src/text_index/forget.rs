@@ -1,5 +1,5 @@
-//! Forgetting: rows are zeroed where they stood, numbers go out of postings, and the log is copied back and cut, so that
-//! no page of any file holds a trace.
+//! Removes documents without a trace: SQLite zeroes the deleted rows, numbers are removed from postings, and the log is
+//! checkpointed and truncated, so that no page of any file contains any part of them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use rusqlite::Connection;
 
 use super::apply::Change;
 use super::blocks;
-use super::files::Files;
+use super::files::IndexFile;
 use super::log;
 use super::rows::{all, one, run, session_of};
 use super::segments::Segment;
 
-/// How long readers of an older state are waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for readers of an older state.
+const READERS_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Takes out a session's documents; how many there were. Their traces stay in the log until [`erase`].
+/// Removes a session's documents; returns their number. Traces stay in the log until [`erase`].
 pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, Failure> {
     run(
         conn,
@@ -38,8 +38,8 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
             [session],
         )?;
     }
-    // Not only what was there a moment ago: an older state of it, or one that went with its session, may still be in
-    // postings.
+    // All documents of the session are removed, not only the current ones: documents of an older state, or of a removed
+    // session, may still be in postings.
     let gone: Vec<(i64, i64)> = match session {
         Some((session, _)) => {
             let sql = "SELECT shard, document FROM gone WHERE session = ?1";
@@ -60,7 +60,7 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
     }
     for (shard, mut documents) in by_shard {
         documents.sort_unstable();
-        strike(conn, shard, &documents)?;
+        remove(conn, shard, &documents)?;
         let sql = "DELETE FROM gone WHERE shard = ?1 AND document = ?2";
         for document in documents {
             run(conn, sql, [shard, document.cast_signed()])?;
@@ -69,40 +69,40 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
     Ok(count)
 }
 
-/// Takes documents, in order, out of all postings of a shard.
-fn strike(conn: &Connection, shard: i64, documents: &[DocumentNo]) -> Result<(), Failure> {
+/// Removes documents, given in ascending order, from all postings of a shard.
+fn remove(conn: &Connection, shard: i64, documents: &[DocumentNo]) -> Result<(), Failure> {
     let (Some(first), Some(last)) = (documents.first(), documents.last()) else {
         return Ok(());
     };
     for segment in Segment::all(conn, shard)? {
         if segment.first <= *last && segment.last >= *first {
-            blocks::strike(conn, &segment, documents)?;
+            blocks::remove(conn, &segment, documents)?;
         }
     }
     Ok(())
 }
 
-/// Copies the log back and cuts it, so that the pages in it are gone, too.
+/// Checkpoints the log and truncates it, so that its pages are removed too.
 ///
 /// # Errors
-/// `store_unavailable` when a reader of an older state does not end: then the next opening, tidying or forgetting does it.
-pub(super) fn erase(files: &Files) -> Result<(), Failure> {
-    let until = Instant::now() + PATIENCE;
+/// `store_unavailable` when a reader of an older state does not end; the next opening, tidying or removal retries.
+pub(super) fn erase(files: &IndexFile) -> Result<(), Failure> {
+    let until = Instant::now() + READERS_TIMEOUT;
     loop {
-        if log::cut(files)? {
+        if log::truncate(files)? {
             return files.write(|tx| run(tx, "UPDATE state SET erasing = 0", []).map(|_| ()));
         }
         if Instant::now() >= until {
-            let what = "a reader of the search index keeps the log from being cut";
+            let what = "a reader of the search index prevents the truncation of its log";
             return Err(Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
-                "nothing of it is found any more; try again to have the last traces removed",
+                "the content is no longer found; retry to remove its last traces from the file",
             ));
         }
         std::thread::sleep(RETRY);
     }
 }
 
-/// Whether something was forgotten whose traces may still be in the log.
+/// Whether the log may still contain traces of removed documents.
 pub(super) fn is_due(conn: &Connection) -> Result<bool, Failure> {
     let due = one(conn, "SELECT erasing FROM state", [], |row| {
         row.get::<_, i64>(0)

@@ -1,26 +1,26 @@
-//! Junctions: where two words of a text stand side by side. Of documents that have all words of a phrase they leave those
-//! that may have it.
+//! Junctions: the places where two words of a text are adjacent. They narrow the documents that contain all words of a
+//! phrase to those that may contain the phrase.
 //!
-//! A junction is the last three characters of a run of letters, what stands between it and the next one, and the first
-//! three characters of that; where a run has fewer, all of it. It goes by one of [`BUCKETS`] numbers, so that some that are
-//! not alike have the same one: whoever finds by them looks again. It is kept as a word of one character that no text is
-//! likely to have.
+//! A junction consists of the last three characters of a run of letters, the text between it and the next run, and the
+//! first three characters of that run; a shorter run is included entirely. It is hashed into one of [`BUCKETS`]
+//! numbers, so that different junctions may share one: their matches are verified later. It is stored as a word of one
+//! character that texts hardly ever contain.
 
 use std::ops::Range;
 
 use super::words::{Class, WordPart, each_run, each_word};
 
-/// A junction goes by a number below this. More of them make lists longer, and fewer let more documents pass that do not
-/// hold a phrase: of 400 junctions each, one in forty.
-const BUCKETS: u64 = 1 << 14;
-/// So many characters of a run are part of a junction.
+/// The number of hash buckets. More buckets need more space for lists; fewer buckets let more documents pass that lack
+/// the phrase. With 400 junctions in each document, one document in forty passes wrongly.
+pub(super) const BUCKETS: usize = 1 << 14;
+/// The number of a run's characters that a junction includes.
 const REACH: usize = 3;
-/// Stands for the end of a run that is shorter.
+/// Marks the end of a shorter run.
 const END: u8 = 0x1F;
-/// The word of the first junction: the beginning of a plane for private use.
+/// The word of the first bucket: the first character of a private use plane.
 const FIRST: u32 = 0xF_0000;
 
-/// Shows `each` the runs of letters of a text.
+/// Calls `each` with the runs of letters of a text.
 fn each_letters(text: &str, each: &mut impl FnMut(Range<usize>)) {
     each_run(text, &mut |class, run| {
         if class != Class::Signs {
@@ -29,27 +29,49 @@ fn each_letters(text: &str, each: &mut impl FnMut(Range<usize>)) {
     });
 }
 
-/// Shows `take` the words of a folded text, and then its junctions.
+/// Calls `take` with the words of a folded text, and then with its junctions.
 pub(super) fn each_term(folded: &str, take: &mut impl FnMut(&str)) {
     each_word(folded, take);
     each_junction(folded, take);
 }
 
-/// Shows `take` the junctions of a folded text as words, as they come.
+/// Calls `take` with the junctions of a folded text as words, in order of appearance.
 fn each_junction(folded: &str, take: &mut impl FnMut(&str)) {
+    each_bucket(folded, &mut |bucket| {
+        take(word_of(bucket).encode_utf8(&mut [0; 4]));
+    });
+}
+
+/// The word of a bucket.
+pub(super) fn word_of(bucket: usize) -> char {
+    // The plane has more characters than there are buckets.
+    let code = u32::try_from(bucket).map_or(FIRST, |bucket| FIRST + bucket);
+    char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// The bucket of a junction's word; `None` for a word of a text.
+pub(super) fn bucket(word: &str) -> Option<usize> {
+    let mut letters = word.chars();
+    let code = u32::from(letters.next()?).checked_sub(FIRST)?;
+    let bucket = usize::try_from(code).ok().filter(|b| *b < BUCKETS);
+    bucket.filter(|_| letters.next().is_none())
+}
+
+/// Calls `take` with the buckets of a folded text's junctions, in order of appearance.
+pub(super) fn each_bucket(folded: &str, take: &mut impl FnMut(usize)) {
     let mut before: Option<Range<usize>> = None;
     each_letters(folded, &mut |run| {
         if let Some(before) = before.replace(run.clone()) {
             let between = folded.get(before.end..run.start).unwrap_or_default();
-            // Nothing is found across it.
+            // No literal can match across this separator.
             if !between.contains('\u{1F}') {
-                take(junction(folded, before, run).encode_utf8(&mut [0; 4]));
+                take(junction(folded, before, run));
             }
         }
     });
 }
 
-/// The junctions of whatever holds a folded literal, but those that cannot be told.
+/// The junctions of any text that contains a folded literal, except those that the literal does not determine.
 pub(super) fn of_literal(literal: &str) -> Vec<WordPart> {
     let mut found = Vec::new();
     let mut before: Option<Range<usize>> = None;
@@ -59,11 +81,11 @@ pub(super) fn of_literal(literal: &str) -> Vec<WordPart> {
     };
     each_letters(literal, &mut |run| {
         if let Some(before) = before.replace(run.clone()) {
-            // The first run may go on to the left of the literal, the last one to the right.
-            let begun = before.start > 0 || is_long(&before);
-            let ended = run.end < literal.len() || is_long(&run);
-            if begun && ended {
-                let junction = junction(literal, before, run);
+            // In the text, the first run may extend to the left of the literal, the last one to the right.
+            let first_is_determined = before.start > 0 || is_long(&before);
+            let last_is_determined = run.end < literal.len() || is_long(&run);
+            if first_is_determined && last_is_determined {
+                let junction = word_of(junction(literal, before, run));
                 found.push(WordPart::whole(junction.encode_utf8(&mut [0; 4])));
             }
         }
@@ -71,10 +93,10 @@ pub(super) fn of_literal(literal: &str) -> Vec<WordPart> {
     found
 }
 
-fn junction(text: &str, before: Range<usize>, behind: Range<usize>) -> char {
-    let between = text.get(before.end..behind.start).unwrap_or_default();
-    let (before, behind) = (text.get(before), text.get(behind));
-    let (before, behind) = (before.unwrap_or_default(), behind.unwrap_or_default());
+fn junction(text: &str, before: Range<usize>, after: Range<usize>) -> usize {
+    let between = text.get(before.end..after.start).unwrap_or_default();
+    let (before, after) = (text.get(before), text.get(after));
+    let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
     let mut hash = Hash(between.len() as u64);
     hash.add(between.as_bytes());
     let mut last = before.char_indices().rev();
@@ -86,16 +108,15 @@ fn junction(text: &str, before: Range<usize>, behind: Range<usize>) -> char {
         }
     }
     hash.add(b" ");
-    match behind.char_indices().nth(REACH) {
-        Some((at, _)) => hash.add(behind.get(..at).unwrap_or_default().as_bytes()),
+    match after.char_indices().nth(REACH) {
+        Some((at, _)) => hash.add(after.get(..at).unwrap_or_default().as_bytes()),
         None => {
-            hash.add(behind.as_bytes());
-            let is_short = behind.chars().nth(REACH - 1).is_none();
+            hash.add(after.as_bytes());
+            let is_short = after.chars().nth(REACH - 1).is_none();
             hash.add(if is_short { &[END] } else { &[] });
         }
     }
-    let bucket = FIRST + hash.bucket();
-    char::from_u32(bucket).unwrap_or(char::REPLACEMENT_CHARACTER)
+    hash.bucket()
 }
 
 struct Hash(u64);
@@ -103,7 +124,7 @@ struct Hash(u64);
 impl Hash {
     const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
 
-    /// Bytes, one after the other: what is hashed is a few bytes long.
+    /// Hashes byte by byte: inputs are a few bytes long.
     fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(Self::PRIME);
@@ -111,9 +132,9 @@ impl Hash {
         }
     }
 
-    fn bucket(&self) -> u32 {
-        // `as` keeps the lowest bits.
-        (self.0.wrapping_mul(Self::PRIME) >> 40 & (BUCKETS - 1)) as u32
+    fn bucket(&self) -> usize {
+        // `as` keeps the lowest bits, at least as many as a bucket number has.
+        (self.0.wrapping_mul(Self::PRIME) >> 40) as usize & (BUCKETS - 1)
     }
 }
 
@@ -123,14 +144,14 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Vec<String> {
+    fn junctions_of(text: &str) -> Vec<String> {
         let mut all = Vec::new();
         each_junction(text, &mut |word| all.push(word.to_owned()));
         all
     }
 
     #[test]
-    fn what_may_go_on_has_no_junction() {
+    fn a_run_that_may_extend_beyond_the_literal_has_no_junction() {
         for (literal, count) in [
             ("now limit", 1),
             ("of the", 0),
@@ -147,20 +168,20 @@ mod tests {
         ] {
             assert_eq!(of_literal(literal).len(), count, "{literal}");
         }
-        assert_eq!(of("one two\u{1f}three, four").len(), 2);
+        assert_eq!(junctions_of("one two\u{1f}three, four").len(), 2);
         assert_ne!(of_literal("now limit"), of_literal("now, limit"));
         assert_eq!(of_literal("know limited"), of_literal("now limit"));
-        assert_ne!(of(" of the"), of(" oof the"));
+        assert_ne!(junctions_of(" of the"), junctions_of(" oof the"));
     }
 
     proptest! {
         #[test]
-        fn what_holds_a_literal_has_its_junctions(
+        fn a_text_that_contains_a_literal_has_its_junctions(
             before in "[a-cé中文_. \u{1f}]{0,12}",
             literal in "[a-cé中文_. ]{0,16}",
-            behind in "[a-cé中文_. \u{1f}]{0,12}",
+            after in "[a-cé中文_. \u{1f}]{0,12}",
         ) {
-            let all = of(&format!("{before}{literal}{behind}"));
+            let all = junctions_of(&format!("{before}{literal}{after}"));
             for junction in of_literal(&literal) {
                 prop_assert!(all.iter().any(|own| **own == *junction.text), "{literal:?}");
             }

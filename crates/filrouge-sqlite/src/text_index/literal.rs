@@ -1,41 +1,42 @@
-//! Which documents hold a literal, by the postings of the words that it is part of, and by its junctions.
+//! Finds the documents that may contain a literal, by the postings of the words that contain its parts, and by its
+//! junctions.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
-use super::files::Files;
+use super::files::IndexFile;
 use super::junctions;
-use super::lexicon::{self, Place};
+use super::lexicon::{self, WordPosition};
 use super::postings;
 use super::rows::all;
 use super::segments::Segment;
 use super::words::{WordPart, each_word, parts};
 
-/// What more words have tells too little: to read all their postings takes as long as to look through documents.
+/// The maximum number of words whose postings are read: reading more takes as long as scanning the documents.
 const WORDS_MAX: usize = 1 << 14;
-/// So many documents are looked through as fast as another part is read.
+/// The number of documents that can be scanned in the time of reading another part's postings.
 const FEW: usize = 32;
 
-/// A literal, with what stands in words of whatever holds it.
+/// A literal, with the parts that occur in the words of any text that contains it.
 pub(super) struct Literal {
     parts: Vec<WordPart>,
-    /// The parts and junctions as they stand in lists of words.
+    /// The parts and junctions as they appear in lists of words.
     pub(super) listed: Vec<Vec<u8>>,
-    /// The words it is made of.
-    pub(super) whole: Vec<WordPart>,
-    /// Where two of its words stand side by side.
+    /// The words that the literal consists of.
+    pub(super) words: Vec<WordPart>,
+    /// The junctions between its words.
     junctions: Vec<WordPart>,
 }
 
 impl Literal {
     pub(super) fn of(literal: &str) -> Self {
-        let (parts, mut whole) = (parts(literal), Vec::new());
-        each_word(literal, &mut |word| whole.push(WordPart::whole(word)));
+        let (parts, mut words) = (parts(literal), Vec::new());
+        each_word(literal, &mut |word| words.push(WordPart::whole(word)));
         let junctions = junctions::of_literal(literal);
         let all = parts.iter().chain(&junctions);
         Self {
-            whole,
+            words,
             listed: all.map(WordPart::listed).collect(),
             parts,
             junctions,
@@ -45,14 +46,14 @@ impl Literal {
 
 /// The postings of a shard.
 pub(super) struct Postings<'a> {
-    pub(super) files: &'a Files,
+    pub(super) files: &'a IndexFile,
     pub(super) conn: &'a Connection,
     pub(super) shard: i64,
     pub(super) segments: Vec<Segment>,
 }
 
 impl Postings<'_> {
-    /// The documents that may hold one of these literals; `None` when that cannot be told.
+    /// The documents that may contain one of these literals; `None` when the postings do not narrow them.
     pub(super) fn term(&self, literals: &[Literal]) -> Result<Option<Vec<DocumentNo>>, Failure> {
         let mut found = Vec::new();
         for literal in literals {
@@ -61,12 +62,12 @@ impl Postings<'_> {
                 None => return Ok(None),
             }
         }
-        postings::settle(&mut found);
+        postings::sort_and_dedup(&mut found);
         Ok(Some(found))
     }
 
-    /// The documents that have words with all parts of a literal and all its junctions, or some more; `None` when that
-    /// cannot be told.
+    /// A superset of the documents that contain a literal: those whose words have its parts and junctions; `None` when
+    /// the postings do not narrow them.
     fn literal(&self, literal: &Literal) -> Result<Option<Vec<DocumentNo>>, Failure> {
         let junctions: Vec<&WordPart> = literal.junctions.iter().collect();
         let mut kept = match junctions.is_empty() {
@@ -87,7 +88,7 @@ impl Postings<'_> {
                     self.read(words, &mut first)?;
                     kept = Some(first);
                 }
-                // To read what the words have takes longer than to look through what is left.
+                // Reading these words' postings takes longer than scanning the remaining documents.
                 Some(kept) if kept.len() <= FEW || words.len() / 4 > kept.len() => break,
                 Some(kept) => {
                     list.clear();
@@ -99,36 +100,37 @@ impl Postings<'_> {
         Ok(kept)
     }
 
-    /// Of each part the places of the words that have it.
-    fn words(&self, literal: &Literal) -> Result<Vec<Vec<Place>>, Failure> {
-        let (whole, within): (Vec<&WordPart>, _) = literal.parts.iter().partition(|p| p.is_word());
+    /// For each part, the positions of the words that contain it.
+    fn words(&self, literal: &Literal) -> Result<Vec<Vec<WordPosition>>, Failure> {
+        let (full_words, fragments): (Vec<&WordPart>, _) =
+            literal.parts.iter().partition(|p| p.is_word());
         let mut words = Vec::with_capacity(literal.parts.len());
-        for part in whole {
+        for part in full_words {
             words.push(lexicon::of_word(self.conn, &self.segments, part)?);
         }
-        if !within.is_empty() {
-            words.extend(lexicon::with(
+        if !fragments.is_empty() {
+            words.extend(lexicon::words_containing(
                 self.files,
                 self.conn,
                 &self.segments,
-                &within,
+                &fragments,
             )?);
         }
         Ok(words)
     }
 
-    /// Puts the documents of these words into `documents`, in order.
-    fn read(&self, words: &[Place], documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
+    /// Appends the documents of these words to `documents`, and sorts it.
+    fn read(&self, words: &[WordPosition], documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
         lexicon::read(self.conn, &self.segments, words, documents)
     }
 
-    /// The documents that have all of these words.
+    /// The documents that contain all of these words.
     pub(super) fn all_of(&self, words: &[&WordPart]) -> Result<Vec<DocumentNo>, Failure> {
         let (mut kept, mut list) = (Vec::new(), Vec::new());
         for (at, word) in words.iter().enumerate() {
             list.clear();
-            let places = lexicon::of_word(self.conn, &self.segments, word)?;
-            self.read(&places, &mut list)?;
+            let positions = lexicon::of_word(self.conn, &self.segments, word)?;
+            self.read(&positions, &mut list)?;
             match at {
                 0 => std::mem::swap(&mut kept, &mut list),
                 _ => postings::intersect(&mut kept, &list),
@@ -140,7 +142,7 @@ impl Postings<'_> {
         Ok(kept)
     }
 
-    /// All documents of the shard that do not wait.
+    /// All documents of the shard that are not pending.
     pub(super) fn documents(&self) -> Result<Vec<DocumentNo>, Failure> {
         let sql = "SELECT id FROM document d WHERE shard = ?1
             AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.shard = ?1 AND p.document = d.id) ORDER BY id";

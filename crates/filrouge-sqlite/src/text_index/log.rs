@@ -1,19 +1,20 @@
-//! The log, and pages of the file that nothing needs any more: how they are given back.
+//! Truncates the log, and returns the file's unused pages to the file system.
 
 use filrouge_types::Failure;
 use rusqlite::{Connection, Transaction};
 
-use super::files::Files;
+use super::files::IndexFile;
 use crate::error::{failure, is_busy, is_io_failure};
 
-/// So many free pages, and one in so many, stay for what comes next.
+/// The number of free pages kept for later writes: the larger of `FREE_PAGES` and one `FREE_SHARE`th of the file's
+/// pages.
 const FREE_PAGES: i64 = 32;
 const FREE_SHARE: i64 = 32;
-/// So many pages are given back in a step.
+/// The maximum number of pages returned in one step.
 const STEP_PAGES: i64 = 128;
 
-/// Copies the log back and cuts it; whether all of it could be. Waits for nobody.
-pub(super) fn cut(files: &Files) -> Result<bool, Failure> {
+/// Checkpoints the log and truncates it, without waiting; returns whether the log could be fully truncated.
+pub(super) fn truncate(files: &IndexFile) -> Result<bool, Failure> {
     files.with_writer(|conn| {
         conn.busy_timeout(std::time::Duration::ZERO)
             .map_err(failure)?;
@@ -23,9 +24,9 @@ pub(super) fn cut(files: &Files) -> Result<bool, Failure> {
         conn.busy_timeout(files.busy_timeout()).map_err(failure)?;
         match busy {
             Err(error) if is_busy(&error) => Ok(false),
-            // What is committed is committed: only what leaves the files in doubt must reach whoever changed them.
+            // The commit itself has succeeded: only an error that leaves the files in doubt must reach the caller.
             Err(error) if !is_io_failure(&error) => {
-                tracing::warn!(%error, "the log of the search index was not copied back; it is tried again");
+                tracing::warn!(%error, "the log of the search index was not copied back; it will be retried");
                 Ok(false)
             }
             busy => Ok(busy.map_err(failure)? == 0),
@@ -33,24 +34,24 @@ pub(super) fn cut(files: &Files) -> Result<bool, Failure> {
     })
 }
 
-fn count(conn: &Connection, of: &str) -> Result<i64, Failure> {
-    conn.pragma_query_value(None, of, |row| row.get(0))
+fn count(conn: &Connection, pragma: &str) -> Result<i64, Failure> {
+    conn.pragma_query_value(None, pragma, |row| row.get(0))
         .map_err(failure)
 }
 
-/// Gives some free pages back, if there are many; whether there may be more.
+/// Returns some free pages if there are many; reports whether more remain.
 pub(super) fn shrink(tx: &Transaction<'_>) -> Result<bool, Failure> {
     let keep = FREE_PAGES.max(count(tx, "page_count")? / FREE_SHARE);
     let free = count(tx, "freelist_count")? - keep;
     if free <= 0 {
         return Ok(false);
     }
-    give_back(tx, free.min(STEP_PAGES))?;
+    release_pages(tx, free.min(STEP_PAGES))?;
     Ok(free > STEP_PAGES)
 }
 
-/// Gives so many free pages back; 0: all.
-pub(super) fn give_back(tx: &Transaction<'_>, pages: i64) -> Result<(), Failure> {
+/// Returns this many free pages to the file system; 0: all.
+pub(super) fn release_pages(tx: &Transaction<'_>, pages: i64) -> Result<(), Failure> {
     let sql = format!("PRAGMA incremental_vacuum({pages})");
     let mut statement = tx.prepare(&sql).map_err(failure)?;
     // One row, without columns, for each page.

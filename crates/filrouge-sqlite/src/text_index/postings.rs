@@ -1,12 +1,12 @@
-//! Lists of ascending numbers: the documents that hold a word.
+//! Lists of ascending numbers: the documents that contain a word.
 //!
-//! A list is the distance of each number from the one before it, in LEB128, the first one's from a number that the reader
-//! knows.
+//! A list contains the difference of each number from the previous one, in LEB128; the first difference is relative to
+//! a base that the reader knows.
 
 use crate::error::malformed;
 use filrouge_types::Failure;
 
-/// Puts ascending numbers from `base` on behind what is in `out`.
+/// Appends ascending numbers to `out`; the first is encoded relative to `base`.
 pub(super) fn encode(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
     let mut before = base;
     for number in numbers {
@@ -23,7 +23,7 @@ fn leb(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Shows `each` the numbers of a list from `base` on until it says no.
+/// Calls `each` with the numbers of a list until it returns false.
 pub(super) fn decode(
     base: u64,
     list: &[u8],
@@ -53,7 +53,7 @@ pub(super) fn decode(
     }
 }
 
-/// Puts the numbers of a list behind what is in `out`.
+/// Appends the numbers of a list to `out`.
 pub(super) fn read(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<(), Failure> {
     decode(base, list, |number| {
         out.push(number);
@@ -61,19 +61,19 @@ pub(super) fn read(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<(), Fai
     })
 }
 
-/// Sorts numbers that came from several lists, each one once.
-pub(super) fn settle(numbers: &mut Vec<u64>) {
+/// Sorts numbers from several lists, and removes duplicates.
+pub(super) fn sort_and_dedup(numbers: &mut Vec<u64>) {
     if !numbers.is_sorted_by(|a, b| a < b) {
         numbers.sort_unstable();
         numbers.dedup();
     }
 }
 
-/// Keeps of `kept` what is in `other`; both ascending.
+/// Removes the numbers from `kept` that `other` does not contain; both are ascending.
 pub(super) fn intersect(kept: &mut Vec<u64>, other: &[u64]) {
     let mut rest = other;
     kept.retain(|number| {
-        // Steps that double until the number is passed: most lists are much longer than what is left.
+        // Gallops: the step doubles until it passes the number, because most lists are much longer than `kept`.
         let mut step = 1;
         while rest.get(step).is_some_and(|at| at < number) {
             step *= 2;
@@ -92,13 +92,13 @@ mod tests {
     use super::*;
 
     fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
-        settle(&mut numbers);
+        sort_and_dedup(&mut numbers);
         numbers
     }
 
     proptest! {
         #[test]
-        fn lists_come_back(numbers: Vec<u64>, near in proptest::collection::vec(0..300_u64, 0..200), base in 0..1_u64 << 60) {
+        fn lists_round_trip(numbers: Vec<u64>, near in proptest::collection::vec(0..300_u64, 0..200), base in 0..1_u64 << 60) {
             for (base, numbers) in [(0, sorted(numbers)), (base, sorted(near))] {
                 let numbers: Vec<u64> = numbers.iter().map(|n| n + base).collect();
                 let (mut list, mut back) = (b"before".to_vec(), Vec::new());
@@ -109,12 +109,12 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_stored_is_read_or_refused(base: u64, list: Vec<u8>) {
+        fn any_bytes_decode_or_are_refused(base: u64, list: Vec<u8>) {
             let _ = decode(base, &list, |_| true);
         }
 
         #[test]
-        fn what_is_in_both(a in proptest::collection::vec(0..60_u64, 0..40), b in proptest::collection::vec(0..60_u64, 0..40)) {
+        fn intersect_keeps_both(a in proptest::collection::vec(0..60_u64, 0..40), b in proptest::collection::vec(0..60_u64, 0..40)) {
             let (mut a, b) = (sorted(a), sorted(b));
             let both: Vec<u64> = a.iter().copied().filter(|n| b.contains(n)).collect();
             intersect(&mut a, &b);

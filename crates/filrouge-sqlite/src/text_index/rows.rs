@@ -1,4 +1,4 @@
-//! Statements, and the rows that several modules read.
+//! Runs statements, and decodes rows that several modules read.
 
 use filrouge_store::text_index::{IndexedSession, SessionEntry, Shard};
 use filrouge_types::Failure;
@@ -15,10 +15,10 @@ pub(super) fn all<T>(
     conn: &Connection,
     sql: &str,
     values: impl Params,
-    each: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    decode: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, Failure> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-    let rows = statement.query_map(values, each).map_err(failure)?;
+    let rows = statement.query_map(values, decode).map_err(failure)?;
     rows.collect::<Result<_, _>>().map_err(failure)
 }
 
@@ -26,10 +26,13 @@ pub(super) fn one<T>(
     conn: &Connection,
     sql: &str,
     values: impl Params,
-    of: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    decode: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Option<T>, Failure> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-    statement.query_row(values, of).optional().map_err(failure)
+    statement
+        .query_row(values, decode)
+        .optional()
+        .map_err(failure)
 }
 
 /// The number that a statement returns.
@@ -45,7 +48,7 @@ pub(super) fn shard_of(conn: &Connection, shard: &Shard) -> Result<Option<i64>, 
     })
 }
 
-/// A session's number and its shard's.
+/// The numbers of a session and its shard.
 pub(super) fn session_of(
     conn: &Connection,
     realm: &[u8],
@@ -57,7 +60,7 @@ pub(super) fn session_of(
     })
 }
 
-/// What [`indexed`] reads.
+/// The query whose rows [`indexed`] decodes.
 pub(super) const SESSION: &str =
     "SELECT s.id, h.realm, h.owner, s.key, s.stamp_a, s.stamp_b, s.updated, s.project
     FROM session s JOIN shard h ON h.id = s.shard";
@@ -74,7 +77,7 @@ pub(super) fn indexed(row: &Row<'_>) -> rusqlite::Result<IndexedSession> {
     })
 }
 
-/// What an index notes of a session, from a column on.
+/// Decodes a session's index entry, from column `at` on.
 fn entry(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionEntry> {
     let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
     Ok(SessionEntry {
@@ -87,7 +90,7 @@ fn entry(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionEntry> {
 
 /// All sessions of a shard.
 pub(super) fn of_shard(conn: &Connection, shard: i64) -> Result<Vec<IndexedSession>, Failure> {
-    let whose = one(
+    let owning_shard = one(
         conn,
         "SELECT realm, owner FROM shard WHERE id = ?1",
         [shard],
@@ -99,14 +102,14 @@ pub(super) fn of_shard(conn: &Connection, shard: i64) -> Result<Vec<IndexedSessi
             })
         },
     )?;
-    let Some(whose) = whose else {
+    let Some(owning_shard) = owning_shard else {
         return Ok(Vec::new());
     };
     let sql = "SELECT id, key, stamp_a, stamp_b, updated, project FROM session WHERE shard = ?1";
     all(conn, sql, [shard], |row| {
         Ok(IndexedSession {
             no: row.get::<_, i64>(0)?.cast_unsigned(),
-            shard: whose.clone(),
+            shard: owning_shard.clone(),
             entry: entry(row, 1)?,
         })
     })

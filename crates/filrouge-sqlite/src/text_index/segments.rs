@@ -1,4 +1,4 @@
-//! Sets of postings of one shard.
+//! Segments: sets of postings of one shard.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
@@ -10,10 +10,10 @@ use super::rows::all;
 pub(super) struct Segment {
     pub(super) shard: i64,
     pub(super) id: i64,
-    /// The least and the greatest document that it was made of.
+    /// The lowest and, below, the highest number of the documents from which the segment was built.
     pub(super) first: DocumentNo,
     pub(super) last: DocumentNo,
-    /// Whether nothing is moved into it or out of it.
+    /// Whether no merge moves words into or out of the segment.
     pub(super) settled: bool,
 }
 
@@ -31,7 +31,7 @@ impl Segment {
         })
     }
 
-    /// All of a shard, also those that are being made.
+    /// All segments of a shard, including unfinished ones.
     pub(super) fn all(conn: &Connection, shard: i64) -> Result<Vec<Self>, Failure> {
         let sql = format!("SELECT {} FROM segment WHERE shard = ?1", Self::COLUMNS);
         all(conn, &sql, [shard], Self::of_row)

@@ -1,4 +1,4 @@
-//! Lists of words as they are spelled: each between line ends.
+//! Lists of words as text: a line end precedes and follows each word.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use memchr::{memchr, memmem, memrchr};
 
 use super::junctions::each_term;
 
-/// The words of a folded text, as a list.
+/// Encodes the words of a folded text as a list.
 pub(super) fn list(folded: &str) -> Vec<u8> {
     let mut words = BTreeSet::new();
     each_term(folded, &mut |word| {
@@ -22,7 +22,7 @@ pub(super) fn list(folded: &str) -> Vec<u8> {
     list
 }
 
-/// The words of a list, each between line ends.
+/// The words of a list.
 pub(super) fn read(words: &[u8]) -> impl Iterator<Item = &str> {
     let words = words.split(|byte| *byte == b'\n');
     words.filter_map(|word| {
@@ -37,7 +37,7 @@ pub(super) fn has(words: &[u8], listed: &[u8]) -> bool {
     memmem::find(words, listed).is_some()
 }
 
-/// Shows `each` the words of a list in which something stands, with where they begin.
+/// Calls `each` with the words of a list that contain a match, and with their offsets.
 pub(super) fn each_with(
     words: &[u8],
     finder: &memmem::Finder<'_>,
@@ -46,12 +46,12 @@ pub(super) fn each_with(
     let mut from = 0;
     while let Some(at) = words.get(from..).and_then(|rest| finder.find(rest)) {
         let at = from + at;
-        // What begins with a line end is in the word behind it.
+        // A match that starts with a line end belongs to the word after it.
         let inside = at + usize::from(words.get(at) == Some(&b'\n'));
         let start = words.get(..inside).and_then(|w| memrchr(b'\n', w));
         let start = start.map_or(0, |at| at + 1);
-        let behind = words.get(inside..).and_then(|rest| memchr(b'\n', rest));
-        let end = behind.map_or(words.len(), |len| inside + len);
+        let until_end = words.get(inside..).and_then(|rest| memchr(b'\n', rest));
+        let end = until_end.map_or(words.len(), |len| inside + len);
         let word = words.get(start..end).map(std::str::from_utf8);
         if let Some(Ok(word)) = word {
             each(start, word);
@@ -79,13 +79,13 @@ mod tests {
                 assert!(list[start..].starts_with(word));
                 found.push(word.to_owned());
             });
-            let is = |word: &&String| match (begins, ends) {
+            let matches = |word: &&String| match (begins, ends) {
                 (true, true) => **word == literal,
                 (true, false) => word.starts_with(&literal),
                 (false, true) => word.ends_with(&literal),
                 (false, false) => word.contains(&literal),
             };
-            let expected: Vec<String> = words.iter().filter(is).cloned().collect();
+            let expected: Vec<String> = words.iter().filter(matches).cloned().collect();
             prop_assert_eq!(has(list.as_bytes(), &listed), !expected.is_empty());
             prop_assert_eq!(found, expected);
         }

@@ -1,8 +1,9 @@
-//! Small steps that keep questions fast: what waits goes into postings, and small postings into larger ones.
+//! Maintenance in small steps that keeps queries fast: pending documents are moved into postings, and small segments
+//! are merged into larger ones.
 //!
-//! Eight segments of a level become one of the next. Some words after the others: what a step has taken out of
-//! the eight stands in the one, in one transaction, so that whoever asks finds each document in one of them, and a step that was cut short is
-//! taken again. Documents that are gone are left behind.
+//! Eight segments of a level are merged into one of the next level, a few words at a time: one transaction removes
+//! them from the eight and writes them to the one, so that every query finds each document exactly once, and an
+//! interrupted step is repeated. The merge drops removed documents.
 
 use std::collections::HashSet;
 
@@ -11,26 +12,26 @@ use filrouge_types::Failure;
 use rusqlite::Connection;
 
 use super::apply::Change;
-use super::blocks::{self, Entry, List, Writer};
+use super::blocks::{self, BlockWriter, Entry, List};
 use super::postings;
 use super::rows::{all, new_id, one, run};
 use super::segments::Segment;
 
-/// What waits is put into postings from here on…
+/// Pending documents are moved into postings when they reach one of these limits…
 const READY_DOCUMENTS: i64 = 32;
 const READY_TEXT: i64 = 128 << 10;
-/// …and so many segments of one level become one.
+/// …and this many segments of one level are merged.
 const SEGMENTS: i64 = 8;
-/// A step takes about so many blocks of words.
+/// The approximate number of blocks of words that a step reads.
 const BLOCKS: usize = 16;
 
-/// A merge that has begun.
+/// A merge in progress.
 struct Merge {
     into: Segment,
     sources: Vec<Segment>,
 }
 
-/// Does one step; whether there may be more.
+/// Does one step of maintenance; returns whether more work may remain.
 pub(super) fn step(conn: &Connection) -> Result<bool, Failure> {
     let sql = "SELECT id FROM shard WHERE pending >= ?1 OR pending_text >= ?2 LIMIT 1";
     if let Some(shard) = one(conn, sql, [READY_DOCUMENTS, READY_TEXT], |row| row.get(0))? {
@@ -39,9 +40,9 @@ pub(super) fn step(conn: &Connection) -> Result<bool, Failure> {
         change.end()?;
         return Ok(true);
     }
-    let merge = match begun(conn)? {
-        None => begin(conn)?,
-        begun => begun,
+    let merge = match unfinished_merge(conn)? {
+        None => begin_merge(conn)?,
+        merge => merge,
     };
     match merge {
         Some(merge) => merge.step(conn).map(|()| true),
@@ -49,7 +50,7 @@ pub(super) fn step(conn: &Connection) -> Result<bool, Failure> {
     }
 }
 
-fn begun(conn: &Connection) -> Result<Option<Merge>, Failure> {
+fn unfinished_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let columns = Segment::COLUMNS;
     let sql = format!("SELECT {columns} FROM segment WHERE made = 0 LIMIT 1");
     let Some(into) = one(conn, &sql, [], Segment::of_row)? else {
@@ -60,8 +61,8 @@ fn begun(conn: &Connection) -> Result<Option<Merge>, Failure> {
     Ok(Some(Merge { into, sources }))
 }
 
-/// Begins a merge if one is due: of many of a level, or of one of whose documents many are gone.
-fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
+/// Begins a merge if one is due: of many segments of a level, or of a single one with many removed documents.
+fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let sql =
         "SELECT shard, level FROM segment GROUP BY shard, level HAVING count(*) >= ?1 LIMIT 1";
     let many = one(conn, sql, [SEGMENTS], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -74,13 +75,14 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
             (shard, level + 1, sources)
         }
         None => {
-            // Only what it was not made without already: else it would be made again and again.
+            // Counts only documents removed after the segment was built: otherwise the segment would be rebuilt
+            // repeatedly.
             let sql = "SELECT id, shard, level FROM segment s WHERE documents + 64 < 4 * (SELECT count(*) FROM gone g
                 WHERE g.shard = s.shard AND g.document BETWEEN s.first AND s.last AND g.removal > s.removal) LIMIT 1";
-            let hollow = one(conn, sql, [], |row| {
+            let half_empty = one(conn, sql, [], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
-            let Some((segment, shard, level)) = hollow else {
+            let Some((segment, shard, level)) = half_empty else {
                 return Ok(None);
             };
             (shard, level, vec![segment])
@@ -96,19 +98,19 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let sql = "UPDATE segment SET (first, last, documents) =
         (SELECT min(first), max(last), sum(documents) FROM segment WHERE target = ?1 AND shard = ?2) WHERE id = ?1";
     run(conn, sql, [target, shard])?;
-    begun(conn)
+    unfinished_merge(conn)
 }
 
 impl Merge {
     fn step(&self, conn: &Connection) -> Result<(), Failure> {
         let gone = self.gone(conn)?;
-        match self.words(conn, &gone)? {
+        match self.move_words(conn, &gone)? {
             true => Ok(()),
             false => self.end(conn),
         }
     }
 
-    /// The documents that are left behind.
+    /// The removed documents that the merge drops.
     fn gone(&self, conn: &Connection) -> Result<HashSet<u64>, Failure> {
         let sql = "SELECT document FROM gone WHERE shard = ?1 AND document BETWEEN ?2 AND ?3";
         let [first, last] = [self.into.first, self.into.last].map(DocumentNo::cast_signed);
@@ -118,17 +120,17 @@ impl Merge {
         Ok(gone.into_iter().map(i64::cast_unsigned).collect())
     }
 
-    /// Moves the next words; whether there were some.
-    fn words(&self, conn: &Connection, gone: &HashSet<u64>) -> Result<bool, Failure> {
+    /// Moves the next words; returns false if there were none.
+    fn move_words(&self, conn: &Connection, gone: &HashSet<u64>) -> Result<bool, Failure> {
         let mut loaded = Vec::with_capacity(self.sources.len());
         for source in &self.sources {
-            let most = BLOCKS / self.sources.len().max(1) + 1;
-            loaded.push((source, blocks::load(conn, source, most + 1)?, most));
+            let quota = BLOCKS / self.sources.len().max(1) + 1;
+            loaded.push((source, blocks::load(conn, source, quota + 1)?, quota));
         }
         let (mut words, mut bound) = (Vec::new(), u64::MAX);
-        for (source, blocks, most) in &mut loaded {
-            // Of a source that has more, words up to those in front of the rest.
-            if blocks.len() > *most
+        for (source, blocks, quota) in &mut loaded {
+            // If a source has more blocks, only words that precede its next block can be merged now.
+            if blocks.len() > *quota
                 && let Some(next) = blocks.pop()
             {
                 bound = bound.min(next.first.cast_unsigned());
@@ -145,28 +147,28 @@ impl Merge {
         }
         words.sort_by(|(a, _), (b, _)| (a.number, a.word).cmp(&(b.number, b.word)));
         let split = words.partition_point(|(entry, _)| entry.number < bound);
-        let (taken, left) = words.split_at(split);
-        self.put(conn, taken, gone)?;
+        let (complete, rest) = words.split_at(split);
+        self.put(conn, complete, gone)?;
         for source in &self.sources {
-            let mut back = Writer::new(conn, source);
-            for (entry, _) in left.iter().filter(|(_, of)| of.id == source.id) {
-                back.keep(entry.number, entry.word, entry.list)?;
+            let mut writer = BlockWriter::new(conn, source);
+            for (entry, _) in rest.iter().filter(|(_, segment)| segment.id == source.id) {
+                writer.keep(entry.number, entry.word, entry.list)?;
             }
-            back.finish()?;
+            writer.finish()?;
         }
         Ok(true)
     }
 
-    /// Writes words, in order, with all that their segments have of each.
+    /// Writes words, given in order, with the documents from all segments.
     fn put(
         &self,
         conn: &Connection,
-        taken: &[(Entry<'_>, &Segment)],
+        words: &[(Entry<'_>, &Segment)],
         gone: &HashSet<u64>,
     ) -> Result<(), Failure> {
-        let mut writer = Writer::new(conn, &self.into);
+        let mut writer = BlockWriter::new(conn, &self.into);
         let mut documents = Vec::new();
-        for same in taken.chunk_by(|(a, _), (b, _)| a.number == b.number) {
+        for same in words.chunk_by(|(a, _), (b, _)| a.number == b.number) {
             documents.clear();
             let mut long = Vec::new();
             for (entry, source) in same {
@@ -174,7 +176,7 @@ impl Merge {
                     List::Short(list) => {
                         postings::read(source.first, list, &mut documents)?;
                     }
-                    // Words that share a number share it.
+                    // Words that share a number share one long list.
                     List::Long if long.contains(&source.id) => {}
                     List::Long => {
                         blocks::long(conn, source, entry.number, &mut documents)?;
@@ -207,8 +209,8 @@ impl Merge {
             "DELETE FROM segment WHERE shard = ?1 AND target = ?2",
             both,
         )?;
-        // What was gone before the first step is in none of its postings; it may be in those of a segment that was made
-        // before.
+        // Documents removed before the first step are in none of its postings, but may be in those of a segment that
+        // was built before their removal.
         let sql = "DELETE FROM gone WHERE shard = ?1 AND removal <= (SELECT removal FROM segment WHERE id = ?2)
             AND document BETWEEN (SELECT first FROM segment WHERE id = ?2) AND (SELECT last FROM segment WHERE id = ?2)
             AND NOT EXISTS (SELECT 1 FROM segment s WHERE s.shard = ?1 AND s.removal < gone.removal

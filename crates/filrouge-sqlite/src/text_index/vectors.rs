@@ -1,4 +1,4 @@
-//! Vectors: put, gone through, thrown away.
+//! Stores vectors, and finds the nearest ones and the documents without one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,8 +8,8 @@ use filrouge_types::Failure;
 use rusqlite::{Connection, params};
 
 use super::candidates::Filter;
-use super::files::{Files, lock};
-use super::listed::{Within, candidate};
+use super::document_cache::{ResolvedScope, candidate};
+use super::files::{IndexFile, lock};
 use super::rows::{all, new_id, one, run};
 use crate::error::failure;
 
@@ -23,9 +23,9 @@ pub(super) fn embedders(conn: &Connection) -> Result<Vec<i64>, Failure> {
     all(conn, "SELECT id FROM embedder", [], |row| row.get(0))
 }
 
-/// From the newest on, but not through what is known to have vectors.
-pub(super) fn without(
-    files: &Files,
+/// Documents without a vector, newest first; skips the ranges that are known to have vectors.
+pub(super) fn without_vector(
+    files: &IndexFile,
     conn: &Connection,
     name: &str,
     kinds: u32,
@@ -34,15 +34,15 @@ pub(super) fn without(
     let embedder = embedder(conn, name)?.unwrap_or(-1);
     let sql = "SELECT coalesce(max(id), 0) FROM document";
     let newest = new_id(conn, sql, [])?.cast_unsigned();
-    let filled = lock(&files.listed).filled(embedder, kinds);
+    let ranges = lock(&files.document_cache).vector_ranges(embedder, kinds);
     let sql = "SELECT d.id, d.session, d.kind, d.created FROM document d WHERE d.id BETWEEN ?3 AND ?4 AND (?2 >> d.kind) & 1
         AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.embedder = ?1 AND v.shard = d.shard AND v.document = d.id)
         ORDER BY d.id DESC LIMIT ?5";
     let mut found: Vec<Candidate> = Vec::new();
-    for gap in filled.gaps(newest) {
-        let left = i64::try_from(limit - found.len()).unwrap_or(i64::MAX);
+    for gap in ranges.gaps(newest) {
+        let remaining = i64::try_from(limit - found.len()).unwrap_or(i64::MAX);
         let [first, last] = [*gap.start(), *gap.end()].map(u64::cast_signed);
-        let row = params![embedder, kinds, first, last, left];
+        let row = params![embedder, kinds, first, last, remaining];
         found.extend(all(conn, sql, row, candidate)?);
         if found.len() >= limit {
             break;
@@ -50,7 +50,7 @@ pub(super) fn without(
     }
     if limit > 0 && embedder >= 0 {
         let from = found.first().map_or(0, |newest| newest.document + 1);
-        lock(&files.listed).fill(embedder, kinds, from..=newest);
+        lock(&files.document_cache).add_vector_range(embedder, kinds, from..=newest);
     }
     Ok(found)
 }
@@ -92,7 +92,7 @@ pub(super) fn put(
 }
 
 pub(super) fn nearest(
-    (files, conn): (&Files, &Connection),
+    (files, conn): (&IndexFile, &Connection),
     (name, vector): (&str, &[i8]),
     query: &CandidateQuery<'_>,
     limit: usize,
@@ -100,15 +100,15 @@ pub(super) fn nearest(
     let Some(embedder) = embedder(conn, name)? else {
         return Ok(Vec::new());
     };
-    let within = Within::find(conn, query.reach)?;
-    let documents = within.documents(files, conn, query.reach)?;
+    let scope = ResolvedScope::find(conn, query.reach)?;
+    let documents = scope.documents(files, conn, query.reach)?;
     let filter = Filter::of(query);
     let mut best: BinaryHeap<Reverse<(i32, DocumentNo)>> = BinaryHeap::new();
-    let of = |no| {
+    let document_of = |no| {
         let at = documents.binary_search_by_key(&no, |d| d.document);
         at.ok().and_then(|at| documents.get(at))
     };
-    for shard in &within.shards {
+    for shard in &scope.shards {
         let sql = "SELECT document, data FROM vector WHERE embedder = ?1 AND shard = ?2";
         let mut statement = conn.prepare_cached(sql).map_err(failure)?;
         let mut rows = statement.query([embedder, *shard]).map_err(failure)?;
@@ -126,7 +126,7 @@ pub(super) fn nearest(
                 && best
                     .peek()
                     .is_none_or(|Reverse(least)| (product, no) <= *least);
-            if worse || !of(no).is_some_and(|candidate| filter.takes(candidate)) {
+            if worse || !document_of(no).is_some_and(|candidate| filter.accepts(candidate)) {
                 continue;
             }
             best.push(Reverse((product, no)));
@@ -136,6 +136,11 @@ pub(super) fn nearest(
         }
     }
     let sorted = best.into_sorted_vec().into_iter();
-    let near = |Reverse((near, no))| Some(Candidate { near, ..*of(no)? });
+    let near = |Reverse((near, no))| {
+        Some(Candidate {
+            near,
+            ..*document_of(no)?
+        })
+    };
     Ok(sorted.filter_map(near).collect())
 }

@@ -1,7 +1,7 @@
-//! The words of segments, remembered between questions: whoever looks for a piece of a word goes through all of them.
+//! The words of segments, cached between queries: a search for a part of a word scans all of them.
 //!
-//! A segment is remembered from the second question on; one that is being merged is not. Its words change but when
-//! something is forgotten, which the index counts.
+//! A segment is cached from the second query on, unless a merge uses it. Its words change only when documents are
+//! forgotten, and the index counts these removals.
 
 use std::sync::Arc;
 
@@ -9,53 +9,54 @@ use filrouge_types::Failure;
 use memchr::{memchr_iter, memmem};
 use rusqlite::Connection;
 
-use super::files::{CACHE_KIB, Files, keep, lock};
+use super::files::{CACHE_KIB, IndexFile, lock, set_cache_size};
 use super::rows::one;
 use super::segments::Segment;
 use super::spellings::each_with;
 use crate::error::{failure, malformed};
 
-/// So many bytes of words are remembered at most.
+/// The maximum size of the cached words.
 const BYTES_MAX: usize = 32 << 20;
-/// So many segments are known to have been asked.
-const ASKED_MAX: usize = 256;
+/// The maximum number of segments that are remembered as queried.
+const QUERIED_MAX: usize = 256;
 
-/// So much of the file is kept while words are gone through.
-const PASSING_KIB: i64 = 1024;
+/// The size of the page cache while a scan reads words, in KiB.
+const SCAN_KIB: i64 = 1024;
 
-/// A segment, and how often something was forgotten.
+/// A segment, and the index's count of removals.
 type Key = (i64, i64);
 
-/// What is remembered.
+/// The cache.
 #[derive(Default)]
 pub(super) struct Vocabularies {
-    asked: Vec<Key>,
+    queried: Vec<Key>,
     kept: Vec<(Key, Arc<Vocabulary>)>,
 }
 
 impl Vocabularies {
-    fn known(&self, key: Key) -> Option<Arc<Vocabulary>> {
+    fn get(&self, key: Key) -> Option<Arc<Vocabulary>> {
         let mut kept = self.kept.iter();
-        kept.find(|(of, _)| *of == key).map(|(_, own)| own.clone())
+        let entry = kept.find(|(cached, _)| *cached == key);
+        entry.map(|(_, vocabulary)| vocabulary.clone())
     }
 
-    /// Whether it was asked before; it is from now on.
-    fn again(&mut self, key: Key) -> bool {
-        if self.asked.contains(&key) {
+    /// Whether the segment was queried before; records this query.
+    fn was_queried(&mut self, key: Key) -> bool {
+        if self.queried.contains(&key) {
             return true;
         }
-        if self.asked.len() >= ASKED_MAX {
-            self.asked.remove(0);
+        if self.queried.len() >= QUERIED_MAX {
+            self.queried.remove(0);
         }
-        self.asked.push(key);
+        self.queried.push(key);
         false
     }
 
-    fn keep(&mut self, key: Key, own: Arc<Vocabulary>) {
-        // Of a segment that was forgotten something of, nothing older is of use.
-        self.kept.retain(|(of, _)| of.0 != key.0);
-        self.kept.push((key, own));
-        let mut sum: usize = self.kept.iter().map(|(_, own)| own.words.len()).sum();
+    fn insert(&mut self, key: Key, vocabulary: Arc<Vocabulary>) {
+        // After a removal, a segment's older entry is invalid.
+        self.kept.retain(|(cached, _)| cached.0 != key.0);
+        self.kept.push((key, vocabulary));
+        let mut sum: usize = self.kept.iter().map(|(_, v)| v.words.len()).sum();
         while sum > BYTES_MAX && !self.kept.is_empty() {
             sum -= self.kept.remove(0).1.words.len();
         }
@@ -65,16 +66,16 @@ impl Vocabularies {
 /// The words of a segment.
 #[derive(Default)]
 pub(super) struct Vocabulary {
-    /// All blocks, one after the other.
+    /// All blocks, concatenated.
     words: Vec<u8>,
-    /// Where each begins, and its number.
+    /// The offset and the number of each block.
     blocks: Vec<(usize, i64)>,
 }
 
 impl Vocabulary {
-    /// Those of a segment, if they are to be remembered.
+    /// The words of a segment; `None` if the segment is not cached yet.
     pub(super) fn of(
-        files: &Files,
+        files: &IndexFile,
         conn: &Connection,
         segment: &Segment,
     ) -> Result<Option<Arc<Self>>, Failure> {
@@ -85,29 +86,29 @@ impl Vocabulary {
         let forgotten = one(conn, sql, [], |row| row.get(0))?;
         let key = (segment.id, forgotten.ok_or_else(|| malformed("state"))?);
         {
-            let mut known = lock(&files.vocabularies);
-            if let Some(known) = known.known(key) {
-                return Ok(Some(known));
+            let mut cache = lock(&files.vocabularies);
+            if let Some(vocabulary) = cache.get(key) {
+                return Ok(Some(vocabulary));
             }
-            if !known.again(key) {
+            if !cache.was_queried(key) {
                 return Ok(None);
             }
         }
         let read = Arc::new(Self::read(conn, segment)?);
-        lock(&files.vocabularies).keep(key, read.clone());
+        lock(&files.vocabularies).insert(key, read.clone());
         Ok(Some(read))
     }
 
-    fn read(conn: &Connection, of: &Segment) -> Result<Self, Failure> {
+    fn read(conn: &Connection, segment: &Segment) -> Result<Self, Failure> {
         let mut read = Self::default();
-        each_block(conn, of, &mut |block, words| {
+        each_block(conn, segment, &mut |block, words| {
             read.blocks.push((read.words.len(), block));
             read.words.extend_from_slice(words);
         })?;
         Ok(read)
     }
 
-    /// Shows `each` the words in which something stands, with the number of their block and their place in it.
+    /// Calls `each` with the words that contain a match, with their block's number and their index within it.
     pub(super) fn each_with(
         &self,
         finder: &memmem::Finder<'_>,
@@ -119,7 +120,7 @@ impl Vocabulary {
             while let Some(next) = blocks.next_if(|(begin, _)| *begin <= start) {
                 block = next;
             }
-            // As many line ends as words stand before it, and one.
+            // The number of line ends before it is the number of preceding words, plus one.
             let before = self.words.get(block.0..start).unwrap_or_default();
             let at = memchr_iter(b'\n', before).count().saturating_sub(1);
             each(block.1, at, word);
@@ -127,27 +128,29 @@ impl Vocabulary {
     }
 }
 
-/// Shows `each` the blocks of a segment with their numbers. They are gone through once: what is read of them is not kept,
-/// and takes the same memory again and again.
+/// Calls `each` with the blocks of a segment and their numbers. One pass reads each block once, so the page cache is
+/// kept small and reuses the same memory.
 pub(super) fn each_block(
     conn: &Connection,
-    of: &Segment,
+    segment: &Segment,
     each: &mut dyn FnMut(i64, &[u8]),
 ) -> Result<(), Failure> {
-    keep(conn, PASSING_KIB)?;
-    let shown = show_blocks(conn, of, each);
-    keep(conn, CACHE_KIB)?;
-    shown
+    set_cache_size(conn, SCAN_KIB)?;
+    let result = read_blocks(conn, segment, each);
+    set_cache_size(conn, CACHE_KIB)?;
+    result
 }
 
-fn show_blocks(
+fn read_blocks(
     conn: &Connection,
-    of: &Segment,
+    segment: &Segment,
     each: &mut dyn FnMut(i64, &[u8]),
 ) -> Result<(), Failure> {
     let sql = "SELECT first, words FROM spelling WHERE shard = ?1 AND segment = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-    let mut rows = statement.query([of.shard, of.id]).map_err(failure)?;
+    let mut rows = statement
+        .query([segment.shard, segment.id])
+        .map_err(failure)?;
     while let Some(row) = rows.next().map_err(failure)? {
         let words = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
         each(row.get(0).map_err(failure)?, words.map_err(failure)?);

@@ -1,20 +1,20 @@
-//! The words that a text is found by: what holds a literal holds words that the literal is part of.
+//! Splits texts into words, so that a text that contains a literal has words that contain the literal's parts.
 //!
-//! Words are the longest runs of letters, digits and `_`, and the longest runs of other characters that are no white space; of
-//! Chinese, Japanese and Korean each character and each pair. A longer run than [`WORD`] is cut into words that overlap. A
-//! word goes by a number of 63 bits; words that are not alike may have the same one: whoever finds by them looks again.
+//! Words are maximal runs of letters, digits and `_`, and maximal runs of other characters that are not white space;
+//! in Chinese, Japanese and Korean, each character and each pair. A run longer than [`WORD`] is cut into overlapping
+//! words. A word has a 63-bit hash as its number; different words may share one: their matches are verified later.
 
 use std::ops::Range;
 
 use filrouge_store::text_index::is_dense;
 
-/// A word has at most so many characters…
+/// The maximum number of characters of a word…
 const WORD: usize = 64;
-/// …and what is cut from the same run has so many in common with the one before it: a shorter literal within the run is
-/// whole in one of them.
-const COMMON: usize = 16;
+/// …and the overlap of consecutive words of one run: a literal of up to this length within the run is contained in at
+/// least one of them.
+const OVERLAP: usize = 16;
 
-/// What characters of a run are.
+/// The class of a run's characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Space,
@@ -35,24 +35,24 @@ fn class(c: char) -> Class {
     }
 }
 
-/// Shows `each` the longest runs of a class, with where they stand; white space is none.
+/// Calls `each` with the maximal runs of one class, and their ranges; skips white space.
 pub(super) fn each_run(text: &str, each: &mut impl FnMut(Class, Range<usize>)) {
-    let (mut start, mut now) = (0, Class::Space);
+    let (mut start, mut current) = (0, Class::Space);
     for (at, c) in text.char_indices() {
         let next = class(c);
-        if next != now {
-            if now != Class::Space {
-                each(now, start..at);
+        if next != current {
+            if current != Class::Space {
+                each(current, start..at);
             }
-            (start, now) = (at, next);
+            (start, current) = (at, next);
         }
     }
-    if now != Class::Space {
-        each(now, start..text.len());
+    if current != Class::Space {
+        each(current, start..text.len());
     }
 }
 
-/// Shows `take` the words of a folded text as they come, one as often as it is there.
+/// Calls `take` with the words of a folded text in order of appearance, including repetitions.
 pub(super) fn each_word(folded: &str, take: &mut impl FnMut(&str)) {
     each_run(folded, &mut |class, run| {
         let run = folded.get(run).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) fn each_word(folded: &str, take: &mut impl FnMut(&str)) {
     });
 }
 
-/// Characters and pairs.
+/// Calls `take` with the single characters and the pairs of a run.
 fn each_dense(run: &str, take: &mut impl FnMut(&str)) {
     let mut before = None;
     for (at, c) in run.char_indices() {
@@ -76,7 +76,7 @@ fn each_dense(run: &str, take: &mut impl FnMut(&str)) {
     }
 }
 
-/// A run whole, or cut.
+/// Calls `take` with a run, or with its overlapping pieces if it is too long for one word.
 fn each_cut(run: &str, take: &mut impl FnMut(&str)) {
     if run.len() <= WORD {
         return take(run);
@@ -85,32 +85,32 @@ fn each_cut(run: &str, take: &mut impl FnMut(&str)) {
     while let Some((end, _)) = rest.char_indices().nth(WORD) {
         let (word, _) = rest.split_at(end);
         take(word);
-        rest = last(word, COMMON).map_or("", |common| {
+        rest = last(word, OVERLAP).map_or("", |common| {
             rest.get(end - common.len()..).unwrap_or_default()
         });
     }
     take(rest);
 }
 
-/// The last so many characters; `None` when there are fewer.
+/// The last `count` characters; `None` when the text has fewer.
 fn last(text: &str, count: usize) -> Option<&str> {
     let (at, _) = text.char_indices().rev().nth(count.checked_sub(1)?)?;
     text.get(at..)
 }
 
-/// The first so many characters, or all.
+/// The first `count` characters, or all.
 fn first(text: &str, count: usize) -> &str {
     let end = text.char_indices().nth(count);
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
-/// What stands in a word of whatever holds a literal.
+/// A part of a word that every text containing a literal must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WordPart {
     pub(super) text: Box<str>,
-    /// Whether a word begins with it.
+    /// Whether the word begins with it.
     pub(super) begins: bool,
-    /// Whether a word ends with it.
+    /// Whether the word ends with it.
     pub(super) ends: bool,
 }
 
@@ -123,17 +123,17 @@ impl WordPart {
         }
     }
 
-    /// A word.
+    /// A part that is an entire word.
     pub(super) fn whole(word: &str) -> Self {
         Self::new(word, true, true)
     }
 
-    /// Whether it is all of the word.
+    /// Whether the part is the entire word.
     pub(super) fn is_word(&self) -> bool {
         self.begins && self.ends
     }
 
-    /// It as it stands in a list of words, each between line ends.
+    /// The part as it appears in a list of words, with the line ends that it must match.
     pub(super) fn listed(&self) -> Vec<u8> {
         let mut listed = Vec::with_capacity(self.text.len() + 2);
         listed.extend(self.begins.then_some(b'\n'));
@@ -143,7 +143,7 @@ impl WordPart {
     }
 }
 
-/// What whatever holds a folded literal has in its words, all of it; nothing when that cannot be told.
+/// The parts that the words of any text containing a folded literal must have; empty when there are none.
 pub(super) fn parts(literal: &str) -> Vec<WordPart> {
     let mut parts = Vec::new();
     each_run(literal, &mut |class, run| {
@@ -159,11 +159,11 @@ pub(super) fn parts(literal: &str) -> Vec<WordPart> {
     parts
 }
 
-/// Pairs, and the character of one alone.
+/// Adds the pairs of a run, or its only character.
 fn of_dense(run: &str, parts: &mut Vec<WordPart>) {
-    let alone = run.chars().nth(1).is_none();
+    let is_single = run.chars().nth(1).is_none();
     each_dense(run, &mut |word| {
-        if alone || word.chars().nth(1).is_some() {
+        if is_single || word.chars().nth(1).is_some() {
             parts.push(WordPart::new(word, true, true));
         }
     });
@@ -172,21 +172,21 @@ fn of_dense(run: &str, parts: &mut Vec<WordPart>) {
 fn of_run(run: &str, begins: bool, ends: bool, parts: &mut Vec<WordPart>) {
     match (begins, ends) {
         (true, true) => each_cut(run, &mut |word| parts.push(WordPart::new(word, true, true))),
-        // The first word of a run is as long as it can be.
+        // The first word of a run has the maximum length.
         (true, false) => parts.push(WordPart::new(first(run, WORD), true, false)),
-        _ => match last(run, COMMON + 1) {
+        _ => match last(run, OVERLAP + 1) {
             None => parts.push(WordPart::new(run, false, ends)),
-            // Each is whole in some word, if not in the same one; so is the end in the last.
+            // Each part is contained in some word, though not all in the same word; the last word contains the end.
             Some(_) => {
-                parts.push(WordPart::new(first(run, COMMON), false, false));
-                let end = last(run, COMMON).unwrap_or(run);
+                parts.push(WordPart::new(first(run, OVERLAP), false, false));
+                let end = last(run, OVERLAP).unwrap_or(run);
                 parts.push(WordPart::new(end, false, ends));
             }
         },
     }
 }
 
-/// The number that a word goes by, below 2^63.
+/// A word's number, below 2^63.
 pub(super) fn number(word: &str) -> u64 {
     const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut hash = (word.len() as u64).wrapping_mul(PRIME);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_between_others_is_a_whole_word() {
+    fn a_run_between_other_runs_is_a_complete_word() {
         let part = |text: &str, begins, ends| WordPart::new(text, begins, ends);
         assert_eq!(
             parts("foo.bar"),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_differ() {
+    fn different_words_have_different_numbers() {
         let mut all = BTreeSet::new();
         for a in 'a'..='z' {
             for b in 'a'..='z' {
@@ -274,12 +274,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_holds_a_literal_has_its_parts(
+        fn a_text_that_contains_a_literal_has_its_parts(
             before in "[a-cé中文_. \u{1f}]{0,90}",
             literal in prop_oneof!["[a-cé中文_. ]{0,12}", "[ab]{0,150}", "[.]{60,150}", "[é]{0,90}"],
-            behind in "[a-cé中文_. \u{1f}]{0,90}",
+            after in "[a-cé中文_. \u{1f}]{0,90}",
         ) {
-            let words = words(&format!("{before}{literal}{behind}"));
+            let words = words(&format!("{before}{literal}{after}"));
             for part in parts(&literal) {
                 prop_assert!(holds(&words, &part), "{part:?} of {literal:?} in {words:?}");
             }

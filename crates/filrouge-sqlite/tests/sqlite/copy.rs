@@ -1,12 +1,14 @@
-//! Copies from file to file: row by row the same, whatever happens in between.
+//! Copies from file to file: all copied rows are equal, even when the copy is interrupted.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use filrouge_sqlite::{Options, SqliteIntake, SqliteLedger};
-use filrouge_store::copy::{Begun, Copied, Holding, Intake, Piece, Stage, Watch, copy};
+use filrouge_sqlite::{Options, SqliteCopyTarget, SqliteLedger};
+use filrouge_store::copy::{
+    Copied, CopyObserver, CopyRow, CopyStage, CopyTarget, StartedCopy, TargetContents, copy,
+};
 use filrouge_store::rows::{RECORDS_BYTES, SessionPk};
 use filrouge_store::{Keyring, Ledger, OsEntropy, Position, View};
 use filrouge_types::{ErrorCode, Failure, FixedClock};
@@ -17,7 +19,7 @@ use super::{NOON, keyring, on};
 
 mod interrupted;
 mod refused;
-mod whole;
+mod uninterrupted;
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
@@ -27,7 +29,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
         .block_on(work)
 }
 
-/// Two stores in a folder.
+/// A source and a target in one folder.
 struct Pair(tempfile::TempDir);
 
 impl Pair {
@@ -43,12 +45,12 @@ impl Pair {
         self.0.path().join("to.db")
     }
 
-    /// Copies in one go.
+    /// Copies in one run.
     fn copy(&self) -> Result<Copied, Failure> {
-        run(&self.from(), intake(&self.to()), Seen::default())
+        run(&self.from(), copy_target(&self.to()), Progress::default())
     }
 
-    /// Every row is the same.
+    /// Asserts that the source and the target have equal rows.
     #[track_caller]
     fn equal(&self) {
         let (from, to) = (dump(&self.from()), dump(&self.to()));
@@ -59,14 +61,14 @@ impl Pair {
     }
 }
 
-/// Of a process of its own: its names are drawn, not counted.
+/// Options as in a separate process, with random ids instead of counted ones.
 fn own_options(path: &Path, keyring: Arc<Keyring>) -> Options {
     let clock = Arc::new(FixedClock::at(NOON));
     Options::new(path, keyring, Arc::new(OsEntropy), clock)
 }
 
-fn intake(path: &Path) -> Box<dyn Intake> {
-    Box::new(SqliteIntake::new(own_options(path, keyring())))
+fn copy_target(path: &Path) -> Box<dyn CopyTarget> {
+    Box::new(SqliteCopyTarget::new(own_options(path, keyring())))
 }
 
 fn only_read(path: &Path, keyring: Arc<Keyring>) -> Result<SqliteLedger, Failure> {
@@ -76,60 +78,65 @@ fn only_read(path: &Path, keyring: Arc<Keyring>) -> Result<SqliteLedger, Failure
     })
 }
 
-/// What a copy has told.
+/// Records the progress that a copy reports.
 #[derive(Clone, Default)]
-struct Seen {
-    steps: Arc<Mutex<Vec<(Stage, u64, u64)>>>,
+struct Progress {
+    steps: Arc<Mutex<Vec<(CopyStage, u64, u64)>>>,
     witnessed: Arc<Mutex<Vec<(String, Position)>>>,
 }
 
-impl Watch for Seen {
-    fn step(&mut self, stage: Stage, done: u64, all: u64) -> Result<(), Failure> {
+impl CopyObserver for Progress {
+    fn progress(&mut self, stage: CopyStage, done: u64, all: u64) -> Result<(), Failure> {
         assert!(done <= all, "{stage:?} {done}/{all}");
         self.steps.lock().unwrap().push((stage, done, all));
         Ok(())
     }
 
-    fn witness(&mut self, store: &str, position: Position) -> Result<(), Failure> {
+    fn write_anchor(&mut self, store: &str, position: Position) -> Result<(), Failure> {
         let mut witnessed = self.witnessed.lock().unwrap();
         witnessed.push((store.to_owned(), position));
         Ok(())
     }
 }
 
-fn run(from: &Path, intake: Box<dyn Intake>, seen: Seen) -> Result<Copied, Failure> {
-    run_with(from, keyring(), intake, seen)
+fn run(
+    from: &Path,
+    copy_target: Box<dyn CopyTarget>,
+    progress: Progress,
+) -> Result<Copied, Failure> {
+    run_with(from, keyring(), copy_target, progress)
 }
 
 fn run_with(
     from: &Path,
     keyring: Arc<Keyring>,
-    mut intake: Box<dyn Intake>,
-    mut seen: Seen,
+    mut copy_target: Box<dyn CopyTarget>,
+    mut progress: Progress,
 ) -> Result<Copied, Failure> {
     block_on(async {
         let source: Arc<dyn Ledger> = Arc::new(only_read(from, keyring)?);
         let id = source.store_id().to_owned();
-        let copied = source.ask(move |sight| copy(sight, &id, intake.as_mut(), &mut seen));
+        let copied =
+            source.query(move |snapshot| copy(snapshot, &id, copy_target.as_mut(), &mut progress));
         let copied = copied.await;
         source.close().await;
         copied
     })
 }
 
-/// An intake that puts a few rows at a time and breaks down after some.
+/// A copy target that writes a few rows at a time and fails after a number of writes.
 struct Brittle {
-    intake: Box<dyn Intake>,
+    copy_target: Box<dyn CopyTarget>,
     rows: usize,
-    left: usize,
+    writes_left: usize,
     largest: Arc<Mutex<usize>>,
 }
 
-fn brittle(path: &Path, rows: usize, left: usize) -> Box<dyn Intake> {
+fn brittle(path: &Path, rows: usize, writes_left: usize) -> Box<dyn CopyTarget> {
     Box::new(Brittle {
-        intake: intake(path),
+        copy_target: copy_target(path),
         rows,
-        left,
+        writes_left,
         largest: Arc::default(),
     })
 }
@@ -138,41 +145,41 @@ fn broke_down() -> Failure {
     Failure::new(ErrorCode::StoreUnavailable, "broke down")
 }
 
-impl Intake for Brittle {
-    fn holding(&mut self) -> Result<Holding, Failure> {
-        self.intake.holding()
+impl CopyTarget for Brittle {
+    fn contents(&mut self) -> Result<TargetContents, Failure> {
+        self.copy_target.contents()
     }
 
-    fn begin(&mut self, source: &str) -> Result<Begun, Failure> {
-        self.intake.begin(source)
+    fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure> {
+        self.copy_target.begin(source)
     }
 
-    fn look(
+    fn with_view(
         &mut self,
-        question: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
+        query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.intake.look(question)
+        self.copy_target.with_view(query)
     }
 
-    fn put(&mut self, rows: &[Piece]) -> Result<(), Failure> {
-        let bytes: usize = rows.iter().map(Piece::bytes).sum();
+    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
+        let bytes: usize = rows.iter().map(CopyRow::bytes).sum();
         let mut largest = self.largest.lock().unwrap();
         *largest = bytes.max(*largest);
         drop(largest);
         for some in rows.chunks(self.rows) {
-            self.left = self.left.checked_sub(1).ok_or_else(broke_down)?;
-            self.intake.put(some)?;
+            self.writes_left = self.writes_left.checked_sub(1).ok_or_else(broke_down)?;
+            self.copy_target.put(some)?;
         }
         Ok(())
     }
 
     fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
-        self.left = self.left.checked_sub(1).ok_or_else(broke_down)?;
-        self.intake.finish(newest)
+        self.writes_left = self.writes_left.checked_sub(1).ok_or_else(broke_down)?;
+        self.copy_target.finish(newest)
     }
 }
 
-/// All rows of all tables but what a store has of its own: its name, and which record is where in the file.
+/// All rows of all tables, except values that differ between stores: the store's id, and the row ids of records.
 fn dump(path: &Path) -> BTreeMap<String, Vec<Vec<Value>>> {
     let conn = Connection::open(path).unwrap();
     let read = |sql: &str| -> Vec<Vec<Value>> {
@@ -202,14 +209,14 @@ fn dump(path: &Path) -> BTreeMap<String, Vec<Vec<Value>>> {
     dump
 }
 
-/// All files of a store, byte by byte.
+/// The bytes of all files of a store.
 fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let name = path.file_name().unwrap().to_str().unwrap();
-    let beside = fs::read_dir(path.parent().unwrap()).unwrap();
-    let names = beside.map(|entry| entry.unwrap().path());
+    let siblings = fs::read_dir(path.parent().unwrap()).unwrap();
+    let names = siblings.map(|entry| entry.unwrap().path());
     let own = names.filter(|p| {
         let other = p.file_name().unwrap().to_str().unwrap();
-        // What readers share among themselves is not the store's.
+        // The `-shm` file is shared by readers and not part of the store.
         other.starts_with(name) && !other.ends_with("-shm")
     });
     own.map(|p| (p.display().to_string(), fs::read(&p).unwrap()))

@@ -1,9 +1,9 @@
-//! What was redacted is in no file any more: neither in the database nor in its WAL.
+//! Redacted contents are in no file: neither in the database nor in its WAL.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::contract::fixture::{
     Fixture, anyone, finalize, item, keyed, redact, redact_items, rid, sid,
 };
@@ -14,7 +14,7 @@ use super::{keyring, on};
 
 mod sessions;
 
-/// Told to the process that dies: the folder it works in.
+/// The environment variable that names the folder of the child process.
 const FOLDER: &str = "FILROUGE_TEST_ERASURE";
 
 fn block_on(work: impl std::future::Future<Output = ()>) {
@@ -25,7 +25,7 @@ fn block_on(work: impl std::future::Future<Output = ()>) {
         .block_on(work);
 }
 
-/// Words that stand nowhere else.
+/// A text that no other session or item contains.
 fn words(session: &str, n: usize, length: usize) -> String {
     let mut state = session.bytes().map(u64::from).sum::<u64>() + n as u64 * 7919;
     let mut text = format!("{session}-secret-{n} ");
@@ -58,7 +58,8 @@ async fn fill(f: &Fixture, session: &str, request: &str) -> Turn {
         .unwrap()
 }
 
-/// What must not be found again: the text, and pieces of the stored bodies, salts and compressed frames among them.
+/// Byte sequences that must disappear: the text, and pieces of the stored bodies, including salts and compressed
+/// frames.
 fn needles(path: &Path, session: &str, seqs: &[u64], items: &[Item]) -> Vec<Vec<u8>> {
     let conn = Connection::open(path).unwrap();
     let sql =
@@ -70,9 +71,9 @@ fn needles(path: &Path, session: &str, seqs: &[u64], items: &[Item]) -> Vec<Vec<
     let mut needles = Vec::new();
     for row in rows {
         let (first, count, body): (i64, i64, Vec<u8>) = row.unwrap();
-        let mut its = (first..first + count).map(i64::unsigned_abs);
-        if its.all(|seq| seqs.contains(&seq)) && body.len() > 200 {
-            // Fields stand at the front of an unpacked body and stay.
+        let mut seqs_of_record = (first..first + count).map(i64::unsigned_abs);
+        if seqs_of_record.all(|seq| seqs.contains(&seq)) && body.len() > 200 {
+            // The leading fields of an uncompressed body are kept.
             needles.extend(
                 body[100..]
                     .chunks(24)
@@ -114,7 +115,7 @@ fn salts(path: &Path, items: &[Item]) -> Vec<Vec<u8>> {
     salts
 }
 
-/// The bytes of the store's files, one after the other.
+/// The bytes of the store's files, concatenated.
 fn bytes(path: &Path) -> Vec<u8> {
     let folder = path.parent().unwrap();
     let mut all = Vec::new();
@@ -124,8 +125,8 @@ fn bytes(path: &Path) -> Vec<u8> {
     all
 }
 
-fn found(haystack: &[u8], needles: &[Vec<u8>]) -> usize {
-    // Needles of one length are looked up together.
+fn count_matches(haystack: &[u8], needles: &[Vec<u8>]) -> usize {
+    // Needles of one length are searched for together.
     let mut by_length =
         std::collections::BTreeMap::<usize, std::collections::HashSet<&[u8]>>::new();
     for needle in needles {
@@ -143,14 +144,14 @@ fn wal(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |m| m.len())
 }
 
-fn noted(path: &Path) -> i64 {
+fn erasure_notes(path: &Path) -> i64 {
     let sql = "SELECT count(*) FROM store WHERE name = 'erasing'";
     let conn = Connection::open(path).unwrap();
     conn.query_row(sql, [], |r| r.get(0)).unwrap()
 }
 
 #[test]
-fn nothing_is_left_in_any_file() {
+fn no_file_keeps_redacted_contents() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let f = on(&path, keyring());
@@ -165,7 +166,7 @@ fn nothing_is_left_in_any_file() {
         let others = f.items(&who, "other", 500).await;
         let span = |t: &Turn| (t.first_seq..=t.last_seq).collect::<Vec<u64>>();
         for turn in [&turns[0], &turns[3], &turns[5]] {
-            let mut gone = needles(&path, "victim", &span(turn), &items);
+            let mut traces = needles(&path, "victim", &span(turn), &items);
             let of_turn: Vec<Item> = items
                 .iter()
                 .filter(|i| {
@@ -174,23 +175,30 @@ fn nothing_is_left_in_any_file() {
                 .cloned()
                 .collect();
             let salts = salts(&path, &of_turn);
-            assert!(salts.len() >= 2 && gone.len() > 1000);
-            gone.extend(salts);
-            assert!(found(&bytes(&path), &gone) > 1000, "they can be found");
+            assert!(salts.len() >= 2 && traces.len() > 1000);
+            traces.extend(salts);
+            assert!(
+                count_matches(&bytes(&path), &traces) > 1000,
+                "present before"
+            );
             f.redact_turn(&who, turn).await.unwrap();
-            assert_eq!(found(&bytes(&path), &gone), 0, "at once, while it runs");
+            assert_eq!(
+                count_matches(&bytes(&path), &traces),
+                0,
+                "at once, without a restart"
+            );
         }
-        // Single items in records that keep others.
+        // Redacts single items in records that keep their other items.
         let kept = &turns[1];
         let secret = items
             .iter()
             .find(|i| i.turn_id == Some(kept.turn_id) && i.body.parts.as_str().len() > 3000)
             .unwrap();
-        let gone = needles(&path, "victim", &[secret.seq], &items);
-        assert!(gone.len() > 20);
+        let traces = needles(&path, "victim", &[secret.seq], &items);
+        assert!(traces.len() > 20);
         let write = redact_items("victim", &[(secret.seq, secret.seq)]);
         f.redacted(&who, write).await.unwrap();
-        assert_eq!(found(&bytes(&path), &gone), 0);
+        assert_eq!(count_matches(&bytes(&path), &traces), 0);
 
         assert_eq!(f.items(&who, "other", 500).await, others);
         let now = f.items(&who, "victim", 500).await;
@@ -200,12 +208,12 @@ fn nothing_is_left_in_any_file() {
         f.intact().await;
         f.ledger.close().await;
     });
-    assert_eq!(noted(&path), 0);
+    assert_eq!(erasure_notes(&path), 0);
 }
 
-/// A reader on an old snapshot keeps the WAL; what it holds up is done with a later commit.
+/// A reader of an old snapshot prevents emptying the WAL; a later commit retries it.
 #[test]
-fn readers_hold_it_up_for_a_while() {
+fn readers_delay_the_erasure() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let f = on(&path, keyring());
@@ -214,27 +222,33 @@ fn readers_hold_it_up_for_a_while() {
         let turn = fill(&f, "victim", "r").await;
         let items = f.items(&who, "victim", 500).await;
         let all: Vec<u64> = items.iter().map(|i| i.seq).collect();
-        let gone = needles(&path, "victim", &all, &items);
+        let traces = needles(&path, "victim", &all, &items);
         let reader = Connection::open(&path).unwrap();
         reader
             .execute_batch("BEGIN; SELECT count(*) FROM record")
             .unwrap();
         f.redact_turn(&who, &turn).await.unwrap();
-        assert!(wal(&path) > 0 && noted(&path) == 1);
-        assert!(found(&bytes(&path), &gone) > 0, "the reader's snapshot");
-        f.whole(&who, "other", "r1", "a").await;
-        assert_eq!(noted(&path), 1);
+        assert!(wal(&path) > 0 && erasure_notes(&path) == 1);
+        assert!(
+            count_matches(&bytes(&path), &traces) > 0,
+            "the reader's snapshot"
+        );
+        f.complete_turn(&who, "other", "r1", "a").await;
+        assert_eq!(erasure_notes(&path), 1);
         reader.execute_batch("COMMIT").unwrap();
-        f.whole(&who, "other", "r2", "a").await;
-        assert_eq!((found(&bytes(&path), &gone), noted(&path)), (0, 0));
+        f.complete_turn(&who, "other", "r2", "a").await;
+        assert_eq!(
+            (count_matches(&bytes(&path), &traces), erasure_notes(&path)),
+            (0, 0)
+        );
         f.intact().await;
         f.ledger.close().await;
     });
 }
 
-/// The other process: writes, redacts while a reader holds up the WAL, and dies.
+/// The child process: redacts while a reader prevents emptying the WAL, and aborts.
 #[test]
-fn dies_behind_a_redaction() {
+fn child_aborts_after_a_redaction() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
@@ -248,27 +262,31 @@ fn dies_behind_a_redaction() {
         reader
             .execute_batch("BEGIN; SELECT count(*) FROM record")
             .unwrap();
-        let write = redact("victim", Target::Turn(id));
+        let write = redact("victim", RedactionTarget::Turn(id));
         f.redacted(&anyone(), write).await.unwrap();
         std::process::abort();
     });
 }
 
 #[test]
-fn a_kill_leaves_the_rest_to_the_next_start() {
+fn the_next_start_finishes_a_killed_erasure() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
-    let (mut gone, mut seen) = (Vec::new(), Vec::<Item>::new());
+    let (mut traces, mut items_before) = (Vec::new(), Vec::<Item>::new());
     let f = on(&path, keyring());
     block_on(async {
         fill(&f, "victim", "r").await;
-        seen = f.items(&anyone(), "victim", 500).await;
-        let all: Vec<u64> = seen.iter().map(|i| i.seq).collect();
-        gone = needles(&path, "victim", &all, &seen);
+        items_before = f.items(&anyone(), "victim", 500).await;
+        let all: Vec<u64> = items_before.iter().map(|i| i.seq).collect();
+        traces = needles(&path, "victim", &all, &items_before);
     });
-    // The ledger stays open, so that nothing but the redaction empties the WAL.
+    // The ledger is kept open: closing it would empty the WAL too.
     let killed = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "erasure::dies_behind_a_redaction", "--nocapture"])
+        .args([
+            "--exact",
+            "erasure::child_aborts_after_a_redaction",
+            "--nocapture",
+        ])
         .env(FOLDER, folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -276,13 +294,19 @@ fn a_kill_leaves_the_rest_to_the_next_start() {
         .unwrap();
     assert!(!killed.success());
     assert!(wal(&path) > 0);
-    assert_eq!(noted(&path), 1);
-    assert!(found(&bytes(&path), &gone) > 0, "in the WAL it left");
+    assert_eq!(erasure_notes(&path), 1);
+    assert!(
+        count_matches(&bytes(&path), &traces) > 0,
+        "the WAL still holds them"
+    );
     let next = on(&path, keyring());
-    assert_eq!((found(&bytes(&path), &gone), noted(&path)), (0, 0));
+    assert_eq!(
+        (count_matches(&bytes(&path), &traces), erasure_notes(&path)),
+        (0, 0)
+    );
     block_on(async {
         let items = next.items(&anyone(), "victim", 500).await;
-        assert_eq!(items.len(), seen.len() + 1);
+        assert_eq!(items.len(), items_before.len() + 1);
         next.intact().await;
         f.intact().await;
         f.ledger.close().await;
@@ -290,43 +314,9 @@ fn a_kill_leaves_the_rest_to_the_next_start() {
     });
 }
 
-/// Writers of the first schema left copies of rows in the free space of pages.
+/// Part of a batch in one record is redacted: the other items must read as before.
 #[test]
-fn an_older_store_is_written_anew_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("f.db");
-    let f = on(&path, keyring());
-    let mut items = Vec::new();
-    block_on(async {
-        fill(&f, "victim", "r").await;
-        items = f.items(&anyone(), "victim", 500).await;
-        f.ledger.close().await;
-    });
-    drop(f);
-    let conn = Connection::open(&path).unwrap();
-    crate::schema::back_to(&conn, 1);
-    let left = "left in the free space of a page";
-    conn.execute_batch(&format!(
-        "PRAGMA secure_delete = OFF; INSERT INTO commit_log VALUES (9999999, '{left}');
-         DELETE FROM commit_log WHERE commit_no = 9999999;
-         PRAGMA wal_checkpoint(TRUNCATE);"
-    ))
-    .unwrap();
-    drop(conn);
-    let needle = vec![left.as_bytes().to_vec()];
-    assert_eq!(found(&bytes(&path), &needle), 1);
-    let f = on(&path, keyring());
-    assert_eq!(found(&bytes(&path), &needle), 0);
-    block_on(async {
-        assert_eq!(f.items(&anyone(), "victim", 500).await, items);
-        f.intact().await;
-        f.ledger.close().await;
-    });
-}
-
-/// A batch in one record of which a part goes: the rest must read as before.
-#[test]
-fn a_part_of_a_compressed_record() {
+fn redacting_part_of_a_compressed_record_keeps_its_other_items() {
     let f = super::fixture();
     block_on(async {
         let who = anyone();

@@ -62,8 +62,8 @@ fn a_newer_schema_is_refused() {
 }
 
 #[test]
-fn a_migration_killed_at_any_step_begins_again() {
-    let script = include_str!("../../src/migrations/0001_journal.sql");
+fn a_migration_killed_at_any_step_restarts() {
+    let script = include_str!("../../src/migrations/0001_ledger.sql");
     let ends: Vec<usize> = script.match_indices(';').map(|(at, _)| at + 1).collect();
     for end in ends {
         let folder = tempfile::tempdir().unwrap();
@@ -74,14 +74,14 @@ fn a_migration_killed_at_any_step_begins_again() {
             .execute_batch(&format!("BEGIN; {}", &script[..end]))
             .is_err()
         {
-            // A semicolon in a comment.
+            // The split at semicolons also cuts comments.
             continue;
         }
-        // Killed: the connection goes without a commit.
+        // Simulates a kill: the connection is closed without a commit.
         drop(conn);
         let f = on(&path, keyring());
         block_on(async {
-            f.whole(&anyone(), "s", "r", "a").await;
+            f.complete_turn(&anyone(), "s", "r", "a").await;
             f.intact().await;
             f.ledger.close().await;
         });
@@ -89,14 +89,14 @@ fn a_migration_killed_at_any_step_begins_again() {
 }
 
 #[test]
-fn reopened_after_close_and_after_drop() {
+fn a_ledger_reopens_after_close_and_after_drop() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let mut names = std::collections::BTreeSet::new();
     for n in 0..4 {
         let f = on(&path, keyring());
         block_on(async {
-            f.whole(&anyone(), "s", &format!("r{n}"), "a").await;
+            f.complete_turn(&anyone(), "s", &format!("r{n}"), "a").await;
             assert_eq!(f.last_seq(&anyone(), "s").await, 2 * (n + 1));
             f.intact().await;
             names.insert(f.ledger.store_id().to_owned());
@@ -113,24 +113,24 @@ fn reopened_after_close_and_after_drop() {
 }
 
 #[test]
-fn a_question_that_panics_costs_no_reader() {
+fn a_query_that_panics_costs_no_reader() {
     let f = fixture();
     block_on(async {
-        f.whole(&anyone(), "s", "r", "a").await;
+        f.complete_turn(&anyone(), "s", "r", "a").await;
         for _ in 0..20 {
-            let asked = f
+            let result = f
                 .ledger
                 .inspect(
-                    filrouge_store::About::Store,
+                    filrouge_store::QuerySubject::Store,
                     Box::new(|_| panic!("on purpose")),
                 )
                 .await;
-            assert_eq!(code(asked), ErrorCode::Internal);
+            assert_eq!(code(result), ErrorCode::Internal);
         }
         for _ in 0..20 {
             assert_eq!(f.last_seq(&anyone(), "s").await, 2);
         }
-        f.whole(&anyone(), "s", "r2", "a").await;
+        f.complete_turn(&anyone(), "s", "r2", "a").await;
         f.intact().await;
     });
 }

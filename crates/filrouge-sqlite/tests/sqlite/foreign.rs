@@ -1,4 +1,4 @@
-//! Somebody else's databases: OpenCode's own files, a writer at work beside, and what can become of a file.
+//! Foreign databases: OpenCode's own files, a concurrent writer, and damaged or replaced files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ fn copy_of(name: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn made(sql: &str) -> (tempfile::TempDir, PathBuf) {
+fn database_of(sql: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("opencode.db");
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
@@ -44,7 +44,7 @@ fn number(database: &ForeignDatabase, sql: &str) -> Result<i64, ForeignError> {
     })
 }
 
-/// Every file's bytes but those of the log's index, which belongs to whoever reads.
+/// The bytes of every file except the log's index, which readers may change.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let children = fs::read_dir(folder).unwrap().map(Result::unwrap);
     children
@@ -65,7 +65,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Until what was written has another time of change than what is written now.
+/// Waits until a later write is certain to have a different modification time.
 fn settle() {
     std::thread::sleep(Duration::from_millis(100));
 }
@@ -83,19 +83,19 @@ fn tables(database: &ForeignDatabase) -> Result<Vec<String>, ForeignError> {
 }
 
 #[test]
-fn what_is_only_in_the_log_is_read_and_nothing_is_written() {
+fn rows_in_the_log_are_read_and_no_file_changes() {
     let (folder, path) = copy_of("opencode-sqlite-wal");
     let before = contents(folder.path());
     let database = ForeignDatabase::open(&path).unwrap();
     assert!(tables(&database).unwrap().contains(&"part".to_owned()));
     assert_eq!(number(&database, "SELECT count(*) FROM part").unwrap(), 4);
-    database.mark().unwrap();
+    database.fingerprint().unwrap();
     drop(database);
     assert_eq!(contents(folder.path()), before);
 }
 
 #[test]
-fn a_quiet_database_gets_no_file_beside_it() {
+fn no_file_is_created_next_to_a_quiet_database() {
     for name in [
         "opencode-sqlite",
         "opencode-sqlite-first",
@@ -105,10 +105,10 @@ fn a_quiet_database_gets_no_file_beside_it() {
         let before = contents(folder.path());
         let database = ForeignDatabase::open(&path).unwrap();
         settle();
-        let mark = database.mark().unwrap().unwrap();
+        let fingerprint = database.fingerprint().unwrap().unwrap();
         assert!(number(&database, "SELECT count(*) FROM part").unwrap() > 400);
         assert_eq!(names(folder.path()), ["opencode.db"], "{name}, while open");
-        assert_eq!(database.mark().unwrap(), Some(mark));
+        assert_eq!(database.fingerprint().unwrap(), Some(fingerprint));
         drop(database);
         assert_eq!(names(folder.path()), ["opencode.db"], "{name}");
         assert_eq!(contents(folder.path()), before);
@@ -116,7 +116,7 @@ fn a_quiet_database_gets_no_file_beside_it() {
 }
 
 #[test]
-fn a_path_of_any_characters_is_opened() {
+fn a_path_may_contain_any_characters() {
     let (folder, path) = copy_of("opencode-sqlite");
     for odd in ["a b?c=d&e#f%41.db", "é日.db", "opencode-x.db"] {
         let to = folder.path().join(odd);
@@ -131,8 +131,8 @@ fn a_path_of_any_characters_is_opened() {
 }
 
 #[test]
-fn rows_are_told_apart_by_their_types() {
-    let (_folder, path) = made(
+fn values_are_distinguished_by_their_types() {
+    let (_folder, path) = database_of(
         "CREATE TABLE t (a, b, c, d, e, f);
          INSERT INTO t VALUES ('é', x'ff00', 7, 2.5, NULL, 3.0), (CAST(x'ff' AS TEXT), 1, 1, 1, 1, 1)",
     );
@@ -166,7 +166,7 @@ fn rows_are_told_apart_by_their_types() {
 }
 
 #[test]
-fn a_foreign_database_cannot_be_written_through_it() {
+fn a_foreign_database_cannot_be_written() {
     let (folder, path) = copy_of("opencode-sqlite");
     let before = contents(folder.path());
     let database = ForeignDatabase::open(&path).unwrap();
@@ -177,13 +177,13 @@ fn a_foreign_database_cannot_be_written_through_it() {
         "PRAGMA wal_checkpoint(TRUNCATE)",
         "VACUUM",
     ] {
-        // Some fail, some say nothing and do nothing.
+        // Some statements fail, others have no effect.
         let _ = number(&database, sql);
         assert_eq!(contents(folder.path()), before, "{sql}");
     }
 }
 
-/// Appends a row every few milliseconds until it is killed; prints a line when it has begun.
+/// Appends rows every few milliseconds until it is killed; prints a line after the first commit.
 const WRITER: &str = "
 import sqlite3, sys, time
 c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
@@ -225,7 +225,7 @@ fn writer(path: &Path) -> Writer {
     writer
 }
 
-/// Waits until `done`, at most as long as nothing works any more.
+/// Waits until `done` returns true, up to a timeout.
 fn until(mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -235,23 +235,23 @@ fn until(mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn rows_of_a_writer_at_work_are_seen_whole() {
-    let (folder, path) = made("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b)");
+fn commits_of_a_concurrent_writer_are_seen_complete() {
+    let (folder, path) = database_of("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b)");
     let database = ForeignDatabase::open(&path).unwrap();
     assert_eq!(number(&database, "SELECT count(*) FROM t").unwrap(), 0);
     assert_eq!(names(folder.path()), ["opencode.db"]);
     settle();
-    let quiet = database.mark().unwrap();
+    let quiet = database.fingerprint().unwrap();
     assert!(quiet.is_some());
     let writer = writer(&path);
     let first = number(&database, "SELECT count(*) FROM t").unwrap();
     assert!(first >= 2);
-    assert_ne!(database.mark().unwrap(), quiet);
+    assert_ne!(database.fingerprint().unwrap(), quiet);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 until(|| {
-                    // Both questions are of one moment, and both halves of each commit are there.
+                    // Both queries see one snapshot, with both rows of each commit.
                     let (count, max) = database
                         .read(|reader| {
                             let mut seen = (0, 0);
@@ -277,13 +277,14 @@ fn rows_of_a_writer_at_work_are_seen_whole() {
 }
 
 #[test]
-fn a_log_that_is_folded_in_again_and_again_never_shows_a_torn_state() {
-    let (_folder, path) = made("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b)");
+fn repeated_checkpoints_never_expose_a_partial_commit() {
+    let (_folder, path) = database_of("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b)");
     let database = ForeignDatabase::open(&path).unwrap();
     std::thread::scope(|scope| {
         let work = scope.spawn(|| {
             for n in 1..=40 {
-                // The last connection folds the log in and takes it away: the reader changes its way each time.
+                // Closing the last connection checkpoints and deletes the log, so the reader switches its mode each
+                // time.
                 let c = Connection::open(&path).unwrap();
                 c.busy_timeout(Duration::from_secs(5)).unwrap();
                 let sql = format!(
@@ -302,32 +303,32 @@ fn a_log_that_is_folded_in_again_and_again_never_shows_a_torn_state() {
 }
 
 #[test]
-fn reading_through_a_log_is_no_change() {
-    let (_folder, path) = made("PRAGMA journal_mode = WAL; CREATE TABLE t (a)");
+fn reading_through_a_log_does_not_change_the_fingerprint() {
+    let (_folder, path) = database_of("PRAGMA journal_mode = WAL; CREATE TABLE t (a)");
     let writer = Connection::open(&path).unwrap();
     let write = || writer.execute_batch("INSERT INTO t VALUES (1)").unwrap();
     write();
     let database = ForeignDatabase::open(&path).unwrap();
     settle();
-    let mark = database.mark().unwrap();
-    assert!(mark.is_some());
-    // Root's opening of a log changes when it was last changed.
+    let fingerprint = database.fingerprint().unwrap();
+    assert!(fingerprint.is_some());
+    // When root opens a log, SQLite changes the file's `ctime`.
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(number(&database, "SELECT count(*) FROM t").unwrap(), 1);
-    assert_eq!(database.mark().unwrap(), mark);
+    assert_eq!(database.fingerprint().unwrap(), fingerprint);
     writer.execute_batch("UPDATE t SET a = 2").unwrap();
-    assert_ne!(database.mark().unwrap(), mark);
+    assert_ne!(database.fingerprint().unwrap(), fingerprint);
 }
 
 #[test]
-fn a_log_without_a_place_for_its_index_is_a_named_error() {
+fn a_log_whose_index_cannot_be_created_is_reported() {
     let (folder, path) = copy_of("opencode-sqlite-wal");
-    // A link to nowhere can be neither opened nor made, as in a folder that may not be written; root may write any.
+    // A dangling link can be neither opened nor created, even by root, who could write to a read-only folder.
     std::os::unix::fs::symlink("nowhere", folder.path().join("opencode.db-shm")).unwrap();
     let database = ForeignDatabase::open(&path).unwrap();
     let why = tables(&database).unwrap_err();
     assert_eq!(why.kind, ForeignKind::CannotOpen);
-    // Without a log there is no need of one.
+    // Without a log no index is needed.
     let (folder, path) = copy_of("opencode-sqlite");
     std::os::unix::fs::symlink("nowhere", folder.path().join("opencode.db-shm")).unwrap();
     let database = ForeignDatabase::open(&path).unwrap();
@@ -335,26 +336,26 @@ fn a_log_without_a_place_for_its_index_is_a_named_error() {
 }
 
 #[test]
-fn damage_is_told_by_its_kind() {
+fn damage_is_reported_by_its_kind() {
     let (folder, path) = copy_of("opencode-sqlite");
-    let whole = fs::read(&path).unwrap();
-    let ask = |bytes: &[u8]| {
+    let complete = fs::read(&path).unwrap();
+    let open_and_sum = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
         let database = ForeignDatabase::open(&path).unwrap();
         number(&database, "SELECT sum(length(data)) FROM part")
     };
-    let why = ask(&whole[..whole.len() / 3]).unwrap_err();
+    let why = open_and_sum(&complete[..complete.len() / 3]).unwrap_err();
     assert_eq!(why.kind, ForeignKind::Corrupt);
-    let why =
-        ask(&b"no database at all, but long enough to be read as one".repeat(99)).unwrap_err();
+    let why = open_and_sum(&b"no database at all, but long enough to be read as one".repeat(99))
+        .unwrap_err();
     assert_eq!(why.kind, ForeignKind::NotADatabase);
-    let why = ask(b"").unwrap_err();
+    let why = open_and_sum(b"").unwrap_err();
     assert_eq!(why.kind, ForeignKind::Refused);
-    let mut torn = whole.clone();
+    let mut torn = complete.clone();
     torn[8192..].fill(0xa5);
-    let why = ask(&torn).unwrap_err();
+    let why = open_and_sum(&torn).unwrap_err();
     assert_eq!(why.kind, ForeignKind::Corrupt);
-    assert!(ask(&whole).unwrap() > 10_000);
+    assert!(open_and_sum(&complete).unwrap() > 10_000);
     let why = ForeignDatabase::open(folder.path()).unwrap_err();
     assert_eq!(why.kind, ForeignKind::NotADatabase);
     let why = ForeignDatabase::open(&folder.path().join("none.db")).unwrap_err();
@@ -362,19 +363,19 @@ fn damage_is_told_by_its_kind() {
 }
 
 #[test]
-fn a_file_that_is_replaced_or_taken_away_is_noticed() {
-    let (folder, path) = made("CREATE TABLE t (a); INSERT INTO t VALUES (1)");
-    let (_other, replacement) = made("CREATE TABLE t (a); INSERT INTO t VALUES (2)");
+fn a_replaced_or_deleted_file_is_noticed() {
+    let (folder, path) = database_of("CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+    let (_other, replacement) = database_of("CREATE TABLE t (a); INSERT INTO t VALUES (2)");
     let (_third, wal) = copy_of("opencode-sqlite-wal");
     let database = ForeignDatabase::open(&path).unwrap();
     settle();
-    let mark = database.mark().unwrap();
-    assert!(mark.is_some());
+    let fingerprint = database.fingerprint().unwrap();
+    assert!(fingerprint.is_some());
     assert_eq!(number(&database, "SELECT a FROM t").unwrap(), 1);
     fs::rename(&replacement, folder.path().join("new.db")).unwrap();
     fs::rename(folder.path().join("new.db"), &path).unwrap();
     assert_eq!(number(&database, "SELECT a FROM t").unwrap(), 2);
-    assert_ne!(database.mark().unwrap(), mark);
+    assert_ne!(database.fingerprint().unwrap(), fingerprint);
     for end in ["", "-wal"] {
         let name = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
         fs::rename(name(&wal), name(&path)).unwrap();
@@ -383,14 +384,14 @@ fn a_file_that_is_replaced_or_taken_away_is_noticed() {
     fs::remove_file(&path).unwrap();
     let why = tables(&database).unwrap_err();
     assert_eq!(why.kind, ForeignKind::Gone);
-    let why = database.mark().unwrap_err();
+    let why = database.fingerprint().unwrap_err();
     assert_eq!(why.kind, ForeignKind::Gone);
 }
 
 #[test]
-fn a_value_too_large_costs_only_itself() {
+fn a_value_too_large_does_not_prevent_reading_others() {
     let size = i64::from(VALUE_BYTES_MAX) + 1;
-    let (_folder, path) = made(&format!(
+    let (_folder, path) = database_of(&format!(
         "CREATE TABLE t (a, data); INSERT INTO t VALUES (1, zeroblob({size})), (2, 'small')"
     ));
     let database = ForeignDatabase::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! One session, and several ledgers open on its file, as other processes have them.
+//! One session in a file that several ledgers have open, as separate processes do.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use filrouge_types::ErrorCode;
 
 use super::{keyring, on};
 
-fn whole(request: &str) -> Write {
-    let made = start_with(&anyone(), "s", request, "q", Some("a"), |_, _| {});
-    Write::Start(Arc::new(made))
+fn complete_turn(request: &str) -> Write {
+    let start = start_with(&anyone(), "s", request, "q", Some("a"), |_, _| {});
+    Write::Start(Arc::new(start))
 }
 
 fn run(test: impl AsyncFn(&Fixture, &Fixture)) {
@@ -34,38 +34,46 @@ fn run(test: impl AsyncFn(&Fixture, &Fixture)) {
 }
 
 #[test]
-fn it_goes_from_one_to_the_other() {
+fn a_lease_moves_between_processes() {
     run(async |f, g| {
         let who = anyone();
-        f.taken(&who, acquire_new("s", "a")).await.unwrap();
-        let refused = g.taken(&who, acquire("s", "b")).await.unwrap_err();
+        f.write_lease(&who, acquire_new("s", "a")).await.unwrap();
+        let refused = g.write_lease(&who, acquire("s", "b")).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::LeaseTimeout);
         assert_eq!(refused.held.unwrap().holder.as_deref(), Some("a"));
-        assert_eq!(code(g.write(&who, whole("r")).await), ErrorCode::LeaseHeld);
-        // A process that was frozen past its lease: its own clock says that it holds the session still.
-        f.write(&under(&who, 1), whole("r1")).await.unwrap();
+        assert_eq!(
+            code(g.write(&who, complete_turn("r")).await),
+            ErrorCode::LeaseHeld
+        );
+        // The first process was suspended until its lease expired: by its own clock it still holds the lease.
+        f.write(&under(&who, 1), complete_turn("r1")).await.unwrap();
         g.clock.advance(TTL * SECOND);
         let second = g.held(&who, "s", "b").await;
         assert_eq!(second, 2);
-        g.write(&under(&who, second), whole("r2")).await.unwrap();
-        for late in [whole("late"), checkpoint("s", None, Some("L"), "{}")] {
+        g.write(&under(&who, second), complete_turn("r2"))
+            .await
+            .unwrap();
+        for late in [
+            complete_turn("late"),
+            checkpoint("s", None, Some("L"), "{}"),
+        ] {
             let late = f.write(&under(&who, 1), late).await;
             assert_eq!(code(late), ErrorCode::StaleFence);
         }
         let lease = f.lease(&who, "s").await.unwrap();
         assert_eq!((lease.fence, lease.holder.as_deref()), (2, Some("b")));
-        g.write(&releasing(&who, second), whole("r3"))
+        g.write(&releasing(&who, second), complete_turn("r3"))
             .await
             .unwrap();
         let third = f.held(&who, "s", "a").await;
         assert_eq!(f.last_seq(&who, "s").await, 6);
-        f.taken(&who, release("s", "a", third)).await.unwrap();
+        f.write_lease(&who, release("s", "a", third)).await.unwrap();
     });
 }
 
-/// Both want it all the time: whoever has it writes a turn, and no turn lies in another one's time.
+/// Two processes contend for the lease: each holder writes a turn, and no turns overlap.
 #[test]
-fn both_at_once() {
+fn two_processes_contend_for_a_lease() {
     run(async |f, g| {
         let who = anyone();
         f.create(&who, "s").await.unwrap();
@@ -73,14 +81,14 @@ fn both_at_once() {
             let mut fences = Vec::new();
             for n in 0..15 {
                 let fence = loop {
-                    match one.taken(&who, acquire("s", name)).await {
-                        Ok(taken) => break taken.lease.fence,
+                    match one.write_lease(&who, acquire("s", name)).await {
+                        Ok(acquired) => break acquired.lease.fence,
                         Err(failure) => assert_eq!(failure.code, ErrorCode::LeaseTimeout),
                     }
                     tokio::task::yield_now().await;
                 };
                 let request = format!("{name}{n}");
-                one.write(&under(&who, fence), whole(&request))
+                one.write(&under(&who, fence), complete_turn(&request))
                     .await
                     .unwrap();
                 let state = format!(r#"{{"fence":{fence}}}"#);

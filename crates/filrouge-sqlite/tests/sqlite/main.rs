@@ -1,4 +1,4 @@
-//! The SQLite ledger: the contract, and what only a file can suffer.
+//! The SQLite ledger: the contract, and the failures that only a file can have.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -21,12 +21,11 @@ mod foreign;
 mod leases;
 mod processes;
 mod rotation;
-mod schema;
 mod statements;
 mod tamper;
 mod text_index;
 
-/// Where the clocks of tests stand.
+/// The time at which the tests' clocks start.
 const NOON: i64 = 1_700_000_000_000_000;
 
 fn options(path: &Path, keyring: Arc<Keyring>) -> Options {
@@ -38,7 +37,7 @@ fn keyring() -> Arc<Keyring> {
     Arc::new(Keyring::single([5; 32]))
 }
 
-/// A ledger on `path` with a clock of its own.
+/// A ledger on `path` with its own clock.
 fn on(path: &Path, keyring: Arc<Keyring>) -> Fixture {
     let clock = Arc::new(FixedClock::at(NOON));
     let options = Options {
@@ -73,7 +72,7 @@ mod contract {
 }
 
 #[test]
-fn answers_like_the_ledger_in_memory() {
+fn the_ledger_equals_the_in_memory_ledger() {
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
         .and_then(|n| n.parse().ok())

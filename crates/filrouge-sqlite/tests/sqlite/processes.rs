@@ -1,4 +1,4 @@
-//! Several ledgers on one file, as several processes have them; and many writers in one.
+//! Several ledgers on one file, as separate processes open them; and many writers in one ledger.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn block_on(work: impl std::future::Future<Output = ()>) {
     runtime.unwrap().block_on(work);
 }
 
-/// A ledger as a process of its own would open it.
+/// A ledger as a separate process would open it.
 fn process(path: &std::path::Path) -> Arc<dyn Ledger> {
     let mut options = Options::new(path, keyring(), Arc::new(OsEntropy), Arc::new(SystemClock));
     options.busy_timeout = Duration::from_secs(60);
@@ -29,7 +29,7 @@ fn process(path: &std::path::Path) -> Arc<dyn Ledger> {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_is_suspected() {
+fn concurrent_processes_lose_nothing_and_suspect_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let f = on(&path, keyring());
@@ -78,7 +78,7 @@ fn nothing_is_lost_and_nothing_is_suspected() {
         let newest = f.ledger.position();
         assert!(
             ledgers.iter().all(|l| l.position() == newest),
-            "after a read all know the newest commit"
+            "after its reads, each ledger knows the newest commit"
         );
         for ledger in ledgers {
             ledger.close().await;
@@ -90,7 +90,7 @@ fn nothing_is_lost_and_nothing_is_suspected() {
 }
 
 #[test]
-fn many_processes_make_one_store() {
+fn processes_that_create_a_store_share_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let ledgers: Vec<_> = std::thread::scope(|s| {
@@ -105,18 +105,18 @@ fn many_processes_make_one_store() {
 }
 
 #[test]
-fn a_change_is_noticed_between_others_commits() {
+fn a_change_among_commits_of_others_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     block_on(async {
         let (f, other) = (on(&path, keyring()), on(&path, keyring()));
         let who = anyone();
-        f.whole(&who, "victim", "r", "a").await;
-        f.whole(&who, "s", "r", "a").await;
+        f.complete_turn(&who, "victim", "r", "a").await;
+        f.complete_turn(&who, "s", "r", "a").await;
         let raw = Connection::open(&path).unwrap();
         raw.busy_timeout(Duration::from_secs(5)).unwrap();
-        // Together with a commit that the log explains: the comparison is put off, not forgotten.
-        other.whole(&who, "s", "r2", "a").await;
+        // The change coincides with a commit that the log explains: the comparison is deferred, not skipped.
+        other.complete_turn(&who, "s", "r2", "a").await;
         raw.execute_batch("DELETE FROM session WHERE session_id = 'victim'")
             .unwrap();
         let _ = f.ledger.session(&who, &sid("s")).await;
@@ -124,31 +124,31 @@ fn a_change_is_noticed_between_others_commits() {
         let refused = f.ledger.session(&who, &sid("victim")).await.unwrap_err();
         assert_eq!(refused.code, filrouge_types::ErrorCode::IntegrityError);
         f.ledger.session(&who, &sid("s")).await.unwrap();
-        // Right behind a commit of this very process, and seen first by its writer.
+        // A ledger that is opened later finds the change as well.
         let g = on(&path, keyring());
         assert!(
             g.ledger.health().integrity.is_some(),
-            "and found when it is opened"
+            "an opened ledger finds it"
         );
     });
 }
 
 #[test]
-fn a_change_behind_ones_own_commit_is_noticed() {
+fn a_change_after_the_ledgers_own_commit_is_noticed() {
     for write_first in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.db");
         block_on(async {
             let f = on(&path, keyring());
             let who = anyone();
-            f.whole(&who, "victim", "r", "a").await;
+            f.complete_turn(&who, "victim", "r", "a").await;
             f.ledger.session(&who, &sid("victim")).await.unwrap();
-            f.whole(&who, "s", "r", "a").await;
+            f.complete_turn(&who, "s", "r", "a").await;
             let raw = Connection::open(&path).unwrap();
             raw.execute_batch("DELETE FROM session WHERE session_id = 'victim'")
                 .unwrap();
             if write_first {
-                f.whole(&who, "s", "r2", "a").await;
+                f.complete_turn(&who, "s", "r2", "a").await;
             }
             let refused = f.ledger.session(&who, &sid("victim")).await.unwrap_err();
             assert_eq!(refused.code, filrouge_types::ErrorCode::IntegrityError);
@@ -156,24 +156,24 @@ fn a_change_behind_ones_own_commit_is_noticed() {
     }
 }
 
-/// Whoever waits for commits is told of another process's within a second, without asking for anything.
+/// A receiver of commits is notified of another process's commit within a second, without a query.
 #[test]
-fn commits_of_others_are_told() {
+fn commits_of_others_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     block_on(async {
         let ledgers = [process(&path), process(&path)];
         let who = anyone();
-        let mut told = [ledgers[0].commits(), ledgers[1].commits()];
+        let mut receivers = [ledgers[0].commits(), ledgers[1].commits()];
         for n in 1..=6_u64 {
             let (mine, theirs) = (usize::from(n % 2 == 0), usize::from(n % 2 == 1));
             let new = filrouge_store::command::NewSession::bare(sid(&format!("s{n}")));
             let write = filrouge_store::command::Write::CreateSession(new);
             ledgers[mine].write(cmd(&who, write)).await.unwrap();
-            let told_mine = *told[mine].borrow_and_update();
-            let wait = told[theirs].wait_for(|newest| *newest >= n);
+            let own_number = *receivers[mine].borrow_and_update();
+            let wait = receivers[theirs].wait_for(|newest| *newest >= n);
             let wait = tokio::time::timeout(Duration::from_secs(1), wait).await;
-            assert_eq!((told_mine, *wait.unwrap().unwrap()), (n, n));
+            assert_eq!((own_number, *wait.unwrap().unwrap()), (n, n));
             assert_eq!(ledgers[theirs].position().commit_no, n);
         }
         for ledger in &ledgers {
@@ -183,9 +183,9 @@ fn commits_of_others_are_told() {
     });
 }
 
-/// Commits of many writes are paged within: every place in one can be gone on from.
+/// A page may end within a commit of many writes: the feed continues from any position in the commit.
 #[test]
-fn the_feed_goes_on_within_a_commit() {
+fn the_feed_continues_within_a_commit() {
     let f = fixture();
     block_on(async {
         let who = anyone();
@@ -202,11 +202,11 @@ fn the_feed_goes_on_within_a_commit() {
         let within = all.iter().filter(|c| c.cursor.contains('.')).count();
         assert!(
             within > 50,
-            "{within} changes are followed by one of their commit"
+            "only {within} changes are followed by another of the same commit"
         );
         assert_eq!(f.feed(&who, 1).await, all);
         for (n, change) in all.iter().enumerate() {
-            assert_eq!(f.feed_behind(&who, &change.cursor, 64).await, all[n + 1..]);
+            assert_eq!(f.feed_after(&who, &change.cursor, 64).await, all[n + 1..]);
         }
     });
 }
@@ -225,13 +225,13 @@ fn writers_share_a_flush() {
             let (ledger, who) = (f.ledger.clone(), who.clone());
             tasks.spawn(async move {
                 for n in 0..10 {
-                    let made = filrouge_store::contract::fixture::start(
+                    let start = filrouge_store::contract::fixture::start(
                         &who,
                         &format!("s{task}"),
                         &format!("r{n}"),
                         "q",
                     );
-                    let write = filrouge_store::command::Write::Start(Arc::new(made));
+                    let write = filrouge_store::command::Write::Start(Arc::new(start));
                     ledger.write(cmd(&who, write)).await.unwrap();
                 }
             });
@@ -243,7 +243,7 @@ fn writers_share_a_flush() {
 }
 
 #[test]
-fn one_spoiled_write_spoils_no_other() {
+fn a_failed_write_fails_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     block_on(async {
@@ -251,7 +251,7 @@ fn one_spoiled_write_spoils_no_other() {
         let who = anyone();
         let victim = f.start(&who, "victim", "r").await;
         let other = f.start(&who, "other", "r").await;
-        // The question cannot be read, so that a close fails only once it is put.
+        // The record of the victim's question is damaged, so that a cancel fails only after it has written rows.
         let raw = Connection::open(&path).unwrap();
         raw.execute_batch(
             "UPDATE record SET body = zeroblob(length(body)) WHERE id =

@@ -1,4 +1,4 @@
-//! Keys come and go.
+//! Key rotation: keys are added and removed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::contract::fixture::{Fixture, anyone, code, sid};
-use filrouge_store::record::Check;
+use filrouge_store::record::MacCheck;
 use filrouge_store::verify::Verdict;
 use filrouge_store::{KeyId, Keyring};
 use filrouge_types::ErrorCode;
@@ -19,7 +19,7 @@ fn ring(ids: &[KeyId], active: KeyId) -> Arc<Keyring> {
     Arc::new(Keyring::new(secrets, active).unwrap())
 }
 
-/// The key ids of all records.
+/// The ids of the keys that authenticate all records.
 fn keys(path: &Path) -> Vec<u32> {
     let conn = Connection::open(path).unwrap();
     let mut statement = conn.prepare("SELECT head FROM record ORDER BY id").unwrap();
@@ -42,7 +42,7 @@ fn old_keys_verify_and_the_active_one_writes() {
         .unwrap();
     runtime.block_on(async {
         let f = on(&path, ring(&[1], 1));
-        f.whole(&who, "old", "r", "a").await;
+        f.complete_turn(&who, "old", "r", "a").await;
         let open = f.start(&who, "both", "r").await;
         f.ledger.close().await;
 
@@ -51,10 +51,10 @@ fn old_keys_verify_and_the_active_one_writes() {
         let again = f.start(&who, "both", "r").await;
         assert!(
             again.replayed && again.turn_id == open.turn_id,
-            "turn ids outlive a rotation"
+            "turn ids remain valid after a rotation"
         );
-        f.whole(&who, "both", "r2", "a").await;
-        f.whole(&who, "new", "r", "a").await;
+        f.complete_turn(&who, "both", "r2", "a").await;
+        f.complete_turn(&who, "new", "r", "a").await;
         f.intact().await;
         f.ledger.close().await;
         assert_eq!(keys(&path), [1, 1, 2, 2]);
@@ -72,10 +72,13 @@ fn old_keys_verify_and_the_active_one_writes() {
         let report = f.ledger.verify(None).await.unwrap();
         assert_eq!(report.verdict(), Verdict::CannotTell, "{report:?}");
         assert_eq!(f.ledger.health().integrity, None);
+        // Without the first key, request ids would lead to other turns, and the digest could not be continued.
+        let refused = f.ledger.put_note("n", 0, vec![1]).await;
+        assert_eq!(code(refused), ErrorCode::KeyMissing);
         f.ledger.close().await;
 
         let unverified = Options {
-            check: Check::Unverified,
+            check: MacCheck::Unverified,
             ..options(&path, ring(&[9], 9))
         };
         let ledger = Arc::new(SqliteLedger::open(unverified).unwrap());
@@ -83,7 +86,7 @@ fn old_keys_verify_and_the_active_one_writes() {
         for s in ["old", "both", "new"] {
             assert!(
                 f.items(&who, s, 9).await.len() >= 2,
-                "an auditor without the keys reads by the links"
+                "without the keys, an auditor can read: only the links are verified"
             );
         }
     });

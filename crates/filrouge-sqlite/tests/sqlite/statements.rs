@@ -1,12 +1,12 @@
-//! Flat cost (P8): a turn late in a session writes as many bytes as an early one.
+//! Constant cost (P8): a late turn of a session writes as many bytes as an early one.
 
 use filrouge_store::contract::fixture::{Fixture, anyone, finalize, item};
 use filrouge_types::Channel;
 
 use super::fixture;
 
-/// Bytes that this process has handed to write calls: those of this test alone, as nextest, the one runner of these
-/// tests, gives each a process of its own.
+/// The number of bytes that this process has passed to write calls. It includes only this test's bytes, because
+/// nextest, the only runner of these tests, runs each test in a separate process.
 fn written() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap();
     let line = io.lines().find_map(|l| l.strip_prefix("wchar: ")).unwrap();
@@ -24,7 +24,7 @@ async fn turn(f: &Fixture, n: u64) {
         .unwrap();
 }
 
-/// The least bytes that nine turns wrote, of five windows: a checkpoint may fall into some.
+/// The bytes that nine turns write: the minimum of five measurements, because some may include a checkpoint.
 async fn nine_turns(f: &Fixture, next: &mut u64) -> u64 {
     let mut least = u64::MAX;
     for _ in 0..5 {
@@ -54,7 +54,7 @@ fn late_turns_write_as_much_as_early_ones() {
             next += 1;
         }
         let late = nine_turns(&f, &mut next).await;
-        // A deeper tree is one page more in some writes; anything that grows with the history would be far more.
+        // A deeper B-tree adds one page to some writes; a cost that grows with the history would be far larger.
         assert!(
             late * 10 <= early * 13,
             "early {early} bytes, late {late} bytes"

@@ -1,4 +1,4 @@
-//! Whatever is changed outside filrouge is refused by the next read or write it concerns, and `verify` finds it:
+//! Every change made outside filrouge is refused by the next read or write that it affects, and `verify` reports it:
 //! in a ledger that is opened afterwards and in one that is running (P7).
 
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use rusqlite::Connection;
 
 use super::{keyring, on};
 
-mod beside;
 mod cases;
 mod checkpoints;
 mod drafts;
+mod events_and_notes;
 mod flips;
 mod redaction;
 mod rollback;
@@ -22,13 +22,13 @@ mod rollback;
 /// The session that is tampered with.
 const VICTIM: &str = "victim";
 
-/// What is tried of a session, by letters: its record, its items, its turns, its first turn, an append to its open
-/// turn, a start of a new turn.
-const TRIES: [char; 6] = ['s', 'i', 't', '1', 'a', 'n'];
+/// The operations that are tried on a session, by letter: read its record, its items, its turns, its first turn;
+/// append to its open turn; start a new turn.
+const OPERATIONS: [char; 6] = ['s', 'i', 't', '1', 'a', 'n'];
 
 struct World {
     folder: tempfile::TempDir,
-    /// The victim's finished and its open turn.
+    /// The victim's last finished turn, and its open turn.
     done: Turn,
     open: Turn,
 }
@@ -46,15 +46,15 @@ impl World {
     }
 }
 
-/// Two sessions; of the victim a copy of its older state stands in the tables `old_…`, as an attacker may have kept.
+/// Creates two sessions, and copies older rows of the victim into `old.db`, as an attacker might have kept them.
 async fn world() -> (World, Fixture) {
     let folder = tempfile::tempdir().unwrap();
     let f = on(&folder.path().join("f.db"), keyring());
     let who = anyone();
     let mut last = None;
     for s in [VICTIM, "other"] {
-        f.whole(&who, s, "r0", "first answer").await;
-        last = Some(f.whole(&who, s, "r1", "answer").await);
+        f.complete_turn(&who, s, "r0", "first answer").await;
+        last = Some(f.complete_turn(&who, s, "r1", "answer").await);
         let turn = f.start(&who, s, "open").await;
         f.append(
             &who,
@@ -86,14 +86,14 @@ async fn world() -> (World, Fixture) {
             .unwrap();
     }
     drop(last);
-    let done = f.whole(&who, VICTIM, "r2", "last answer").await;
-    f.whole(&who, "other", "r2", "last answer").await;
+    let done = f.complete_turn(&who, VICTIM, "r2", "last answer").await;
+    f.complete_turn(&who, "other", "r2", "last answer").await;
     let open = f.start(&who, VICTIM, "open").await;
     assert!(open.replayed);
     (World { folder, done, open }, f)
 }
 
-async fn one_try(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
+async fn attempt(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
     let (who, id) = (anyone(), sid(s));
     let turn = |request: &str| f.keyring.turn_id(&who.tenant, &id, &rid(request));
     let query = TurnQuery {
@@ -119,18 +119,18 @@ async fn one_try(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
     }
 }
 
-/// The letters of [`TRIES`] that are refused; any other refusal than an integrity error that names the session fails.
+/// The letters of [`OPERATIONS`] that are refused; fails unless each refusal is an integrity error that names the session.
 async fn refused(f: &Fixture, s: &str, name: &str) -> String {
     let mut letters = String::new();
-    for what in TRIES {
-        if let Err(failure) = one_try(f, s, what).await {
+    for what in OPERATIONS {
+        if let Err(failure) = attempt(f, s, what).await {
             if failure.code == ErrorCode::KeyMissing && name.contains("byte") {
-                // The key's id was changed: that key is indeed not there.
+                // The changed byte is in the key's id: no key has the changed id.
                 letters.push(what);
                 continue;
             }
             if failure.code == ErrorCode::TurnNotFound && name.starts_with("turn id changed") {
-                // The turn cannot be found by its id any more; lists and `verify` tell why.
+                // The id no longer finds the turn; lists and `verify` report it.
                 continue;
             }
             assert_eq!(
@@ -148,20 +148,20 @@ async fn refused(f: &Fixture, s: &str, name: &str) -> String {
     letters
 }
 
-/// One way to tamper.
+/// One way of tampering.
 struct Case {
     name: &'static str,
     sql: String,
-    /// Letters that must be refused after opening, and while running; others may be.
+    /// The letters that must be refused, after opening and while running; others may be.
     reopened: &'static str,
     running: &'static str,
-    /// Whether the other session stays readable.
+    /// Whether the other session must remain readable.
     confined: bool,
-    /// Whether `verify` of an opened store can find it; else only the anchor can.
-    found: bool,
+    /// Whether `verify` of a reopened store can find the change; otherwise only the anchor can.
+    verify_finds_it: bool,
 }
 
-fn must(name: &str, letters: &str, expected: &str) {
+fn assert_refused(name: &str, letters: &str, expected: &str) {
     for letter in expected.chars() {
         assert!(
             letters.contains(letter),
@@ -170,12 +170,12 @@ fn must(name: &str, letters: &str, expected: &str) {
     }
 }
 
-async fn broken(f: &Fixture, name: &str) {
+async fn assert_broken(f: &Fixture, name: &str) {
     let report = f.ledger.verify(None).await.unwrap();
     assert_eq!(report.verdict(), Verdict::Broken, "{name}: {report:?}");
 }
 
-/// Plays a case twice: against a ledger that is opened afterwards, and against a running one.
+/// Runs a case twice: on a ledger that is opened afterwards, and on a running one.
 async fn play(case: &Case) {
     for running in [false, true] {
         let name = format!(
@@ -197,13 +197,13 @@ async fn play(case: &Case) {
         } else {
             on(&world.path(), keyring())
         };
-        if running || case.found {
-            broken(&f, &name).await;
+        if running || case.verify_finds_it {
+            assert_broken(&f, &name).await;
         } else {
-            assert_ne!(f.ledger.position(), position, "{name}: the anchor tells");
+            assert_ne!(f.ledger.position(), position, "{name}: the anchor shows it");
         }
         let letters = refused(&f, VICTIM, &name).await;
-        must(
+        assert_refused(
             &name,
             &letters,
             if running { case.running } else { case.reopened },
@@ -211,8 +211,8 @@ async fn play(case: &Case) {
         if case.confined {
             assert_eq!(refused(&f, "other", &name).await, "", "{name}: confined");
         }
-        if running || case.found {
-            broken(&f, &name).await;
+        if running || case.verify_finds_it {
+            assert_broken(&f, &name).await;
         }
         f.ledger.close().await;
     }

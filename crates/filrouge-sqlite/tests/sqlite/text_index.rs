@@ -1,4 +1,4 @@
-//! The search index: its contract, and what only a file can suffer.
+//! The search index: its contract, and the failures that only a file can have.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Writes of live calls as bytes: for a spool that keeps them while the ledger does not answer (DESIGN §6, docs/spool.md).
-//! A batch is kept as its entries and packed again, under other salts.
+//! Encodes writes of live calls as bytes, for the spool that holds them while the ledger does not answer (DESIGN §6,
+//! docs/spool.md). A batch is encoded as its entries; decoding packs them again under new salts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::keyring::Entropy;
 use crate::record::Batch;
 
 impl Command {
-    /// The command as JSON; `None` for a write that is not of a live call, and for one of a recorded stream.
+    /// The command as JSON. `None` for a write that the spool does not store: one that belongs to no live call, or one of
+    /// a recorded stream.
     #[must_use]
     pub fn encode(&self) -> Option<Vec<u8>> {
         match &self.write {
@@ -20,15 +21,15 @@ impl Command {
         }
     }
 
-    /// Reads what [`Self::encode`] has written.
+    /// Decodes the bytes of [`Self::encode`].
     ///
     /// # Errors
     /// `integrity_error` for other bytes; `internal` when batches cannot be packed.
     pub fn decode(bytes: &[u8], entropy: &dyn Entropy) -> Result<Self, Failure> {
         let mut command: Self = serde_json::from_slice(bytes).map_err(|e| {
-            // Where, not what: the text around it is what somebody said.
-            let place = format!("line {}, column {}", e.line(), e.column());
-            let what = format!("the bytes are no write of this format: {place}");
+            // The failure contains only the position, because the text is content of the conversation.
+            let position = format!("line {}, column {}", e.line(), e.column());
+            let what = format!("the bytes are not a write in this format: {position}");
             Failure::new(ErrorCode::IntegrityError, what)
         })?;
         let batch = match &mut command.write {

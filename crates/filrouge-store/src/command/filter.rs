@@ -1,12 +1,12 @@
-//! Which sessions a filter shows.
+//! Decides whether a session passes a filter.
 
 use super::SessionFilter;
 use crate::rows::SessionRow;
 
 impl SessionFilter {
-    /// Whether a session is to be shown, by all but its agents.
+    /// Whether a session passes the filter, apart from the `agent` criterion.
     #[must_use]
-    pub fn takes(&self, row: &SessionRow) -> bool {
+    pub fn matches(&self, row: &SessionRow) -> bool {
         self.project_id
             .as_ref()
             .is_none_or(|p| row.project_id.as_ref() == Some(p))

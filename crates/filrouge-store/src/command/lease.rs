@@ -1,4 +1,4 @@
-//! Leases and checkpoints: who may continue a session, and what its application knew (DESIGN §6).
+//! Commands on leases and checkpoints (DESIGN §6).
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::NewSession;
 
-/// The lease that a writer holds a session by.
+/// The fencing token of a write: the lease that its writer claims to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hold {
-    /// The fence that it was given.
+pub struct FencingToken {
+    /// The fence of that lease.
     pub fence: u64,
-    /// Whether the write, once it is done, gives the session free.
+    /// Whether the write also releases the lease in its commit.
     pub release: bool,
-    /// Whether it was accepted while the lease was live, and has waited for the ledger since: then nobody else may have taken
-    /// the session, however late it is.
+    /// Whether the write was accepted while the lease was live and then waited in the spool. It is valid after the lease
+    /// expires, unless another holder acquired the session.
     pub queued: bool,
 }
 
-impl Hold {
-    /// By this fence.
+impl FencingToken {
+    /// A token with this fence.
     #[must_use]
     pub const fn by(fence: u64) -> Self {
         Self {
@@ -31,47 +31,47 @@ impl Hold {
     }
 }
 
-/// Takes, renews or releases the lease of a session.
+/// Acquires, renews or releases the lease of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakeLease {
     /// The session.
     pub session_id: SessionId,
-    /// Who asks.
+    /// The holder.
     pub holder: Box<str>,
-    /// What is asked.
-    pub ask: LeaseAsk,
+    /// The request.
+    pub ask: LeaseRequest,
 }
 
-/// What is asked of a lease.
+/// A request on a lease.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum LeaseAsk {
-    /// To hold the session. Who holds it already keeps the fence, for longer.
+pub enum LeaseRequest {
+    /// Acquires the session. A current holder keeps its fence and extends the lease.
     Acquire(Box<Acquire>),
-    /// To hold it for longer.
+    /// Extends the lease.
     Renew {
-        /// The fence that it is held by.
+        /// The fence of the lease.
         fence: u64,
-        /// How long, from now on.
+        /// The time to live, from now.
         ttl: Duration,
     },
-    /// To give it free. What was taken over or has expired is free of this holder already.
+    /// Releases the lease. A lease that was taken over or has expired counts as released.
     Release {
-        /// The fence that it is held by.
+        /// The fence of the lease.
         fence: u64,
     },
 }
 
-/// To hold a session.
+/// Acquires a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Acquire {
-    /// How long, from now on.
+    /// The time to live, from now.
     pub ttl: Duration,
-    /// The session to make when there is none.
+    /// The session to create if it does not exist.
     pub create: Option<NewSession>,
-    /// States of the application that a session does not go on from.
+    /// Application states in which a session cannot continue.
     pub terminal: Vec<Box<str>>,
-    /// Whether the caller goes on from what the store has: an event tells of it, unless there is nothing newer than this
-    /// seq, up to which the caller knows the session.
+    /// Whether the caller resumes from the store. An event records it, unless the caller's newest seq (the inner value) is
+    /// the session's.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -80,22 +80,22 @@ pub struct Acquire {
     pub resumes: Option<Option<u64>>,
 }
 
-/// Puts a checkpoint, once for each seq (DESIGN §6).
+/// Writes a checkpoint, at most once per seq (DESIGN §6).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PutCheckpoint {
     /// The session.
     pub session_id: SessionId,
-    /// It covers all items with this seq or less; `None` covers all that are there when it is written.
+    /// The last seq that it covers; `None` covers all items that exist when it is written.
     pub seq: Option<u64>,
-    /// The application's label, which becomes the session's state when it is the newest one.
+    /// The application's label. It becomes the session's state if this checkpoint is the session's newest one.
     pub label: Option<Box<str>>,
     /// The application's state, a JSON object.
     pub state: RawJson,
-    /// How many checkpoints the session keeps.
+    /// The number of checkpoints that the session keeps.
     pub keep: u64,
 }
 
-/// A value that is there, if only as `null`.
+/// Deserializes a member that is present: `null` becomes `Some(None)`.
 fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<u64>>, D::Error> {
     Option::deserialize(d).map(Some)
 }

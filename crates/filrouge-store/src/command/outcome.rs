@@ -1,14 +1,14 @@
-//! How a write is answered.
+//! The outcome of a write.
 
 use filrouge_types::{Checkpoint, Lease, Role, Session, SessionEvent, Turn};
 
 use super::{Erased, Redacted};
 use crate::chain::Link;
-use crate::read::Loaded;
+use crate::read::VerifiedSession;
 
-/// The items that a write has put.
+/// The range of items that a write added.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Put {
+pub struct WrittenRange {
     /// The first one's seq.
     pub first_seq: u64,
     /// The last one's seq.
@@ -17,14 +17,14 @@ pub struct Put {
     pub before: Link,
     /// The link of the last one.
     pub link: Link,
-    /// The role of each of them, for a write to a turn; empty for other writes.
+    /// The role of each item, for a write to a turn; empty for other writes.
     pub roles: Vec<Role>,
 }
 
-impl Put {
-    /// So many items of these roles from `first_seq` on, behind which the session stands now; `None` for no item.
+impl WrittenRange {
+    /// The range of `count` items with these roles, which ends with the session's newest item; `None` if `count` is 0.
     pub(crate) fn new(
-        session: &Loaded,
+        session: &VerifiedSession,
         first_seq: u64,
         count: u64,
         roles: impl IntoIterator<Item = Role>,
@@ -42,58 +42,58 @@ impl Put {
     }
 }
 
-/// What a write answers.
+/// The outcome of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The session, and whether this write made it.
+    /// The session, and whether this write created it.
     Session {
         /// The session.
         session: Box<Session>,
         /// Whether it is new.
         created: bool,
-        /// What the write has put; nothing when it changed nothing that is an item.
-        put: Option<Put>,
+        /// The items that the write added; `None` if it added none.
+        put: Option<WrittenRange>,
     },
-    /// The turn as it stands now, and what the write has put: nothing when it repeats an earlier one.
-    Turn(Box<Turn>, Option<Put>),
-    /// Where the items stand, and whether an earlier write put them there.
+    /// The current turn, and the items that the write added; `None` for a replay.
+    Turn(Box<Turn>, Option<WrittenRange>),
+    /// The items' seqs, and whether an earlier write added them.
     Appended {
         /// The first one's seq.
         first_seq: u64,
         /// The last one's seq.
         last_seq: u64,
-        /// Whether this repeats an earlier answer.
+        /// Whether this is a replay.
         replayed: bool,
-        /// What the write has put; nothing when it repeats an earlier one.
-        put: Option<Put>,
+        /// The items that the write added; `None` for a replay.
+        put: Option<WrittenRange>,
     },
-    /// What the write has put when it has interrupted the turn.
-    Interrupted(Option<Put>),
-    /// What was redacted.
+    /// The items that the write added, if it interrupted the turn.
+    Interrupted(Option<WrittenRange>),
+    /// The receipt of the redaction.
     Redacted(Redacted),
-    /// What was erased.
+    /// The receipt of the erasure.
     Erased(Erased),
-    /// The event as it stands, and whether this write put it there.
+    /// The event, and whether this write created it.
     Event {
         /// The event.
         event: Box<SessionEvent>,
         /// Whether it is new.
         created: bool,
     },
-    /// The draft was added to.
+    /// The draft was extended.
     Drafted,
-    /// The lease as it stands now.
+    /// The current lease.
     Lease {
         /// The lease.
         lease: Lease,
-        /// Whether it is a new one, under a fence that nobody had before.
-        taken: bool,
-        /// Whether the write made the session.
+        /// Whether this write granted it, with a new fence.
+        acquired: bool,
+        /// Whether the write created the session.
         created: bool,
-        /// Whether an event tells that the caller goes on from what the store has.
+        /// Whether an event records that the caller resumed from the store.
         resumed: bool,
     },
-    /// The checkpoint as it stands, and whether this write put it there.
+    /// The checkpoint, and whether this write created it.
     Checkpoint {
         /// The checkpoint.
         checkpoint: Box<Checkpoint>,
@@ -102,6 +102,6 @@ pub enum Outcome {
         /// The newest seq.
         last_seq: u64,
     },
-    /// Whether the note was put: `false` when it is not at the version that was expected.
+    /// Whether the note was written; `false` when its version is not the expected one.
     Note(bool),
 }

@@ -1,4 +1,4 @@
-//! Writes that concern a session as a whole, and notes, which concern none.
+//! Writes that concern an entire session, and notes, which belong to no session.
 
 use filrouge_types::{
     EventKey, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, Timestamp,
@@ -12,93 +12,93 @@ use crate::keyring::MAC_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionToken(#[serde(with = "crate::hex")] pub [u8; MAC_BYTES]);
 
-/// What is to change of a session; what is absent stays.
+/// The changes to a session; absent fields keep their value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionPatch {
-    /// The title, or none.
+    /// The title, or `None` to clear it.
     pub title: Option<Option<Box<str>>>,
-    /// Whether it goes on.
+    /// The status.
     pub status: Option<SessionStatus>,
-    /// The application's label, or none.
+    /// The application's label, or `None` to clear it.
     pub state: Option<Option<Box<str>>>,
-    /// The project, or none.
+    /// The project, or `None` to clear it.
     pub project_id: Option<Option<ProjectId>>,
-    /// Merged into the metadata as RFC 7396 says, or none at all.
+    /// Merged into the metadata as RFC 7396 specifies, or `None` to clear it.
     pub metadata: Option<Option<RawJson>>,
 }
 
-/// Changes what is listed of a session.
+/// Changes a session's listed fields.
 #[derive(Debug, Clone)]
 pub struct Patch {
     /// The session.
     pub session_id: SessionId,
     /// The changes.
     pub patch: SessionPatch,
-    /// The versions it may be in; `None` for any.
+    /// The versions that the session may have; `None` allows any.
     pub versions: Option<Vec<[u8; MAC_BYTES]>>,
-    /// Most bytes of the merged metadata.
+    /// The maximum size of the merged metadata, in bytes.
     pub metadata_max: usize,
 }
 
-/// Ends a session; open turns may still be finished.
+/// Ends a session; its open turns can still be ended.
 #[derive(Debug, Clone)]
 pub struct CloseSession {
     /// The session.
     pub session_id: SessionId,
-    /// Why; stays in the journal.
+    /// The reason; it remains in the ledger.
     pub reason: Option<Box<str>>,
 }
 
-/// Gives an anonymous session its owner, once and for all (DESIGN §7).
+/// Gives an anonymous session its owner, permanently (DESIGN §7).
 #[derive(Debug, Clone)]
 pub struct Link {
     /// The session.
     pub session_id: SessionId,
-    /// Its owner from now on.
+    /// Its new owner.
     pub identity_id: IdentityId,
 }
 
-/// Erases a session: nothing of it stays but its name, so that late writes find it gone (DESIGN §9).
+/// Erases a session. Only its name remains, so that late writes find a tombstone (DESIGN §9).
 #[derive(Debug, Clone)]
 pub struct Erase {
     /// The session.
     pub session_id: SessionId,
 }
 
-/// What stays of an erased session.
+/// The data that remains of an erased session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Erased {
-    /// When.
+    /// The time of the erasure.
     pub at: Timestamp,
-    /// A keyed hash of who owned it.
+    /// A keyed hash of its owner.
     pub owner: [u8; MAC_BYTES],
-    /// How many items it had.
+    /// The number of its items.
     pub items: u64,
-    /// How many turns it had.
+    /// The number of its turns.
     pub turns: u64,
 }
 
-/// Records an event of a session, once for each key (DESIGN §6).
+/// Records an event of a session, once per key (DESIGN §6).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewEvent {
     /// The session.
     pub session_id: SessionId,
     /// The caller's key, unique in the session.
     pub key: EventKey,
-    /// What kind of event it is.
+    /// The kind of the event.
     pub kind: Box<str>,
-    /// When it happened, as the caller says; now when absent.
+    /// The time of the event according to the caller; if absent, the time of the write.
     pub at: Option<Timestamp>,
     /// The caller's data, a JSON object.
     pub detail: Option<RawJson>,
 }
 
-/// Puts a small named value of the store, if it is at the version that is expected.
+/// Writes a note if it has the expected version.
 #[derive(Debug, Clone)]
 pub struct PutNote {
     /// Its name.
     pub name: Box<str>,
-    /// The version it must have; 0 for one that is not there yet.
+    /// The version that the note must have; 0 if it must not exist.
     pub expected: u64,
     /// The value.
     pub value: Vec<u8>,

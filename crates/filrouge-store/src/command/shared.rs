@@ -1,4 +1,4 @@
-//! Shared values, written and read as what they hold.
+//! Serializes a shared value as the value itself.
 
 use std::sync::Arc;
 

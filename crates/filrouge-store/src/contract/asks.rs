@@ -1,4 +1,4 @@
-//! Short ways to write to sessions as a whole, to their events, and to notes.
+//! Shorthands for writes of sessions, events and notes.
 
 use filrouge_types::{EventKey, Failure, IdentityId, RawJson, Session, SessionEvent, Timestamp};
 
@@ -13,17 +13,17 @@ pub fn json(text: &str) -> RawJson {
     RawJson::parse(text).unwrap()
 }
 
-/// `who`, showing a secret.
-pub fn showing(f: &Fixture, who: &Scope, secret: &str) -> Scope {
+/// The scope `who`, with a session secret.
+pub fn with_secret(f: &Fixture, who: &Scope, secret: &str) -> Scope {
     Scope {
         token: Some(f.keyring.session_token(secret)),
         ..who.clone()
     }
 }
 
-/// An anonymous caller who knows a secret.
-pub fn knowing(f: &Fixture, secret: &str) -> Scope {
-    showing(f, &anyone(), secret)
+/// An anonymous caller with a secret.
+pub fn anyone_with_secret(f: &Fixture, secret: &str) -> Scope {
+    with_secret(f, &anyone(), secret)
 }
 
 pub fn patch(session: &str, change: SessionPatch) -> Write {
@@ -92,7 +92,7 @@ pub fn put_note(name: &str, expected: u64, value: &[u8]) -> Write {
 }
 
 impl Fixture {
-    /// A write that answers with the session.
+    /// Executes a write whose outcome is a session, and returns the session.
     pub async fn session_of(&self, who: &Scope, write: Write) -> Result<Session, Failure> {
         match self.write(who, write).await? {
             Outcome::Session { session, .. } => Ok(*session),
@@ -122,19 +122,22 @@ impl Fixture {
         }
     }
 
-    /// All of the feed, page by page.
+    /// All changes of the feed, read by page.
     pub async fn feed(&self, who: &Scope, page: usize) -> Vec<SessionChange> {
-        self.feed_behind(who, "0", page).await
+        self.feed_after(who, "0", page).await
     }
 
-    /// All of the feed behind a cursor, page by page.
-    pub async fn feed_behind(&self, who: &Scope, cursor: &str, page: usize) -> Vec<SessionChange> {
+    /// All changes of the feed after a cursor, read by page.
+    pub async fn feed_after(&self, who: &Scope, cursor: &str, page: usize) -> Vec<SessionChange> {
         let (mut all, mut after) = (Vec::new(), cursor.parse().unwrap());
         loop {
             let found = self.ledger.changes(who, after, page).await.unwrap();
             assert!(found.data.len() <= page && found.next >= after);
             assert_eq!(found.next.to_string().parse(), Ok(found.next));
-            assert!(!found.more || found.next > after, "a page goes on");
+            assert!(
+                !found.more || found.next > after,
+                "a page advances the cursor"
+            );
             all.extend(found.data);
             after = found.next;
             if !found.more {
@@ -143,13 +146,13 @@ impl Fixture {
         }
     }
 
-    /// What taking a session in from elsewhere would bring.
-    pub async fn brought(&self, who: &Scope, session: &str) -> Adopt {
+    /// The session as another ledger would adopt it.
+    pub async fn adoption_of(&self, who: &Scope, session: &str) -> Adopt {
         let (who, id) = (who.clone(), sid(session));
-        let ask = self.ledger.ask(move |sight| {
-            let session = sight.get(&who, &id)?;
+        let ask = self.ledger.query(move |snapshot| {
+            let session = snapshot.get(&who, &id)?;
             let mut items = Vec::new();
-            sight.each_chained(&session, |one| {
+            snapshot.each_chained(&session, |one| {
                 items.push(one);
                 Ok(())
             })?;
@@ -157,7 +160,7 @@ impl Fixture {
                 session: session.row,
                 updated_at: Timestamp::from_micros(7),
                 items,
-                beside: Default::default(),
+                side_rows: Default::default(),
             })
         });
         ask.await.unwrap()

@@ -1,4 +1,4 @@
-//! What was given comes back byte for byte (DESIGN §3).
+//! Contents are returned byte for byte as given (DESIGN §3).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const STRANGE: [&str; 9] = [
     r#"{"emoji":"🧵","combining":"é","han":"红线"}"#,
 ];
 
-pub async fn every_byte_comes_back(f: &Fixture) {
+pub async fn every_byte_is_returned_unchanged(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let mut sent = Vec::new();
@@ -100,7 +100,7 @@ pub async fn texts_keep_their_escapes(f: &Fixture) {
     }
 }
 
-pub async fn metadata_is_merged_not_rewritten(f: &Fixture) {
+pub async fn metadata_is_merged_without_rewriting_values(f: &Fixture) {
     let who = anyone();
     let json = |text: &str| RawJson::parse(text).unwrap();
     let made = start_with(&who, "s", "r", "q", None, |event, _| {
@@ -127,7 +127,7 @@ pub async fn metadata_is_merged_not_rewritten(f: &Fixture) {
     assert_eq!(turn.application.pipeline_name.as_deref(), Some("pipe"));
 }
 
-pub async fn large_items_come_back(f: &Fixture) {
+pub async fn large_items_are_returned_unchanged(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let mut noise = 1_u64;

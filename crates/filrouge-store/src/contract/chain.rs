@@ -1,4 +1,4 @@
-//! The chain can be recomputed by a stranger, and every history verifies (DESIGN §9).
+//! A third party can recompute the chain, and every history verifies (DESIGN §9).
 
 use filrouge_types::Channel;
 use proptest::strategy::{Strategy, ValueTree};
@@ -9,14 +9,14 @@ use super::differential::{play, steps};
 use super::fixture::{Fixture, anyone, finalize, item, keyed, sid};
 use crate::record::RecordRow;
 
-/// Takes `n` bytes from the front.
+/// Reads `n` bytes from the front.
 fn take<'a>(bytes: &mut &'a [u8], n: usize) -> &'a [u8] {
     let (head, rest) = bytes.split_at(n);
     *bytes = rest;
     head
 }
 
-/// A number in LEB128, as docs/format.md has it.
+/// Reads a number in LEB128, as docs/format.md specifies.
 fn number(bytes: &mut &[u8]) -> usize {
     let (mut n, mut shift) = (0, 0);
     loop {
@@ -37,7 +37,7 @@ fn sha256(pieces: &[&[u8]]) -> [u8; 32] {
     Sha256::digest(pieces.concat()).into()
 }
 
-/// The links of one record by docs/format.md alone, without the crate's own reading.
+/// Computes the links of one record from docs/format.md alone, without the crate's decoder.
 fn links(tenant: &str, session: &str, row: &RecordRow, mut previous: [u8; 32]) -> [u8; 32] {
     let mut head = row.head.as_slice();
     assert_eq!(take(&mut head, 2), [1, 1], "format 1, SHA-256");
@@ -59,7 +59,7 @@ fn links(tenant: &str, session: &str, row: &RecordRow, mut previous: [u8; 32]) -
     for seq in row.first_seq..row.first_seq + row.count {
         let n = number(&mut raw);
         let fields = take(&mut raw, n);
-        assert_eq!(take(&mut raw, 1), [0], "content is there");
+        assert_eq!(take(&mut raw, 1), [0], "content exists");
         let salt = take(&mut raw, 16);
         let n = number(&mut raw);
         let parts = take(&mut raw, n);
@@ -98,9 +98,12 @@ pub async fn links_can_be_recomputed_by_a_stranger(f: &Fixture) {
     }
     let (end, rows) = f
         .ledger
-        .ask_in(&anyone(), &sid("s/ü"), move |sight| {
-            let session = sight.get(&who, &sid("s/ü"))?;
-            Ok((session.head.link, sight.view.records(session.pk, 1, 1000)?))
+        .query_session(&anyone(), &sid("s/ü"), move |snapshot| {
+            let session = snapshot.get(&who, &sid("s/ü"))?;
+            Ok((
+                session.head.link,
+                snapshot.view.records(session.pk, 1, 1000)?,
+            ))
         })
         .await
         .unwrap();
@@ -127,7 +130,7 @@ pub async fn the_commit_log_counts_every_commit(f: &Fixture) {
     f.create(&who, "s").await.unwrap();
     let first = f.ledger.position();
     assert_eq!(first.commit_no, 1, "a replay commits nothing");
-    f.whole(&who, "s", "r", "a").await;
+    f.complete_turn(&who, "s", "r", "a").await;
     let second = f.ledger.position();
     assert_eq!(second.commit_no, 2);
     assert_ne!(first.link, second.link);

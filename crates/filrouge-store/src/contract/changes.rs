@@ -1,4 +1,4 @@
-//! The change feed: every commit once and in order, to who may see it (DESIGN §10).
+//! The change feed returns every commit once and in order, to callers who may see it (DESIGN §10).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use filrouge_types::{Channel, ErrorCode};
 use tokio::task::JoinSet;
 
-use super::asks::{close_session, event, knowing, link, patch, title};
+use super::asks::{anyone_with_secret, close_session, event, link, patch, title};
 use super::fixture::{
     Fixture, anyone, append, cmd, code, interrupt, item, keyed, operator, redact_items, sid, user,
 };
@@ -19,7 +19,7 @@ fn short(change: &SessionChange) -> (ChangeKind, String, Option<u64>, Option<u64
     (change.kind, id, change.first_seq, change.last_seq)
 }
 
-pub async fn each_kind_of_change(f: &Fixture) {
+pub async fn each_kind_of_change_is_in_the_feed(f: &Fixture) {
     use ChangeKind::{Created, Erased, Event, Items, Patched};
     let who = anyone();
     f.create(&who, "s").await.unwrap();
@@ -34,7 +34,7 @@ pub async fn each_kind_of_change(f: &Fixture) {
     f.write(&who, interrupt("s", turn.turn_id, i64::MAX))
         .await
         .unwrap();
-    f.whole(&who, "w", "r", "a").await;
+    f.complete_turn(&who, "w", "r", "a").await;
     f.redacted(&who, redact_items("s", &[(2, 2)]))
         .await
         .unwrap();
@@ -64,7 +64,7 @@ pub async fn each_kind_of_change(f: &Fixture) {
     f.intact().await;
 }
 
-/// Many writers at once, so that a ledger that commits in groups has groups with several changes.
+/// Runs concurrent writes, so that a ledger with group commit has commits with several changes.
 async fn crowd(f: &Fixture) {
     let mut tasks = JoinSet::new();
     for n in 0..40 {
@@ -90,7 +90,7 @@ async fn crowd(f: &Fixture) {
     tasks.join_all().await;
 }
 
-pub async fn every_change_once_whatever_the_page(f: &Fixture) {
+pub async fn every_change_is_read_once_at_any_page_size(f: &Fixture) {
     crowd(f).await;
     let operator = operator("t");
     let all = f.feed(&operator, 1000).await;
@@ -105,22 +105,22 @@ pub async fn every_change_once_whatever_the_page(f: &Fixture) {
         assert_eq!(
             first,
             expected.unwrap_or(1),
-            "a session's changes in their order"
+            "the changes of a session are in order"
         );
         assert_eq!(change.kind == ChangeKind::Created, first == 1);
     }
     assert!(next.len() == 40 && next.values().all(|n| *n == 5));
     let cursors: Vec<ChangeCursor> = all.iter().map(|c| c.cursor.parse().unwrap()).collect();
-    let place = |c: &ChangeCursor| (c.commit_no, c.taken.unwrap_or(usize::MAX));
+    let place = |c: &ChangeCursor| (c.commit_no, c.preceding.unwrap_or(usize::MAX));
     assert!(
         cursors.is_sorted_by(|a, b| place(a) < place(b)),
-        "no cursor twice"
+        "no cursor occurs twice"
     );
     for page in [1, 2, 3, 7, 159, 160] {
         assert_eq!(f.feed(&operator, page).await, all, "pages of {page}");
     }
     for (behind, change) in all.iter().enumerate().step_by(3) {
-        let rest = f.feed_behind(&operator, &change.cursor, 13).await;
+        let rest = f.feed_after(&operator, &change.cursor, 13).await;
         assert_eq!(rest, all[behind + 1..], "behind {}", change.cursor);
     }
     for who in [user("ann"), anyone()] {
@@ -135,7 +135,7 @@ pub async fn every_change_once_whatever_the_page(f: &Fixture) {
             assert_eq!(f.feed(&who, page).await, hers);
         }
         for change in hers.iter().step_by(5) {
-            let rest = f.feed_behind(&who, &change.cursor, 1).await;
+            let rest = f.feed_after(&who, &change.cursor, 1).await;
             assert!(
                 rest.iter()
                     .all(|c| hers.contains(c) && c.cursor != change.cursor)
@@ -145,7 +145,7 @@ pub async fn every_change_once_whatever_the_page(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_reader_beside_writers_misses_nothing(f: &Fixture) {
+pub async fn a_concurrent_reader_misses_nothing(f: &Fixture) {
     let reader = {
         let (ledger, who) = (f.ledger.clone(), operator("t"));
         tokio::spawn(async move {
@@ -168,7 +168,7 @@ pub async fn a_reader_beside_writers_misses_nothing(f: &Fixture) {
     assert_eq!(seen.unwrap().unwrap(), f.feed(&operator("t"), 1000).await);
 }
 
-pub async fn cursors_of_the_feed(f: &Fixture) {
+pub async fn cursors_are_checked_and_resume_the_feed(f: &Fixture) {
     let who = operator("t");
     let empty = f
         .ledger
@@ -181,16 +181,16 @@ pub async fn cursors_of_the_feed(f: &Fixture) {
     );
     f.create(&anyone(), "s").await.unwrap();
     f.create(&anyone(), "t").await.unwrap();
-    assert_eq!(f.feed_behind(&who, "0", 5).await.len(), 2);
-    assert_eq!(f.feed_behind(&who, "1", 5).await.len(), 1);
-    assert_eq!(f.feed_behind(&who, "2", 5).await.len(), 0);
+    assert_eq!(f.feed_after(&who, "0", 5).await.len(), 2);
+    assert_eq!(f.feed_after(&who, "1", 5).await.len(), 1);
+    assert_eq!(f.feed_after(&who, "2", 5).await.len(), 0);
     let end = f
         .ledger
-        .changes(&who, ChangeCursor::behind(2), 5)
+        .changes(&who, ChangeCursor::after_commit(2), 5)
         .await
         .unwrap();
-    assert_eq!((end.next, end.more), (ChangeCursor::behind(2), false));
-    // Each of these commits holds one change: there is no place within it.
+    assert_eq!((end.next, end.more), (ChangeCursor::after_commit(2), false));
+    // Each of these commits has one change, so no cursor within it exists.
     for behind in [
         "3",
         "99",
@@ -227,44 +227,58 @@ pub async fn cursors_of_the_feed(f: &Fixture) {
         let refused = text.parse::<ChangeCursor>();
         assert_eq!(code(refused), ErrorCode::Invalid, "{text:?}");
     }
-    for (commit_no, taken) in [(0, None), (7, None), (7, Some(3))] {
-        let cursor = ChangeCursor { commit_no, taken };
+    for (commit_no, preceding) in [(0, None), (7, None), (7, Some(3))] {
+        let cursor = ChangeCursor {
+            commit_no,
+            preceding,
+        };
         assert_eq!(cursor.to_string().parse(), Ok(cursor));
     }
 }
 
-pub async fn everybody_sees_their_own(f: &Fixture) {
+pub async fn callers_see_only_their_own_changes(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
     let other = Scope::new(operator("u").tenant, Viewer::EndUser(None));
     f.create(&ann, "a").await.unwrap();
     f.create(&anyone(), "n").await.unwrap();
-    f.create(&knowing(f, "secret"), "k").await.unwrap();
+    f.create(&anyone_with_secret(f, "secret"), "k")
+        .await
+        .unwrap();
     f.create(&bob, "b").await.unwrap();
     f.create(&other, "n").await.unwrap();
     f.session_of(&operator("t"), patch("a", title("t")))
         .await
         .unwrap();
-    let told = async |who: &Scope| -> Vec<String> {
+    let visible_sessions = async |who: &Scope| -> Vec<String> {
         let feed = f.feed(who, 1).await;
         feed.iter().map(|c| c.session_id.to_string()).collect()
     };
-    assert_eq!(told(&ann).await, ["a", "a"]);
-    assert_eq!(told(&bob).await, ["b"]);
-    assert_eq!(told(&user("eve")).await, Vec::<String>::new());
-    assert_eq!(told(&anyone()).await, ["n"]);
-    assert_eq!(told(&knowing(f, "secret")).await, ["k"]);
-    assert_eq!(told(&knowing(f, "another")).await, Vec::<String>::new());
-    assert_eq!(told(&operator("t")).await, ["a", "n", "k", "b", "a"]);
-    assert_eq!(told(&other).await, ["n"]);
-    assert_eq!(told(&operator("u")).await, ["n"]);
-    assert_eq!(told(&operator("v")).await, Vec::<String>::new());
-    // What becomes somebody's is told to them, with how it began.
+    assert_eq!(visible_sessions(&ann).await, ["a", "a"]);
+    assert_eq!(visible_sessions(&bob).await, ["b"]);
+    assert_eq!(visible_sessions(&user("eve")).await, Vec::<String>::new());
+    assert_eq!(visible_sessions(&anyone()).await, ["n"]);
+    assert_eq!(
+        visible_sessions(&anyone_with_secret(f, "secret")).await,
+        ["k"]
+    );
+    assert_eq!(
+        visible_sessions(&anyone_with_secret(f, "another")).await,
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        visible_sessions(&operator("t")).await,
+        ["a", "n", "k", "b", "a"]
+    );
+    assert_eq!(visible_sessions(&other).await, ["n"]);
+    assert_eq!(visible_sessions(&operator("u")).await, ["n"]);
+    assert_eq!(visible_sessions(&operator("v")).await, Vec::<String>::new());
+    // A new owner sees all changes of the session since its creation.
     f.session_of(&user("eve"), link("n", "eve")).await.unwrap();
-    assert_eq!(told(&user("eve")).await, ["n", "n"]);
-    assert_eq!(told(&anyone()).await, Vec::<String>::new());
+    assert_eq!(visible_sessions(&user("eve")).await, ["n", "n"]);
+    assert_eq!(visible_sessions(&anyone()).await, Vec::<String>::new());
 }
 
-pub async fn pages_without_anything_to_see_go_on(f: &Fixture) {
+pub async fn pages_without_visible_changes_continue(f: &Fixture) {
     f.create(&anyone(), "n").await.unwrap();
     for n in 0..30 {
         f.create(&user("bob"), &format!("b{n}")).await.unwrap();
@@ -294,19 +308,26 @@ pub async fn pages_without_anything_to_see_go_on(f: &Fixture) {
     assert_eq!(
         f.feed(&operator("t"), 4).await.len(),
         32,
-        "notes are in no feed"
+        "the feed does not contain notes"
     );
 }
 
-pub async fn commits_are_told(f: &Fixture) {
+pub async fn commits_are_reported(f: &Fixture) {
     let (mut early, who) = (f.ledger.commits(), anyone());
     assert_eq!(*early.borrow_and_update(), 0);
     let turn = f.start(&who, "s", "r").await;
     assert_eq!(*early.borrow_and_update(), 1);
     assert!(f.start(&who, "s", "r").await.replayed);
-    assert!(!early.has_changed().unwrap(), "a replay is no commit");
+    assert!(
+        !early.has_changed().unwrap(),
+        "a replay publishes no commit"
+    );
     let mut late = f.ledger.commits();
-    assert_eq!(*late.borrow_and_update(), 1, "what was is known at once");
+    assert_eq!(
+        *late.borrow_and_update(),
+        1,
+        "earlier commits are visible at once"
+    );
     let waiting = tokio::spawn(async move {
         late.changed().await.unwrap();
         *late.borrow()
@@ -314,8 +335,8 @@ pub async fn commits_are_told(f: &Fixture) {
     let more = vec![item(Channel::Plan, "p")];
     f.append(&who, &turn, more).await.unwrap();
     assert_eq!(*early.borrow_and_update(), f.ledger.position().commit_no);
-    let told = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-    assert_eq!(told.unwrap().unwrap(), 2);
+    let received = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert_eq!(received.unwrap().unwrap(), 2);
     f.ledger.put_note("n", 0, Vec::new()).await.unwrap();
     f.erase(&who, "s").await.unwrap();
     assert_eq!(*early.borrow(), 4);

@@ -1,4 +1,4 @@
-//! Checkpoints: the application's state as of a seq, once for each (DESIGN §6).
+//! Checkpoints: the application's state as of a seq, once per seq (DESIGN §6).
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::live_asks::{SECOND, checkpoint};
 use crate::command::Outcome;
 use crate::read::ChangeKind;
 
-pub async fn once_for_each_seq(f: &Fixture) {
+pub async fn a_checkpoint_is_written_once_per_seq(f: &Fixture) {
     let who = user("ann");
-    f.whole(&who, "s", "r", "a").await;
+    f.complete_turn(&who, "s", "r", "a").await;
     let state = r#"{ "slot": "le 2", "n": 1.0, "to": "\u00e9" }"#;
     let write = |seq, state: &str| checkpoint("s", Some(seq), Some("WAIT"), state);
     let (first, created) = f.checkpointed(&who, write(1, state)).await.unwrap();
@@ -53,28 +53,32 @@ pub async fn once_for_each_seq(f: &Fixture) {
     f.intact().await;
 }
 
-/// Without a seq it covers what is there when it is written.
-pub async fn up_to_now(f: &Fixture) {
+/// A checkpoint without a seq covers all items that exist when it is written.
+pub async fn a_checkpoint_without_a_seq_covers_all_items(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     let now = |state: &str| checkpoint("s", None, None, state);
     let (first, _) = f.checkpointed(&who, now("{}")).await.unwrap();
-    assert_eq!((first.seq, first.label), (0, None), "of nothing yet");
-    f.whole(&who, "s", "r", "a").await;
+    assert_eq!(
+        (first.seq, first.label),
+        (0, None),
+        "the session has no item to cover"
+    );
+    f.complete_turn(&who, "s", "r", "a").await;
     let (second, created) = f.checkpointed(&who, now("{}")).await.unwrap();
     assert_eq!((second.seq, created), (2, true));
     assert!(!f.checkpointed(&who, now("{ }")).await.unwrap().1);
     let other = f.checkpointed(&who, now(r#"{"a":1}"#)).await;
     assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [2, 0]);
-    // One that ends needs its last state most.
+    // A closed session still accepts its last state.
     f.write(&who, close_session("s", None)).await.unwrap();
     let (last, created) = f.checkpointed(&who, now("{}")).await.unwrap();
     assert_eq!((last.seq, created), (3, true));
     f.intact().await;
 }
 
-pub async fn states_of_any_size(f: &Fixture) {
+pub async fn states_of_any_size_are_stored(f: &Fixture) {
     let who = anyone();
     f.create(&who, "s").await.unwrap();
     for length in [0, 1, 127, 128, 70_000, 900_000] {
@@ -93,7 +97,7 @@ pub async fn states_of_any_size(f: &Fixture) {
 
 pub async fn the_newest_label_is_the_state(f: &Fixture) {
     let who = user("ann");
-    f.whole(&who, "s", "r", "a").await;
+    f.complete_turn(&who, "s", "r", "a").await;
     let turn = f.start(&who, "s", "open").await;
     f.append(&who, &turn, vec![item(filrouge_types::Channel::Plan, "p")])
         .await
@@ -101,9 +105,9 @@ pub async fn the_newest_label_is_the_state(f: &Fixture) {
     let version = f.session(&who, "s").await.unwrap().version;
     for (seq, label, state) in [
         (2, Some("B"), Some("B")),
-        // An older one tells how it was.
+        // An older checkpoint describes a past state.
         (1, Some("A"), Some("B")),
-        // One without a label says nothing of it.
+        // A checkpoint without a label leaves the state unchanged.
         (3, None, Some("B")),
         (4, Some("C"), Some("C")),
     ] {
@@ -116,9 +120,9 @@ pub async fn the_newest_label_is_the_state(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn strangers_see_and_put_no_checkpoint(f: &Fixture) {
+pub async fn strangers_neither_read_nor_write_checkpoints(f: &Fixture) {
     let ann = user("ann");
-    f.whole(&ann, "s", "r", "a").await;
+    f.complete_turn(&ann, "s", "r", "a").await;
     f.checkpointed(&ann, checkpoint("s", None, None, "{}"))
         .await
         .unwrap();
@@ -133,9 +137,9 @@ pub async fn strangers_see_and_put_no_checkpoint(f: &Fixture) {
     assert_eq!(f.checkpoint_seqs(&operator("t"), "s").await, [2]);
 }
 
-pub async fn one_of_many_checkpoints_is_new(f: &Fixture) {
+pub async fn one_of_many_equal_checkpoints_is_new(f: &Fixture) {
     let who = anyone();
-    f.whole(&who, "s", "r", "a").await;
+    f.complete_turn(&who, "s", "r", "a").await;
     for (seq, states) in [(1, 1), (2, 4)] {
         let mut tasks = JoinSet::new();
         for n in 0..16 {
@@ -163,8 +167,8 @@ pub async fn one_of_many_checkpoints_is_new(f: &Fixture) {
     f.intact().await;
 }
 
-/// Each covers what was there, whoever writes beside it.
-pub async fn checkpoints_beside_writers(f: &Fixture) {
+/// Each checkpoint covers the items that existed when it was written, even under concurrent writes.
+pub async fn a_checkpoint_covers_all_items_under_concurrent_writes(f: &Fixture) {
     let who = anyone();
     f.create(&who, "s").await.unwrap();
     let mut tasks = JoinSet::new();
@@ -192,20 +196,23 @@ pub async fn checkpoints_beside_writers(f: &Fixture) {
     tasks.join_all().await;
     assert_eq!(f.checkpoint_seqs(&who, "s").await.len(), 3);
     let newest = f.newest_checkpoint(&who, "s").await.checkpoint.unwrap();
-    assert_eq!(newest.seq, 64, "the last write of all is one");
+    assert_eq!(
+        newest.seq, 64,
+        "the last change in the feed is a checkpoint"
+    );
     f.intact().await;
 }
 
-pub async fn the_feed_tells_of_checkpoints(f: &Fixture) {
+pub async fn the_feed_shows_checkpoints(f: &Fixture) {
     let who = user("ann");
-    f.whole(&who, "s", "r", "a").await;
+    f.complete_turn(&who, "s", "r", "a").await;
     let put = checkpoint("s", Some(1), Some("L"), "{}");
     f.checkpointed(&who, put.clone()).await.unwrap();
     f.checkpointed(&who, put).await.unwrap();
     let feed = f.feed(&who, 2).await;
     assert_eq!(feed.len(), 2);
-    let told = feed.last().unwrap();
-    assert_eq!(told.kind, ChangeKind::Checkpoint);
+    let last_change = feed.last().unwrap();
+    assert_eq!(last_change.kind, ChangeKind::Checkpoint);
     assert!(f.feed(&user("bob"), 9).await.is_empty());
     let report = f.ledger.verify(Some((who, sid("s")))).await.unwrap();
     assert_eq!(report.checkpoints, 1);

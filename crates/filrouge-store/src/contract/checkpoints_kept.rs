@@ -1,4 +1,4 @@
-//! Which checkpoints stay (DESIGN §6, §9).
+//! A session keeps its newest checkpoints; a redaction deletes those that cover redacted items (DESIGN §6, §9).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::fixture::{Fixture, anyone, code, item, operator, redact_items, sid, u
 use super::live_asks::{checkpoint, keeping};
 
 /// A session with an open turn of `n` items.
-async fn of_items(f: &Fixture, s: &str, n: u64) {
+async fn session_of_items(f: &Fixture, s: &str, n: u64) {
     let who = user("ann");
     let turn = f.start(&who, s, "r").await;
     for _ in 1..n {
@@ -19,9 +19,9 @@ async fn of_items(f: &Fixture, s: &str, n: u64) {
     }
 }
 
-pub async fn the_newest_are_kept(f: &Fixture) {
+pub async fn the_newest_checkpoints_are_kept(f: &Fixture) {
     let who = user("ann");
-    of_items(f, "s", 9).await;
+    session_of_items(f, "s", 9).await;
     for (keep, seq, kept) in [
         (3, 1, &[1][..]),
         (3, 2, &[2, 1]),
@@ -30,7 +30,7 @@ pub async fn the_newest_are_kept(f: &Fixture) {
         (3, 6, &[6, 5, 4]),
         (5, 3, &[6, 5, 4, 3]),
         (1, 7, &[7]),
-        // One at least.
+        // At least one checkpoint is kept.
         (0, 8, &[8]),
         (u64::MAX, 9, &[9, 8]),
     ] {
@@ -50,10 +50,10 @@ pub async fn the_newest_are_kept(f: &Fixture) {
     f.intact().await;
 }
 
-/// One that would not stay is refused, and not taken and thrown away.
-pub async fn older_than_all_that_are_kept(f: &Fixture) {
+/// A checkpoint that would be deleted at once is refused instead.
+pub async fn a_checkpoint_older_than_all_kept_ones_is_refused(f: &Fixture) {
     let who = user("ann");
-    of_items(f, "s", 9).await;
+    session_of_items(f, "s", 9).await;
     let put = |keep, seq| keeping(keep, "s", Some(seq), None, "{}");
     for seq in [4, 6, 8] {
         f.checkpointed(&who, put(3, seq)).await.unwrap();
@@ -64,7 +64,7 @@ pub async fn older_than_all_that_are_kept(f: &Fixture) {
         assert_eq!(refused.code, ErrorCode::Invalid, "keeping {keep}, {seq}");
         assert!(refused.hint.is_some());
     }
-    // One that is there is answered, whatever is kept.
+    // An existing one is replayed, whatever the limit.
     assert!(!f.checkpointed(&who, put(1, 4)).await.unwrap().1);
     assert_eq!(f.ledger.position(), position);
     f.checkpointed(&who, put(2, 7)).await.unwrap();
@@ -72,11 +72,11 @@ pub async fn older_than_all_that_are_kept(f: &Fixture) {
     f.intact().await;
 }
 
-/// What comes late, or again, and was made before a redaction, may tell what is gone.
-pub async fn none_comes_back_from_before_a_redaction(f: &Fixture) {
+/// A late or repeated checkpoint from before a redaction may reveal redacted content.
+pub async fn older_checkpoints_are_refused_after_a_redaction(f: &Fixture) {
     let who = user("ann");
-    of_items(f, "s", 6).await;
-    let put = |seq| keeping(9, "s", Some(seq), Some("L"), r#"{"told":1}"#);
+    session_of_items(f, "s", 6).await;
+    let put = |seq| keeping(9, "s", Some(seq), Some("L"), r#"{"kept":1}"#);
     for seq in [2, 5] {
         f.checkpointed(&who, put(seq)).await.unwrap();
     }
@@ -93,7 +93,7 @@ pub async fn none_comes_back_from_before_a_redaction(f: &Fixture) {
     assert!(!f.checkpointed(&who, put(2)).await.unwrap().1, "it stands");
     assert_eq!(f.ledger.position(), position);
     f.checkpointed(&who, put(7)).await.unwrap();
-    // A redaction that comes again is none.
+    // A repeated redaction changes nothing.
     f.redacted(&who, redact_items("s", &[(4, 4)]))
         .await
         .unwrap();
@@ -109,13 +109,13 @@ pub async fn none_comes_back_from_before_a_redaction(f: &Fixture) {
     f.intact().await;
 }
 
-/// Nor in another store that the session was taken to.
-pub async fn a_redaction_is_known_where_it_was_taken_to(f: &Fixture) {
+/// A store that adopts the session refuses such checkpoints as well.
+pub async fn an_adopted_session_keeps_its_newest_redaction(f: &Fixture) {
     let who = user("ann");
-    let turn = f.whole(&who, "s", "r", "a").await;
+    let turn = f.complete_turn(&who, "s", "r", "a").await;
     f.redact_turn(&who, &turn).await.unwrap();
     let there = super::differential::memory(f.keyring.clone());
-    let write = crate::command::Write::Adopt(Arc::new(f.brought(&who, "s").await));
+    let write = crate::command::Write::Adopt(Arc::new(f.adoption_of(&who, "s").await));
     there.write(&who, write).await.unwrap();
     let put = |seq| checkpoint("s", seq, None, "{}");
     let refused = there.checkpointed(&who, put(Some(turn.last_seq))).await;
@@ -124,10 +124,10 @@ pub async fn a_redaction_is_known_where_it_was_taken_to(f: &Fixture) {
     there.intact().await;
 }
 
-/// What an application knew of an item may stand in every checkpoint that covers it.
-pub async fn redaction_takes_what_covers(f: &Fixture) {
+/// A checkpoint may contain data of every item that it covers.
+pub async fn redaction_deletes_covering_checkpoints(f: &Fixture) {
     let who = user("ann");
-    of_items(f, "s", 9).await;
+    session_of_items(f, "s", 9).await;
     for seq in [2, 4, 6, 8] {
         let write = keeping(9, "s", Some(seq), Some("L"), "{}");
         f.checkpointed(&who, write).await.unwrap();
@@ -139,7 +139,7 @@ pub async fn redaction_takes_what_covers(f: &Fixture) {
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [4, 2]);
     f.redacted(&who, redacted(&[(5, 5)])).await.unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [4, 2]);
-    // What is put behind it may stay, also when the redaction comes again.
+    // A checkpoint that was written after the redaction is kept, even when the redaction is repeated.
     let (behind, _) = f
         .checkpointed(&who, keeping(9, "s", None, Some("M"), "{}"))
         .await
@@ -153,10 +153,10 @@ pub async fn redaction_takes_what_covers(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_redacted_turn_takes_what_covers(f: &Fixture) {
+pub async fn redacting_a_turn_deletes_covering_checkpoints(f: &Fixture) {
     let who = user("ann");
-    let kept = f.whole(&who, "s", "r1", "a").await;
-    let gone = f.whole(&who, "s", "r2", "a").await;
+    let kept = f.complete_turn(&who, "s", "r1", "a").await;
+    let gone = f.complete_turn(&who, "s", "r2", "a").await;
     for seq in [kept.last_seq, gone.first_seq, gone.last_seq] {
         f.checkpointed(&who, checkpoint("s", Some(seq), None, "{}"))
             .await
@@ -167,9 +167,9 @@ pub async fn a_redacted_turn_takes_what_covers(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn checkpoints_go_with_their_session(f: &Fixture) {
+pub async fn erasure_deletes_checkpoints(f: &Fixture) {
     let who = anyone();
-    f.whole(&who, "s", "r", "a").await;
+    f.complete_turn(&who, "s", "r", "a").await;
     f.checkpointed(&who, checkpoint("s", None, Some("L"), r#"{"a":1}"#))
         .await
         .unwrap();
@@ -181,14 +181,14 @@ pub async fn checkpoints_go_with_their_session(f: &Fixture) {
         .await;
     assert_eq!(code(late), ErrorCode::SessionErased);
     let (id, of) = (sid("s"), sid("s"));
-    let left = f.ledger.ask_in(&who, &of, move |sight| {
-        let found = sight.view.session(&operator("t").tenant, &id, None)?;
+    let left = f.ledger.query_session(&who, &of, move |snapshot| {
+        let found = snapshot.view.session(&operator("t").tenant, &id, None)?;
         match found {
-            Some(stored) => sight.view.checkpoint_seqs(stored.pk),
+            Some(stored) => snapshot.view.checkpoint_seqs(stored.pk),
             None => Ok(Vec::new()),
         }
     });
-    // An ephemeral session is gone whole.
+    // An ephemeral session is deleted completely.
     match left.await {
         Ok(left) => assert!(left.is_empty()),
         Err(failure) => assert_eq!(failure.code, ErrorCode::SessionErased),

@@ -1,4 +1,4 @@
-//! Many writers at once.
+//! Many concurrent writers to few sessions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::fixture::{
 };
 use crate::command::{Command, Outcome, Write};
 
-pub async fn many_tasks_over_few_sessions(f: &Fixture) {
+pub async fn many_tasks_write_to_few_sessions(f: &Fixture) {
     let who = anyone();
     let mut tasks = JoinSet::new();
     for task in 0..32 {
@@ -37,14 +37,14 @@ pub async fn many_tasks_over_few_sessions(f: &Fixture) {
                 else {
                     panic!("a place")
                 };
-                assert_eq!(last_seq, first_seq + 1, "a batch stands together");
+                assert_eq!(last_seq, first_seq + 1, "a batch is contiguous");
                 seqs.push(first_seq);
             }
             let write = finalize(&session, turn.turn_id, Some("a"));
             ledger.put(cmd(&who, write)).await.unwrap();
             assert!(
                 seqs.is_sorted_by(|a, b| a < b),
-                "each caller's order is kept"
+                "the items of one caller are in their order"
             );
             turn.turn_id
         });
@@ -60,7 +60,7 @@ pub async fn many_tasks_over_few_sessions(f: &Fixture) {
     f.intact().await;
 }
 
-/// Starts, keyed appends and closes of several turns; the same for every call.
+/// Starts, keyed appends and closes of several turns; the same at every call.
 fn history() -> Vec<Command> {
     let who = anyone();
     let mut all = Vec::new();
@@ -81,7 +81,7 @@ fn history() -> Vec<Command> {
     all
 }
 
-pub async fn all_writes_at_once_twice_have_one_effect(f: &Fixture) {
+pub async fn repeated_concurrent_writes_have_one_effect(f: &Fixture) {
     let who = anyone();
     let open = f.start(&who, "s0", "open").await;
     let mut tasks = JoinSet::new();

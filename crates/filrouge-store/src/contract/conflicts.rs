@@ -1,4 +1,4 @@
-//! Conflicts fail loudly, in the order of DESIGN §4: owner, replay, expected seq, turn state.
+//! Conflicts are refused, and checked in the order of DESIGN §4: owner, replay, expected seq, turn state.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::fixture::{
 use crate::command::{Ending, Write};
 use crate::record::Batch;
 
-pub async fn expected_seq(f: &Fixture) {
+pub async fn a_wrong_expected_seq_is_refused(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     for wrong in [0, 2, u64::MAX] {
@@ -31,7 +31,7 @@ pub async fn expected_seq(f: &Fixture) {
     assert_eq!(f.appended(&who, write).await.unwrap(), (2, 2, false));
 }
 
-pub async fn unknown_and_foreign_turns(f: &Fixture) {
+pub async fn unknown_and_foreign_turns_are_refused(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
     let mine = f.start(&ann, "mine", "r").await;
     let also_mine = f.start(&ann, "also mine", "r").await;
@@ -63,14 +63,14 @@ pub async fn unknown_and_foreign_turns(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn checks_come_in_their_order(f: &Fixture) {
+pub async fn checks_have_a_fixed_order(f: &Fixture) {
     let who = user("ann");
     let turn = f.start(&who, "s", "r").await;
     let id = turn.turn_id;
     f.append(&who, &turn, vec![keyed("a", "1")]).await.unwrap();
     f.turn_of(&who, finalize("s", id, Some("x"))).await.unwrap();
     let tries = [
-        // The caller, what is sent with which expected seq, and the refusal.
+        // Each case: the caller, the items, the expected seq, and the refusal.
         (
             user("bob"),
             vec![keyed("a", "1")],
@@ -120,7 +120,7 @@ pub async fn checks_come_in_their_order(f: &Fixture) {
     }
 }
 
-pub async fn a_refused_write_leaves_nothing(f: &Fixture) {
+pub async fn a_refused_write_changes_nothing(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     f.append(
@@ -162,7 +162,7 @@ pub async fn a_refused_write_leaves_nothing(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn wrong_request_id(f: &Fixture) {
+pub async fn a_wrong_request_id_is_refused(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let mut ending = close("s", turn.turn_id, answer(Some("a")), body("a"));
@@ -180,7 +180,7 @@ pub async fn wrong_request_id(f: &Fixture) {
     assert_eq!(code(refused), ErrorCode::TurnMismatch);
 }
 
-pub async fn empty_batches(f: &Fixture) {
+pub async fn empty_batches_are_refused(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     assert_eq!(

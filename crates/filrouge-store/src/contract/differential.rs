@@ -1,4 +1,4 @@
-//! Random writes have the same effect on every ledger, to the last byte.
+//! Random writes have the same effect on every ledger, byte for byte.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::fixture::{
     item, operator, redact, redact_items, replacement, rid, sid, start, start_with, user,
 };
 use crate::command::{
-    Command, ConcurrentTurns, Ending, Hold, NewEvent, NewSession, Scope, SessionFilter, Target,
-    Write,
+    Command, ConcurrentTurns, Ending, FencingToken, NewEvent, NewSession, RedactionTarget, Scope,
+    SessionFilter, Write,
 };
 use crate::keyring::{Entropy, Keyring};
 use crate::memory::MemoryLedger;
 use crate::read::{TurnOrder, TurnQuery};
 
-/// A random source that always says the same: what is tried again comes out as it did.
+/// A random source that always returns the same bytes, so that a retry has the same result.
 #[derive(Debug, Default)]
 pub struct SameEntropy;
 
@@ -36,11 +36,11 @@ impl Entropy for SameEntropy {
     }
 }
 
-/// One write in small numbers: kind, caller, session, request, and one more.
-pub type Step = (u8, u8, u8, u8, u8);
+/// A write as small numbers: kind, caller, session, request, and one parameter.
+pub type RandomWrite = (u8, u8, u8, u8, u8);
 
-/// Some writes.
-pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+/// A sequence of random writes.
+pub fn steps() -> impl Strategy<Value = Vec<RandomWrite>> {
     proptest::collection::vec((0..46_u8, 0..6_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
 }
 
@@ -74,7 +74,13 @@ fn items(request: u8, more: u8) -> Vec<ItemBody> {
         .collect()
 }
 
-fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command]) -> Command {
+fn command(
+    keyring: &Keyring,
+    prefix: &str,
+    step: RandomWrite,
+    now: i64,
+    log: &[Command],
+) -> Command {
     let (kind, who, s, request, more) = step;
     let who = caller(keyring, who);
     let s = format!("{prefix}s{s}");
@@ -123,7 +129,7 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
             items(request, 0),
             None,
         ),
-        14 | 15 => redact(&s, Target::Turn(id)),
+        14 | 15 => redact(&s, RedactionTarget::Turn(id)),
         16 => {
             let first = u64::from(request) * 2 + 1;
             redact_items(&s, &[(first, first + u64::from(more)), (1, 1)])
@@ -141,7 +147,7 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
         30..=33 => drafted(&s, id, kind - 30, request, more),
         34..=39 => live(&s, kind - 34, request, more),
         40..=45 => {
-            // The same under a fence, which may be the newest one.
+            // The same write under a fence, which may be the newest one.
             let inner = [1, 3, 4, 7, 17, 38][usize::from(kind) - 40];
             let mut held = command(
                 keyring,
@@ -150,7 +156,7 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
                 now,
                 log,
             );
-            held.scope.hold = Some(Hold {
+            held.scope.hold = Some(FencingToken {
                 fence: u64::from(request),
                 release: more % 2 == 1,
                 queued: more > 1,
@@ -166,26 +172,26 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
     cmd(&who, write)
 }
 
-/// Does the steps; gives all outcomes.
-pub async fn play(f: &Fixture, steps: &[Step], prefix: &str) -> Vec<String> {
+/// Executes the steps; returns all outcomes.
+pub async fn play(f: &Fixture, steps: &[RandomWrite], prefix: &str) -> Vec<String> {
     let mut log = Vec::new();
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     for step in steps {
         let now = filrouge_types::Clock::now(&*f.clock).as_micros();
         let command = command(&f.keyring, prefix, *step, now, &log);
         log.push(command);
-        told.extend(play_commands(f, &log[log.len() - 1..]).await);
+        results.extend(play_commands(f, &log[log.len() - 1..]).await);
     }
-    told
+    results
 }
 
 async fn play_commands(f: &Fixture, commands: &[Command]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     for command in commands {
-        told.push(format!("{:?}", f.ledger.put(command.clone()).await));
+        results.push(format!("{:?}", f.ledger.put(command.clone()).await));
         f.clock.advance(7);
     }
-    told
+    results
 }
 
 fn filters() -> [SessionFilter; 3] {
@@ -206,18 +212,18 @@ fn filters() -> [SessionFilter; 3] {
     ]
 }
 
-/// Everything that can be read of a session by one caller.
+/// The results of all reads of a session by one caller.
 async fn readings_of(f: &Fixture, who: &Scope, s: &str) -> Vec<String> {
-    let mut told = vec![
+    let mut results = vec![
         format!("{:?}", f.ledger.session(who, &sid(s)).await),
         format!("{:?}", f.ledger.items(who, &sid(s), 1, 30).await),
     ];
     let drafts = f.ledger.drafts(who, &sid(s), BTreeMap::new()).await;
-    told.push(format!("{drafts:?}"));
+    results.push(format!("{drafts:?}"));
     let events = f.ledger.events(who, &sid(s), 0, 2).await;
-    told.push(format!("{events:?}"));
-    told.push(format!("{:?}", f.lease(who, s).await));
-    told.push(format!("{:?}", f.checkpoints(who, s).await));
+    results.push(format!("{events:?}"));
+    results.push(format!("{:?}", f.lease(who, s).await));
+    results.push(format!("{:?}", f.checkpoints(who, s).await));
     for order in [TurnOrder::Oldest, TurnOrder::Newest] {
         let query = TurnQuery {
             status: None,
@@ -226,23 +232,23 @@ async fn readings_of(f: &Fixture, who: &Scope, s: &str) -> Vec<String> {
             cursor: None,
             limit: 3,
         };
-        told.push(format!("{:?}", f.ledger.turns(who, &sid(s), query).await));
+        results.push(format!("{:?}", f.ledger.turns(who, &sid(s), query).await));
     }
-    told
+    results
 }
 
-/// Everything that can be read of session `s0` by anybody.
+/// The results of all reads of session `s0` by every caller.
 pub async fn session_readings(f: &Fixture) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     for who in [anyone(), user("ann"), caller(&f.keyring, 4), operator("t")] {
-        told.extend(readings_of(f, &who, "s0").await);
+        results.extend(readings_of(f, &who, "s0").await);
     }
-    told
+    results
 }
 
-/// Everything that can be read, and what a verification says.
+/// The results of all reads of the ledger, and of its verification.
 async fn readings(f: &Fixture) -> Vec<String> {
-    let mut told = vec![format!("{:?}", f.ledger.position())];
+    let mut results = vec![format!("{:?}", f.ledger.position())];
     for who in [
         anyone(),
         user("ann"),
@@ -255,48 +261,48 @@ async fn readings(f: &Fixture) -> Vec<String> {
             .ledger
             .sessions(&who, SessionFilter::default(), None, 50)
             .await;
-        told.push(format!("{sessions:?}"));
+        results.push(format!("{sessions:?}"));
         for filter in filters() {
             let found = f.ledger.sessions(&who, filter, None, 50).await;
-            told.push(format!("{found:?}"));
+            results.push(format!("{found:?}"));
         }
         for page in [1, 3, 50] {
-            told.push(format!("{:?}", f.feed(&who, page).await));
+            results.push(format!("{:?}", f.feed(&who, page).await));
         }
         for s in ["s0", "s1", "s2"] {
-            told.extend(readings_of(f, &who, s).await);
+            results.extend(readings_of(f, &who, s).await);
         }
     }
-    let silent = f.ledger.ask(|sight| {
-        sight
+    let silent = f.ledger.query(|snapshot| {
+        snapshot
             .view
             .silent_turns(filrouge_types::Timestamp::from_micros(i64::MAX), 9)
     });
-    told.push(format!("{:?}", silent.await));
+    results.push(format!("{:?}", silent.await));
     let all = (
         Timestamp::from_micros(i64::MIN),
         Timestamp::from_micros(i64::MAX),
     );
     let events = f
         .ledger
-        .ask(move |sight| sight.view.events_at(all.0, all.1, None, 50));
-    told.push(format!("{:?}", events.await));
+        .query(move |snapshot| snapshot.view.events_at(all.0, all.1, None, 50));
+    results.push(format!("{:?}", events.await));
     for name in ["n0", "n1"] {
-        told.push(format!("{:?}", f.ledger.note(name).await));
+        results.push(format!("{:?}", f.ledger.note(name).await));
     }
-    told.push(format!("{:?}", f.ledger.verify(None).await));
-    told
+    results.push(format!("{:?}", f.ledger.verify(None).await));
+    results
 }
 
-/// A memory ledger whose every byte repeats.
+/// A memory ledger with repeatable bytes.
 pub fn memory(keyring: Arc<Keyring>) -> Fixture {
     let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
-    // A store with a name of its own has drawn it by now.
+    // Other stores draw a random id when they are created. Drawing one as well keeps later random bytes equal.
     entropy.fill(&mut [0; 16]).unwrap();
     memory_with(keyring, entropy)
 }
 
-/// The ledger in memory, with another random source.
+/// A memory ledger with another random source.
 pub fn memory_with(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>) -> Fixture {
     let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     let ledger = MemoryLedger::new(keyring.clone(), entropy, clock.clone());
@@ -308,7 +314,7 @@ pub fn memory_with(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>) -> Fixture 
     }
 }
 
-/// Random writes to a ledger of `make` and to the one in memory: equal answers, equal readings. `make` must use a
+/// Applies random writes to a ledger of `make` and to one in memory, and compares outcomes and reads. `make` must use a
 /// [`CountingEntropy`] and the clock of [`memory`].
 pub fn same_as_memory(cases: u32, make: impl Fn(Arc<Keyring>) -> Fixture) {
     let keyring = Arc::new(Keyring::single([5; 32]));
@@ -342,8 +348,8 @@ pub fn same_as_memory(cases: u32, make: impl Fn(Arc<Keyring>) -> Fixture) {
     });
 }
 
-/// As [`same_as_memory`], of writes to one session; `make` gives ledgers of one store, which take turns at writing and
-/// use [`SameEntropy`]. Shows the one in memory and the others when all is done.
+/// Like [`same_as_memory`], for writes to one session. `make` returns two ledgers of one store, which write in turn and
+/// use [`SameEntropy`]. `done` receives the memory ledger and these two at the end.
 pub fn same_in_one_session(
     cases: u32,
     make: impl Fn(Arc<Keyring>) -> [Fixture; 2],
@@ -365,7 +371,7 @@ pub fn same_in_one_session(
             let (a, b) = (memory_with(keyring.clone(), same), make(keyring.clone()));
             let create = cmd(&anyone(), Write::CreateSession(NewSession::bare(sid("s0"))));
             let mut log = vec![create];
-            // Notes are of no session.
+            // Notes belong to no session.
             for step in steps.iter().filter(|step| !(25..27).contains(&step.0)) {
                 let now = filrouge_types::Clock::now(&*a.clock).as_micros();
                 let step = (step.0, step.1, 0, step.3, step.4);
@@ -374,14 +380,14 @@ pub fn same_in_one_session(
             let mut fences = Fences(0);
             for (one, n) in log.iter().zip(0..) {
                 let other = &b[usize::from(n % 3 == 1)];
-                let there = play_commands(other, &[fences.there(one)]).await;
-                fences.look(other).await;
-                let here = play_commands(&a, std::slice::from_ref(one)).await;
-                prop_assert_eq!(here, fences.here(there));
+                let found = play_commands(other, &[fences.to_ledger(one)]).await;
+                fences.observe(other).await;
+                let expected = play_commands(&a, std::slice::from_ref(one)).await;
+                prop_assert_eq!(expected, fences.with_normal_fences(found));
             }
             let expected = session_readings(&a).await;
             for b in &b {
-                prop_assert_eq!(&expected, &fences.here(session_readings(b).await));
+                prop_assert_eq!(&expected, &fences.with_normal_fences(session_readings(b).await));
             }
             done(&a, &b).await;
             Ok(())

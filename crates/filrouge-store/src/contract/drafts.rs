@@ -1,4 +1,4 @@
-//! Drafts: they grow, become items, and whoever ends a turn keeps what they show.
+//! Drafts grow and become items, and the end of a turn keeps their text.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::asks::erase;
 use super::fixture::{
     Fixture, anyone, body, close, code, finalize, interrupt, item, operator, sid, user,
 };
-use crate::command::{Append, Ending, Interrupt, Outcome, Progress, PutDraft, Scope, Write};
+use crate::command::{Append, DraftProgress, Ending, Interrupt, Outcome, PutDraft, Scope, Write};
 use crate::draft::{Delta, PieceHead, PieceKind, StreamId, assemble};
 use crate::read::DraftNews;
 use crate::record::{Batch, Entry};
@@ -18,7 +18,7 @@ pub fn stream(n: u8) -> StreamId {
     StreamId([n; 8])
 }
 
-/// Text of piece `number`, with what is known of it when it is its first.
+/// A delta of text for piece `number`, with its head if it is the first.
 pub fn delta(number: u64, first: bool, text: &str) -> Delta {
     let head = PieceHead {
         kind: PieceKind::Text,
@@ -56,7 +56,7 @@ pub fn put(
     }))
 }
 
-/// Items that a draft has become, with what is left of it.
+/// Appends items of a draft and writes the draft's remainder.
 pub fn advance(
     session: &str,
     turn: TurnId,
@@ -71,7 +71,7 @@ pub fn advance(
         turn_id: turn,
         batch: Batch::seal(vec![made.into()], &crate::OsEntropy).unwrap(),
         expected_seq: None,
-        progress: Some(Progress {
+        progress: Some(DraftProgress {
             stream,
             number,
             over: rest.is_none(),
@@ -94,7 +94,7 @@ pub fn recorded(session: &str, turn: TurnId, stream: StreamId, words: &str) -> W
     Write::Close(Arc::new(write))
 }
 
-/// Ends an abandoned recording, if it has given no sign of life since `before`.
+/// Interrupts an abandoned recording that had no heartbeat since `before`.
 pub fn abandon(session: &str, turn: TurnId, stream: StreamId, before: i64) -> Write {
     Write::Interrupt(Interrupt {
         session_id: sid(session),
@@ -127,11 +127,11 @@ fn shown(news: DraftNews) -> Vec<(u64, String)> {
 pub(super) async fn none_left(f: &Fixture, who: &Scope) {
     let left = f.ledger.drafts(who, &sid("s"), BTreeMap::new()).await;
     assert_eq!(left, Ok(Vec::new()));
-    let all = f.ledger.ask(|sight| sight.view.all_drafts()).await;
+    let all = f.ledger.query(|snapshot| snapshot.view.all_drafts()).await;
     assert_eq!(all, Ok(Vec::new()));
 }
 
-pub async fn growing(f: &Fixture) {
+pub async fn drafts_grow_by_deltas(f: &Fixture) {
     let who = anyone();
     let turn = begun(f, &who, "s").await;
     let id = turn.turn_id;
@@ -140,7 +140,10 @@ pub async fn growing(f: &Fixture) {
         (first.turn_id, first.stream, &*first.writer),
         (id, stream(1), "w")
     );
-    assert_eq!((first.chunk, first.whole, first.deltas.len()), (0, true, 0));
+    assert_eq!(
+        (first.chunk, first.complete, first.deltas.len()),
+        (0, true, 0)
+    );
     for n in 1..=3_u64 {
         f.clock.advance(10);
         let deltas = vec![delta(0, n == 1, &format!("{n}é "))];
@@ -148,25 +151,25 @@ pub async fn growing(f: &Fixture) {
         assert_eq!(outcome, Ok(Outcome::Drafted));
     }
     let all = news(f, None).await;
-    assert_eq!((all.chunk, all.whole), (3, true));
+    assert_eq!((all.chunk, all.complete), (3, true));
     assert!(all.beat_at > all.begun_at);
     assert_eq!(shown(all), [(0, "1é 2é 3é ".to_owned())]);
     let later = news(f, Some(2)).await;
-    assert_eq!((later.chunk, later.whole), (3, false));
+    assert_eq!((later.chunk, later.complete), (3, false));
     assert_eq!(later.deltas, [delta(0, false, "3é ")]);
     assert_eq!(news(f, Some(3)).await.deltas, []);
-    // No item, no change, no seq: nothing but the draft.
+    // The draft adds no item, no change and no seq.
     assert_eq!(f.last_seq(&who, "s").await, 1);
     let changes = f.feed(&operator("t"), 50).await;
     assert_eq!(changes.len(), 1);
-    // Nobody else sees it.
+    // Callers of another tenant do not see it.
     let (other, session) = (operator("u"), sid("s"));
     let drafts = f.ledger.drafts(&other, &session, BTreeMap::new());
     assert_eq!(code(drafts.await), ErrorCode::SessionNotFound);
     f.intact().await;
 }
 
-pub async fn put_again(f: &Fixture) {
+pub async fn repeated_chunks_are_not_added_again(f: &Fixture) {
     let who = anyone();
     let id = begun(f, &who, "s").await.turn_id;
     for _ in 0..2 {
@@ -181,7 +184,7 @@ pub async fn put_again(f: &Fixture) {
         }
     }
     assert_eq!(shown(news(f, None).await), [(0, "xx".to_owned())]);
-    // A sign of life alone.
+    // A heartbeat without text.
     let before = news(f, None).await;
     f.clock.advance(1_000);
     f.write(&who, put("s", id, stream(1), 2, Vec::new()))
@@ -193,7 +196,7 @@ pub async fn put_again(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn one_recording_at_a_time(f: &Fixture) {
+pub async fn a_turn_has_one_recording_at_a_time(f: &Fixture) {
     let who = anyone();
     let id = begun(f, &who, "s").await.turn_id;
     let other = |n| put("s", id, stream(2), n, vec![delta(0, true, "x")]);
@@ -203,7 +206,7 @@ pub async fn one_recording_at_a_time(f: &Fixture) {
     assert_eq!(code(f.write(&who, foreign).await), ErrorCode::StreamLost);
     let answer = recorded("s", id, stream(2), "a");
     assert_eq!(code(f.write(&who, answer).await), ErrorCode::StreamLost);
-    // The caller does not finalize what is being recorded; items of others may stand between.
+    // Others may not finalize a turn during its recording, but may append items.
     for words in [None, Some("answer")] {
         let refused = f.write(&who, finalize("s", id, words)).await;
         assert_eq!(code(refused), ErrorCode::StreamOpen);
@@ -225,13 +228,13 @@ pub async fn one_recording_at_a_time(f: &Fixture) {
     ] {
         assert_eq!(code(f.write(&who, late).await), ErrorCode::TurnClosed);
     }
-    // The end again is the end.
+    // A repeated end is a replay.
     let again = f.turn_of(&who, recorded("s", id, stream(1), "a")).await;
     assert!(again.unwrap().replayed);
     f.intact().await;
 }
 
-pub async fn becoming_items(f: &Fixture) {
+pub async fn drafts_become_items(f: &Fixture) {
     let who = anyone();
     let id = begun(f, &who, "s").await.turn_id;
     let growing = vec![delta(0, true, "one"), delta(1, true, "two")];
@@ -247,7 +250,7 @@ pub async fn becoming_items(f: &Fixture) {
         assert_eq!((seq, again), (2, replayed));
     }
     let left = news(f, Some(1)).await;
-    assert_eq!((left.chunk, left.whole), (2, true));
+    assert_eq!((left.chunk, left.complete), (2, true));
     assert_eq!(shown(left), [(1, "two and".to_owned())]);
     f.write(&who, put("s", id, stream(1), 3, vec![delta(1, false, "!")]))
         .await
@@ -264,7 +267,7 @@ pub async fn becoming_items(f: &Fixture) {
         .await
         .unwrap();
     none_left(f, &who).await;
-    // The turn is open, and another recording may begin.
+    // The turn is open, so another recording may begin.
     f.write(&who, put("s", id, stream(2), 0, Vec::new()))
         .await
         .unwrap();
@@ -273,7 +276,7 @@ pub async fn becoming_items(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn signs_of_life(f: &Fixture) {
+pub async fn drafts_are_heartbeats(f: &Fixture) {
     let who = anyone();
     let id = begun(f, &who, "s").await.turn_id;
     let now = || filrouge_types::Clock::now(&*f.clock).as_micros();
@@ -283,7 +286,7 @@ pub async fn signs_of_life(f: &Fixture) {
         .unwrap();
     let alive = now();
     for kept in [
-        // The turn was silent for long; its recording was not.
+        // The turn was silent for long, but its recording was not.
         interrupt("s", id, alive),
         abandon("s", id, stream(1), alive),
         abandon("s", id, stream(2), i64::MAX),
@@ -297,14 +300,14 @@ pub async fn signs_of_life(f: &Fixture) {
     none_left(f, &who).await;
     let late = f.write(&who, put("s", id, stream(1), 2, vec![delta(0, false, "y")]));
     assert_eq!(code(late.await), ErrorCode::TurnClosed);
-    // Opened again, it is another recording's.
+    // The reopened turn belongs to another recording.
     f.start(&who, "s", "r").await;
     let late = f.write(&who, put("s", id, stream(1), 2, vec![delta(0, false, "y")]));
     assert_eq!(code(late.await), ErrorCode::StreamLost);
     f.intact().await;
 }
 
-pub async fn gone_with_the_session(f: &Fixture) {
+pub async fn erasure_deletes_drafts(f: &Fixture) {
     let who = user("ann");
     let id = begun(f, &who, "s").await.turn_id;
     let deltas = || vec![delta(0, true, "secret words")];
@@ -312,7 +315,7 @@ pub async fn gone_with_the_session(f: &Fixture) {
         .await
         .unwrap();
     f.write(&who, erase("s")).await.unwrap();
-    let all = f.ledger.ask(|sight| sight.view.all_drafts()).await;
+    let all = f.ledger.query(|snapshot| snapshot.view.all_drafts()).await;
     assert_eq!(all, Ok(Vec::new()));
     for late in [
         put("s", id, stream(1), 2, deltas()),

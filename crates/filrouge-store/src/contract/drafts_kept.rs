@@ -1,4 +1,4 @@
-//! What a draft shows is kept, whoever ends its turn.
+//! Every end of a turn keeps the text of its draft.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Ch
     let left = f.ledger.drafts(who, &sid(session), BTreeMap::new()).await;
     assert_eq!(left, Ok(Vec::new()));
     assert_eq!(items[1].body.item_id, stream(1).item_id(0));
-    // Its recording finds out with whatever it writes next, also under a key that is there now.
+    // The next write of the recording is refused, even one with an existing key.
     let late = advance(session, id, stream(1), 0, None);
     assert_eq!(code(f.write(who, late).await), ErrorCode::TurnClosed);
     f.intact().await;
@@ -50,7 +50,7 @@ async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Ch
     items.iter().skip(1).map(said).collect()
 }
 
-pub async fn kept_whoever_ends_the_turn(f: &Fixture) {
+pub async fn drafts_are_kept_however_the_turn_ends(f: &Fixture) {
     let who = anyone();
     let shown = [
         (Channel::Partial, "shown so far".to_owned()),
@@ -70,7 +70,7 @@ pub async fn kept_whoever_ends_the_turn(f: &Fixture) {
     assert_eq!(interrupted[2].0, Channel::Interrupted);
 }
 
-pub async fn what_the_caller_says_was_shown(f: &Fixture) {
+pub async fn the_callers_text_may_extend_the_draft(f: &Fixture) {
     let who = anyone();
     let text = |i: &filrouge_types::Item| {
         let text = i.body.text().map(|t| t.to_plain());
@@ -78,13 +78,13 @@ pub async fn what_the_caller_says_was_shown(f: &Fixture) {
     };
     let answer = stream(1).item_id(1);
     for (n, (given, kept)) in [
-        // It goes on from the draft: one item, whole.
+        // The caller's text continues the draft: one complete item.
         (
             "caf\u{e9} so far",
             vec![(answer.clone(), "caf\u{e9} so far")],
         ),
         ("caf\u{e9} ", vec![(answer.clone(), "caf\u{e9} ")]),
-        // It is another text, or less: both.
+        // The caller's text differs or is shorter: both are kept.
         (
             "other",
             vec![(answer.clone(), "caf\u{e9} "), (None, "other")],
@@ -103,7 +103,7 @@ pub async fn what_the_caller_says_was_shown(f: &Fixture) {
         if let Some(head) = &mut thought.head {
             (head.kind, head.channel) = (PieceKind::Reasoning, Channel::Thought);
         }
-        // The draft spells it by an escape, the caller does not.
+        // The draft spells a character as an escape, the caller does not.
         let grown = vec![thought, delta(1, true, r"caf\u00e9 ")];
         f.write(&who, put(&session, id, stream(1), 1, grown))
             .await
@@ -137,7 +137,7 @@ pub async fn what_the_caller_says_was_shown(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_key_that_was_taken_holds_nothing_up(f: &Fixture) {
+pub async fn a_used_item_key_does_not_keep_a_turn_open(f: &Fixture) {
     let who = anyone();
     for (session, ends) in [
         ("a", cancel("a", TurnId::from_derived([0; 16]))),

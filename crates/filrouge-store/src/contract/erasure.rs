@@ -1,19 +1,19 @@
-//! Erasure: nothing of a session stays but its name, under which nothing is written any more (DESIGN §9).
+//! Erasure leaves only a session's name, and refuses further writes under it (DESIGN §9).
 
 use std::sync::Arc;
 
 use filrouge_types::{Channel, ErrorCode, ItemBody, SessionStatus, Timestamp};
 use tokio::task::JoinSet;
 
-use super::asks::{close_session, event, knowing, link, patch, showing, title};
+use super::asks::{anyone_with_secret, close_session, event, link, patch, title, with_secret};
 use super::fixture::{
     Fixture, anyone, append, cancel, cmd, code, finalize, interrupt, item, keyed, operator, redact,
     replacement, rid, sid, start, user,
 };
-use crate::command::{NewSession, Outcome, Scope, SessionFilter, Target, Write};
+use crate::command::{NewSession, Outcome, RedactionTarget, Scope, SessionFilter, Write};
 use crate::read::{ChangeKind, TurnQuery};
 
-/// A session with something of everything; gives its number.
+/// Creates a session with rows of every kind; returns its number.
 async fn fill(f: &Fixture, who: &Scope, session: &str) -> u64 {
     let new = NewSession {
         title: Some("a title".into()),
@@ -21,7 +21,7 @@ async fn fill(f: &Fixture, who: &Scope, session: &str) -> u64 {
         ..NewSession::bare(sid(session))
     };
     f.write(who, Write::CreateSession(new)).await.unwrap();
-    f.whole(who, session, "whole", "an answer").await;
+    f.complete_turn(who, session, "whole", "an answer").await;
     let turn = f.start(who, session, "open").await;
     let said = ItemBody {
         agent: Some("planner".into()),
@@ -34,11 +34,11 @@ async fn fill(f: &Fixture, who: &Scope, session: &str) -> u64 {
     let (tenant, name) = (who.tenant.clone(), sid(session));
     let ask = f
         .ledger
-        .ask(move |sight| Ok(sight.view.session(&tenant, &name, None)?.unwrap().pk));
+        .query(move |snapshot| Ok(snapshot.view.session(&tenant, &name, None)?.unwrap().pk));
     ask.await.unwrap()
 }
 
-/// Every read and write of a session is refused with `expected`, and one that would make it with `creating`.
+/// Every read and write of a session fails with `expected`, and a write that would create it with `creating`.
 async fn refused(f: &Fixture, who: &Scope, s: &str, expected: ErrorCode, creating: ErrorCode) {
     let turn = f.keyring.turn_id(&who.tenant, &sid(s), &rid("open"));
     let (id, position) = (sid(s), f.ledger.position());
@@ -59,7 +59,7 @@ async fn refused(f: &Fixture, who: &Scope, s: &str, expected: ErrorCode, creatin
         finalize(s, turn, Some("late")),
         cancel(s, turn),
         interrupt(s, turn, i64::MAX),
-        redact(s, Target::Turn(turn)),
+        redact(s, RedactionTarget::Turn(turn)),
         replacement(who, s, "new", turn, "late"),
         patch(s, title("late")),
         close_session(s, None),
@@ -76,12 +76,12 @@ async fn refused(f: &Fixture, who: &Scope, s: &str, expected: ErrorCode, creatin
     assert_eq!(f.ledger.position(), position, "nothing was written");
 }
 
-pub async fn nothing_stays_but_the_name(f: &Fixture) {
+pub async fn only_the_name_remains(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
     let pk = fill(f, &ann, "s").await;
     fill(f, &ann, "other").await;
     let others = f.items(&ann, "other", 50).await;
-    let brought = f.brought(&ann, "s").await;
+    let brought = f.adoption_of(&ann, "s").await;
     f.clock.advance(1000);
     let now = filrouge_types::Clock::now(&*f.clock);
     let receipt = f.erase(&ann, "s").await.unwrap();
@@ -103,7 +103,7 @@ pub async fn nothing_stays_but_the_name(f: &Fixture) {
         ErrorCode::SessionErased,
     )
     .await;
-    for who in [&bob, &anyone(), &knowing(f, "x")] {
+    for who in [&bob, &anyone(), &anyone_with_secret(f, "x")] {
         refused(
             f,
             who,
@@ -144,10 +144,10 @@ pub async fn nothing_stays_but_the_name(f: &Fixture) {
     f.intact().await;
 }
 
-/// The rows themselves.
+/// Checks the stored rows.
 async fn gone(f: &Fixture, pk: u64) {
-    let ask = f.ledger.ask(move |sight| {
-        let view = sight.view;
+    let ask = f.ledger.query(move |snapshot| {
+        let view = snapshot.view;
         let stored = view.session_by_pk(pk)?.unwrap();
         assert!(view.records(pk, 1, 9)?.is_empty() && view.events(pk, 0, 9)?.is_empty());
         assert_eq!((view.newest_seq(pk)?, view.turn_rows(pk)?), (0, 0));
@@ -177,9 +177,9 @@ async fn gone(f: &Fixture, pk: u64) {
     );
 }
 
-pub async fn erasing_again_gives_the_first_receipt(f: &Fixture) {
+pub async fn a_repeated_erasure_returns_the_first_receipt(f: &Fixture) {
     let ann = user("ann");
-    f.whole(&ann, "s", "r", "a").await;
+    f.complete_turn(&ann, "s", "r", "a").await;
     let receipt = f.erase(&ann, "s").await.unwrap();
     let position = f.ledger.position();
     f.clock.advance(99);
@@ -198,9 +198,9 @@ pub async fn erasing_again_gives_the_first_receipt(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn who_is_told(f: &Fixture) {
-    let holder = knowing(f, "secret");
-    let known = showing(f, &user("ann"), "secret");
+pub async fn only_those_who_saw_the_session_learn_of_its_erasure(f: &Fixture) {
+    let holder = anyone_with_secret(f, "secret");
+    let known = with_secret(f, &user("ann"), "secret");
     f.start(&holder, "kept", "r").await;
     f.start(&anyone(), "open", "r").await;
     f.start(&user("bob"), "theirs", "r").await;
@@ -212,13 +212,13 @@ pub async fn who_is_told(f: &Fixture) {
         code(f.erase(&user("ann"), "theirs").await),
         ErrorCode::SessionNotFound
     );
-    // Who shows the secret sees the session, and so what became of it, whoever they are by now.
+    // A caller with the secret could see the session, so they learn of its erasure, whatever their identity.
     let receipt = f.erase(&known, "kept").await.unwrap();
     for who in [&known, &holder, &operator("t")] {
         assert_eq!(f.erase(who, "kept").await.unwrap(), receipt);
         assert_eq!(code(f.session(who, "kept").await), ErrorCode::SessionErased);
     }
-    for who in [anyone(), user("ann"), knowing(f, "another")] {
+    for who in [anyone(), user("ann"), anyone_with_secret(f, "another")] {
         refused(
             f,
             &who,
@@ -228,7 +228,7 @@ pub async fn who_is_told(f: &Fixture) {
         )
         .await;
     }
-    // What was nobody's was everybody's to see.
+    // Anonymous sessions were visible to all.
     f.erase(&user("ann"), "open").await.unwrap();
     for who in [anyone(), user("bob"), holder, operator("t")] {
         assert_eq!(
@@ -249,31 +249,37 @@ pub async fn who_is_told(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn the_feed_tells_its_owner(f: &Fixture) {
+pub async fn the_feed_shows_the_owner_an_erasure(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
-    f.whole(&ann, "hers", "r", "a").await;
+    f.complete_turn(&ann, "hers", "r", "a").await;
     f.start(&anyone(), "open", "r").await;
-    f.start(&knowing(f, "secret"), "kept", "r").await;
+    f.start(&anyone_with_secret(f, "secret"), "kept", "r").await;
     for s in ["hers", "open", "kept"] {
         f.erase(&operator("t"), s).await.unwrap();
     }
-    let told = async |who: &Scope| -> Vec<String> {
+    let visible_sessions = async |who: &Scope| -> Vec<String> {
         let feed = f.feed(who, 2).await;
         let erased = feed.iter().filter(|c| c.kind == ChangeKind::Erased);
         let all: Vec<_> = erased.map(|c| c.session_id.to_string()).collect();
-        assert_eq!(feed.len(), all.len() * 2, "made and erased");
+        assert_eq!(feed.len(), all.len() * 2, "created and erased");
         all
     };
-    assert_eq!(told(&ann).await, ["hers"]);
-    assert_eq!(told(&anyone()).await, ["open"]);
-    assert_eq!(told(&knowing(f, "secret")).await, ["kept"]);
-    assert_eq!(told(&operator("t")).await, ["hers", "open", "kept"]);
-    for who in [bob, operator("u"), knowing(f, "another")] {
-        assert_eq!(told(&who).await, Vec::<String>::new());
+    assert_eq!(visible_sessions(&ann).await, ["hers"]);
+    assert_eq!(visible_sessions(&anyone()).await, ["open"]);
+    assert_eq!(
+        visible_sessions(&anyone_with_secret(f, "secret")).await,
+        ["kept"]
+    );
+    assert_eq!(
+        visible_sessions(&operator("t")).await,
+        ["hers", "open", "kept"]
+    );
+    for who in [bob, operator("u"), anyone_with_secret(f, "another")] {
+        assert_eq!(visible_sessions(&who).await, Vec::<String>::new());
     }
 }
 
-pub async fn a_session_of_many_records(f: &Fixture) {
+pub async fn a_session_of_many_records_is_erased(f: &Fixture) {
     let ann = user("ann");
     let turn = f.start(&ann, "s", "r").await;
     for n in 0..40 {
@@ -283,7 +289,7 @@ pub async fn a_session_of_many_records(f: &Fixture) {
         f.append(&ann, &turn, batch).await.unwrap();
     }
     for n in 0..60 {
-        f.whole(&ann, "s", &format!("r{n}"), &"a".repeat(3000))
+        f.complete_turn(&ann, "s", &format!("r{n}"), &"a".repeat(3000))
             .await;
         f.record(&ann, event("s", &format!("e{n}"), "kind"))
             .await
@@ -292,7 +298,7 @@ pub async fn a_session_of_many_records(f: &Fixture) {
     let who = ann.clone();
     let ask = f
         .ledger
-        .ask(move |sight| Ok(sight.get(&who, &sid("s"))?.pk));
+        .query(move |snapshot| Ok(snapshot.get(&who, &sid("s"))?.pk));
     let pk = ask.await.unwrap();
     let receipt = f.erase(&ann, "s").await.unwrap();
     assert_eq!((receipt.items, receipt.turns), (1 + 40 * 70 + 120, 61));
@@ -300,8 +306,8 @@ pub async fn a_session_of_many_records(f: &Fixture) {
     f.intact().await;
 }
 
-/// Appends that run beside an erasure are either before it or find it done.
-pub async fn late_writes_find_it_gone(f: &Fixture) {
+/// Concurrent appends either precede the erasure or find the tombstone.
+pub async fn late_writes_find_the_tombstone(f: &Fixture) {
     let ann = user("ann");
     let turn = f.start(&ann, "s", "r").await;
     let mut tasks = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Events of a session: once for each key, in the order they were recorded (DESIGN §6).
+//! Events of a session are recorded once per key and read in the order of recording (DESIGN §6).
 
 use filrouge_types::{ErrorCode, SessionEvent, Timestamp};
 use tokio::task::JoinSet;
@@ -29,7 +29,7 @@ fn detailed(key: &str, detail: &str) -> NewEvent {
     }
 }
 
-pub async fn once_for_each_key(f: &Fixture) {
+pub async fn an_event_is_recorded_once_per_key(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     let detail = r#"{ "to": "queue", "n": 1.0 }"#;
@@ -46,7 +46,7 @@ pub async fn once_for_each_key(f: &Fixture) {
     f.clock.advance(50);
     let again = f.record(&who, detailed("k", detail)).await.unwrap();
     assert_eq!(again, (first.clone(), false));
-    // A time that is not said is no other time.
+    // An absent time matches any time.
     let unsaid = NewEvent {
         at: None,
         ..detailed("k", detail)
@@ -84,19 +84,19 @@ pub async fn once_for_each_key(f: &Fixture) {
     }
     assert_eq!(f.ledger.position(), position);
     assert_eq!(events(f, &who, "s", 9).await, [first, plain]);
-    // The same key in another session is another event.
+    // The same key in another session names another event.
     f.create(&who, "t").await.unwrap();
     assert!(f.record(&who, event("t", "k", "kind")).await.unwrap().1);
     assert_eq!(f.session(&who, "s").await.unwrap().last_seq, 0, "no item");
     f.intact().await;
 }
 
-pub async fn events_page_in_order(f: &Fixture) {
+pub async fn events_are_paged_in_order(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     f.create(&who, "other").await.unwrap();
     for n in 0..23 {
-        // Keys that fall, so that no order but that of recording can be meant.
+        // Descending keys, so that only the order of recording can be the order of the page.
         let key = format!("k{:02}", 99 - n);
         f.clock.advance(if n % 3 == 0 { -7 } else { 5 });
         f.record(&who, event("s", &key, "kind")).await.unwrap();
@@ -115,7 +115,7 @@ pub async fn events_page_in_order(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn strangers_see_and_record_none(f: &Fixture) {
+pub async fn strangers_neither_read_nor_record_events(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     f.record(&who, event("s", "k", "kind")).await.unwrap();
@@ -134,7 +134,7 @@ pub async fn strangers_see_and_record_none(f: &Fixture) {
             .unwrap()
             .1
     );
-    // How a call has ended is told after it has.
+    // The end of a call is recorded after the session is closed.
     f.session_of(&who, close_session("s", None)).await.unwrap();
     assert!(
         f.record(&who, event("s", "end", "call_ended"))
@@ -145,7 +145,7 @@ pub async fn strangers_see_and_record_none(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_session_has_so_many_events(f: &Fixture) {
+pub async fn a_session_has_an_event_limit(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     let mut tasks = JoinSet::new();
@@ -166,7 +166,7 @@ pub async fn a_session_has_so_many_events(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn one_of_many_recordings_is_new(f: &Fixture) {
+pub async fn one_of_many_equal_events_is_new(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     let mut tasks = JoinSet::new();

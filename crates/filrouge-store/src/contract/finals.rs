@@ -48,7 +48,7 @@ fn ending(
     Write::Close(Arc::new(close("s", turn.turn_id, ending, print)))
 }
 
-pub async fn promotion(f: &Fixture) {
+pub async fn a_final_item_is_promoted(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     f.append(&who, &turn, vec![item(Channel::Final, "the answer")])
@@ -93,7 +93,7 @@ pub async fn promotion(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn missing_answer(f: &Fixture) {
+pub async fn finalizing_without_an_answer_is_refused(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     f.append(&who, &turn, vec![item(Channel::Partial, "not an answer")])
@@ -105,7 +105,7 @@ pub async fn missing_answer(f: &Fixture) {
     );
 }
 
-pub async fn translated_and_fallback(f: &Fixture) {
+pub async fn a_missing_translation_falls_back_to_the_neutral_answer(f: &Fixture) {
     let who = anyone();
     let turn = start_translating(f, "both").await;
     let done = f
@@ -136,7 +136,7 @@ pub async fn translated_and_fallback(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn supplied_translation_wins(f: &Fixture) {
+pub async fn a_supplied_translation_is_no_fallback(f: &Fixture) {
     let who = anyone();
     let turn = start_translating(f, "r").await;
     let write = ending(&turn, Some("n"), Some("t"), Some(true));
@@ -158,7 +158,7 @@ pub async fn supplied_translation_wins(f: &Fixture) {
     assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
 }
 
-pub async fn neutral_copy(f: &Fixture) {
+pub async fn a_missing_neutral_answer_is_copied(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let done = f
@@ -174,7 +174,7 @@ pub async fn neutral_copy(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn one_final_per_variant(f: &Fixture) {
+pub async fn each_variant_has_one_final_item(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let both = vec![item(Channel::Final, "n"), item(Channel::Final, "again")];

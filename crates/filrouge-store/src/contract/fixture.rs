@@ -1,4 +1,4 @@
-//! What tests are made with: a ledger, its clock and keys, and short ways to write.
+//! Test fixtures: a ledger, its clock and keys, and shorthands for writes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use filrouge_types::{
 use crate::chain::fingerprint;
 use crate::command::{
     Append, Close, Command, ConcurrentTurns, Ending, Interrupt, NewSession, Outcome, Redact,
-    Redacted, Scope, Start, Target, Viewer, Write,
+    Redacted, RedactionTarget, Scope, Start, Viewer, Write,
 };
 use crate::keyring::{Entropy, Keyring};
 use crate::ledger::Ledger;
@@ -24,11 +24,11 @@ pub struct Fixture {
     pub ledger: Arc<dyn Ledger>,
     pub clock: Arc<FixedClock>,
     pub keyring: Arc<Keyring>,
-    /// Kept until the test ends, such as a temporary directory.
+    /// Resources that live until the test ends, such as a temporary directory.
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// Runs a test over a fixture.
+/// Runs a test with a fixture.
 pub fn run(fixture: Fixture, test: impl AsyncFn(&Fixture)) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
@@ -41,7 +41,7 @@ pub fn run(fixture: Fixture, test: impl AsyncFn(&Fixture)) {
     });
 }
 
-/// A random source that repeats: a counter.
+/// A repeatable random source: a counter.
 #[derive(Debug, Default)]
 pub struct CountingEntropy(AtomicU64);
 
@@ -77,7 +77,7 @@ pub fn anyone() -> Scope {
     scope("t", Viewer::EndUser(None))
 }
 
-/// A known user of tenant `t`.
+/// A user of tenant `t` with an identity.
 pub fn user(name: &str) -> Scope {
     scope("t", Viewer::EndUser(Some(IdentityId::new(name).unwrap())))
 }
@@ -124,7 +124,7 @@ pub fn cmd(scope: &Scope, write: Write) -> Command {
     }
 }
 
-/// The code of a refusal.
+/// The error code of a refusal.
 #[track_caller]
 pub fn code<T: std::fmt::Debug>(result: Result<T, Failure>) -> ErrorCode {
     result.unwrap_err().code
@@ -141,7 +141,7 @@ fn start_event(scope: &Scope, request: &str, question: &str) -> StartEvent {
     }
 }
 
-/// A start with a question and, with `answer`, a whole turn; `change` may touch the event and the items.
+/// A start with a question, or with `answer` a complete turn; `change` may modify the event and the items.
 pub fn start_with(
     scope: &Scope,
     session: &str,
@@ -254,7 +254,7 @@ pub fn interrupt(session: &str, turn: TurnId, before: i64) -> Write {
     })
 }
 
-pub fn redact(session: &str, target: Target) -> Write {
+pub fn redact(session: &str, target: RedactionTarget) -> Write {
     Write::Redact(Redact {
         session_id: sid(session),
         target,
@@ -263,13 +263,13 @@ pub fn redact(session: &str, target: Target) -> Write {
     })
 }
 
-/// A redaction of the seqs of ranges, first and last.
+/// A redaction of seq ranges (first and last).
 pub fn redact_items(session: &str, ranges: &[(u64, u64)]) -> Write {
     let seqs = Seqs::of(ranges.iter().copied()).unwrap();
-    redact(session, Target::Items(seqs))
+    redact(session, RedactionTarget::Items(seqs))
 }
 
-/// A whole turn that takes the place of `old`.
+/// A complete turn that replaces `old`.
 pub fn replacement(scope: &Scope, session: &str, request: &str, old: TurnId, words: &str) -> Write {
     let made = start_with(scope, session, request, words, Some(words), |event, _| {
         event.replaces = Some(old);
@@ -307,19 +307,28 @@ impl Fixture {
     }
 
     pub async fn redact_turn(&self, scope: &Scope, turn: &Turn) -> Result<Turn, Failure> {
-        let write = redact(turn.session_id.as_str(), Target::Turn(turn.turn_id));
+        let write = redact(
+            turn.session_id.as_str(),
+            RedactionTarget::Turn(turn.turn_id),
+        );
         Ok(*self.redacted(scope, write).await?.turn.unwrap())
     }
 
-    /// An open turn with a question.
+    /// Starts a turn with a question.
     pub async fn start(&self, scope: &Scope, session: &str, request: &str) -> Turn {
         self.try_start(scope, start(scope, session, request, request))
             .await
             .unwrap()
     }
 
-    /// A whole turn.
-    pub async fn whole(&self, scope: &Scope, session: &str, request: &str, words: &str) -> Turn {
+    /// Writes a complete turn.
+    pub async fn complete_turn(
+        &self,
+        scope: &Scope,
+        session: &str,
+        request: &str,
+        words: &str,
+    ) -> Turn {
         let made = start_with(scope, session, request, request, Some(words), |_, _| {});
         self.try_start(scope, made).await.unwrap()
     }
@@ -342,7 +351,7 @@ impl Fixture {
                 replayed,
                 ..
             } => Ok((first_seq, last_seq, replayed)),
-            other => panic!("expected a place, got {other:?}"),
+            other => panic!("expected appended items, got {other:?}"),
         }
     }
 
@@ -354,7 +363,7 @@ impl Fixture {
             .last_seq
     }
 
-    /// All items, page by page.
+    /// All items, read by page.
     pub async fn items(&self, scope: &Scope, session: &str, page: usize) -> Vec<Item> {
         let (mut all, mut after) = (Vec::new(), 0);
         loop {
@@ -372,7 +381,7 @@ impl Fixture {
         }
     }
 
-    /// Everything must verify.
+    /// Checks that verification finds nothing.
     pub async fn intact(&self) {
         let report = self.ledger.verify(None).await.unwrap();
         assert_eq!(report.findings, Vec::new());
@@ -381,7 +390,7 @@ impl Fixture {
     }
 }
 
-/// The translated one of a pair.
+/// The item as a translated one.
 pub fn translated(mut item: ItemBody) -> ItemBody {
     item.variant = Variant::Translated;
     item

@@ -1,4 +1,4 @@
-//! Pages end once they have enough bytes, and the next one begins right there.
+//! A page ends when it reaches the byte limit, and the next page begins right after it.
 
 use filrouge_types::{Channel, RawJson, Timestamp, TurnStatus};
 use proptest::prelude::*;
@@ -14,12 +14,12 @@ use crate::rows::RECORDS_BYTES;
 const MIB: usize = 1 << 20;
 const LIMITS: [usize; 5] = [1, 2, 3, 7, 500];
 
-/// A JSON object of about so many MiB.
+/// A JSON object of about this many MiB.
 fn object(mib: usize) -> RawJson {
     json(&format!(r#"{{"k":"{}"}}"#, "x".repeat(mib * MIB)))
 }
 
-/// Sizes in MiB: most are small, one is more than a page by itself.
+/// Sizes in MiB: most are small, one exceeds a page.
 fn sizes(runner: &mut TestRunner) -> Vec<usize> {
     let drawn = proptest::collection::vec(0..5_usize, 8..14).new_tree(runner);
     let mut sizes = drawn.unwrap().current();
@@ -27,7 +27,7 @@ fn sizes(runner: &mut TestRunner) -> Vec<usize> {
     sizes
 }
 
-/// A page of so many bytes, with the bytes of its last row, holds no more than it may, and no less without a reason.
+/// Checks a page with rows of these sizes: it is not too large, and not too small unless it is the last one.
 fn check_page(lens: &[usize], limit: usize, more: bool) {
     let (bytes, last) = (lens.iter().sum::<usize>(), lens.last().copied());
     assert!(lens.len() <= limit);
@@ -36,7 +36,7 @@ fn check_page(lens: &[usize], limit: usize, more: bool) {
     assert!(full || !more, "{lens:?} of {limit}");
 }
 
-pub async fn large_sessions(f: &Fixture) {
+pub async fn pages_of_large_sessions_are_bounded(f: &Fixture) {
     let (who, mut runner) = (operator("t"), TestRunner::deterministic());
     let mut names = Vec::new();
     for (n, mib) in sizes(&mut runner).into_iter().enumerate() {
@@ -61,7 +61,7 @@ pub async fn large_sessions(f: &Fixture) {
                 let (page, next) = page.await.unwrap();
                 let lens = page.iter().map(|s| s.metadata.as_str().len() + 5);
                 check_page(&lens.collect::<Vec<_>>(), limit, next.is_some());
-                assert!(!page.is_empty(), "no page is for nothing");
+                assert!(!page.is_empty(), "no page is empty");
                 seen.extend(page.into_iter().map(|s| s.session_id));
                 match next {
                     Some(next) => cursor = Some(next),
@@ -73,7 +73,7 @@ pub async fn large_sessions(f: &Fixture) {
     }
 }
 
-pub async fn large_events(f: &Fixture) {
+pub async fn pages_of_large_events_are_bounded(f: &Fixture) {
     let (who, mut runner) = (anyone(), TestRunner::deterministic());
     f.create(&who, "s").await.unwrap();
     let mut all = Vec::new();
@@ -106,8 +106,8 @@ pub async fn large_events(f: &Fixture) {
     f.intact().await;
 }
 
-/// Of all sessions, by when they happened: no more is read at once than bounds memory.
-pub async fn large_events_of_a_time(f: &Fixture) {
+/// The bytes per read of events of all sessions by time are bounded.
+pub async fn reads_of_large_events_by_time_are_bounded(f: &Fixture) {
     let (who, mut runner) = (anyone(), TestRunner::deterministic());
     let mut all = Vec::new();
     for (n, mib) in sizes(&mut runner).into_iter().enumerate().take(12) {
@@ -126,13 +126,13 @@ pub async fn large_events_of_a_time(f: &Fixture) {
             let span = (Timestamp::from_micros(0), Timestamp::from_micros(101));
             let ask = f
                 .ledger
-                .ask(move |sight| sight.view.events_at(span.0, span.1, after, limit));
+                .query(move |snapshot| snapshot.view.events_at(span.0, span.1, after, limit));
             let page = ask.await.unwrap();
             let Some((pk, last)) = page.last() else { break };
             after = Some((last.event.at, *pk, last.number));
             let lens: Vec<_> = page.iter().map(|(_, row)| row.content_len()).collect();
             let behind = all.len() > seen.len() + page.len();
-            // It may end with the first one that is over the bound, and need not before.
+            // The page may end with the first row over the limit, or later.
             let before_last: usize = lens[..lens.len() - 1].iter().rev().skip(1).sum();
             assert!(before_last < RECORDS_BYTES, "{lens:?}");
             let full = lens.iter().sum::<usize>() >= RECORDS_BYTES || lens.len() == limit;
@@ -143,7 +143,7 @@ pub async fn large_events_of_a_time(f: &Fixture) {
     }
 }
 
-/// Turns of any size: what is large is shown, or lies in items that are not.
+/// Turns of any size: large contents are in the turn's public record or in items outside it.
 async fn large_turns_of(f: &Fixture, session: &str, sizes: &[usize]) {
     let who = anyone();
     for (n, mib) in sizes.iter().enumerate() {
@@ -156,7 +156,7 @@ async fn large_turns_of(f: &Fixture, session: &str, sizes: &[usize]) {
             let unseen = item(Channel::Observation, &"y".repeat(mib * MIB));
             f.append(&who, &turn, vec![unseen]).await.unwrap();
         }
-        // A turn that is replaced must be closed.
+        // A turn must be closed before it can be replaced.
         if n % 4 != 3 || n % 5 == 4 {
             let words = "z".repeat(if n % 4 == 1 { mib * MIB } else { 1 });
             let close = finalize(session, turn.turn_id, Some(&words));
@@ -188,16 +188,16 @@ async fn walk(f: &Fixture, session: &str, query: &TurnQuery) -> Vec<filrouge_typ
     }
 }
 
-pub async fn large_turns(f: &Fixture) {
+pub async fn pages_of_large_turns_are_bounded(f: &Fixture) {
     let mut runner = TestRunner::deterministic();
     for n in 0..2 {
         let session = format!("s{n}");
         large_turns_of(f, &session, &sizes(&mut runner)).await;
         let (who, id) = (anyone(), sid(&session));
         let (asked, named) = (who.clone(), id.clone());
-        let ask = f.ledger.ask_in(&asked, &named, move |sight| {
+        let ask = f.ledger.query_session(&asked, &named, move |snapshot| {
             let mut all = Vec::new();
-            sight.each_turn(&sight.get(&who, &id)?, |turn| {
+            snapshot.each_turn(&snapshot.get(&who, &id)?, |turn| {
                 all.push(turn);
                 Ok(())
             })?;

@@ -10,7 +10,7 @@ use super::fixture::{
 };
 use crate::command::{Outcome, Write};
 
-pub async fn start_again(f: &Fixture) {
+pub async fn a_repeated_start_is_replayed(f: &Fixture) {
     let who = anyone();
     let made = start(&who, "s", "r", "q");
     let first = f.try_start(&who, made.clone()).await.unwrap();
@@ -21,7 +21,7 @@ pub async fn start_again(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn start_again_with_another_body(f: &Fixture) {
+pub async fn a_repeated_start_with_another_body_is_reported(f: &Fixture) {
     let who = anyone();
     let first = f
         .try_start(&who, start(&who, "s", "r", "one"))
@@ -33,13 +33,13 @@ pub async fn start_again_with_another_body(f: &Fixture) {
         .unwrap();
     assert!(again.replayed && again.differs);
     assert_eq!(again.question_neutral, first.question_neutral);
-    let whole = start_with(&who, "s", "r", "three", Some("answer"), |_, _| {});
-    let again = f.try_start(&who, whole).await.unwrap();
+    let complete = start_with(&who, "s", "r", "three", Some("answer"), |_, _| {});
+    let again = f.try_start(&who, complete).await.unwrap();
     assert!(again.differs && again.status == TurnStatus::Open);
     assert_eq!(f.last_seq(&who, "s").await, 1);
 }
 
-pub async fn append_again(f: &Fixture) {
+pub async fn a_repeated_append_is_replayed(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let batch = || {
@@ -59,7 +59,7 @@ pub async fn append_again(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn append_again_with_another_body(f: &Fixture) {
+pub async fn a_repeated_append_with_another_body_is_refused(f: &Fixture) {
     let who = anyone();
     let earlier = f.start(&who, "s", "earlier").await;
     let turn = f.start(&who, "s", "r").await;
@@ -83,7 +83,7 @@ pub async fn append_again_with_another_body(f: &Fixture) {
         ),
         (
             &turn,
-            vec![keyed("b", "2"), item(Channel::Thought, "behind the end")],
+            vec![keyed("b", "2"), item(Channel::Thought, "after the end")],
         ),
         (&other, vec![keyed("a", "1"), keyed("b", "2")]),
         (&earlier, vec![keyed("a", "1"), keyed("b", "2")]),
@@ -94,11 +94,11 @@ pub async fn append_again_with_another_body(f: &Fixture) {
         );
     }
     let again = f.append(&who, &turn, vec![keyed("b", "2")]).await.unwrap();
-    assert_eq!(again, (4, 4, true), "a part that is whole by itself");
+    assert_eq!(again, (4, 4, true), "a part that is a complete batch");
     assert_eq!(f.last_seq(&who, "s").await, 5);
 }
 
-pub async fn partial_replays(f: &Fixture) {
+pub async fn partial_replays_are_refused(f: &Fixture) {
     let who = anyone();
     let mut made = keyed("q", "question");
     made.channel = Channel::Question;
@@ -121,7 +121,7 @@ pub async fn partial_replays(f: &Fixture) {
     assert_eq!(f.last_seq(&who, "s").await, 2);
 }
 
-pub async fn finalize_again(f: &Fixture) {
+pub async fn a_repeated_finalize_is_replayed(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let first = f
@@ -165,9 +165,9 @@ pub async fn finalize_again(f: &Fixture) {
         .await;
     assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
     assert_eq!(f.last_seq(&who, "s").await, 2);
-    let whole = f.whole(&who, "s", "w", "answer").await;
+    let complete = f.complete_turn(&who, "s", "w", "answer").await;
     assert!(
-        f.turn_of(&who, finalize("s", whole.turn_id, Some("answer")))
+        f.turn_of(&who, finalize("s", complete.turn_id, Some("answer")))
             .await
             .unwrap()
             .replayed
@@ -175,7 +175,7 @@ pub async fn finalize_again(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn fail_and_cancel_again(f: &Fixture) {
+pub async fn repeated_fail_and_cancel_are_replayed(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "f").await;
     f.turn_of(&who, fail("s", turn.turn_id, "e")).await.unwrap();
@@ -200,7 +200,7 @@ pub async fn fail_and_cancel_again(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn replay_after_the_turn_closed(f: &Fixture) {
+pub async fn appends_are_replayed_after_the_turn_closed(f: &Fixture) {
     let who = anyone();
     for ending in ["finalize", "fail", "cancel"] {
         let made = start(&who, ending, "r", "q");
@@ -222,7 +222,7 @@ pub async fn replay_after_the_turn_closed(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn create_session_again(f: &Fixture) {
+pub async fn a_repeated_session_creation_is_replayed(f: &Fixture) {
     let who = anyone();
     let created = |o: Outcome| matches!(o, Outcome::Session { created: true, .. });
     assert!(created(f.create(&who, "s").await.unwrap()));
@@ -234,7 +234,7 @@ pub async fn create_session_again(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn retry_after_every_failure(f: &Fixture) {
+pub async fn retries_after_every_failure_are_safe(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let id = turn.turn_id;

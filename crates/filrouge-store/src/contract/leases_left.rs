@@ -1,4 +1,4 @@
-//! What was left behind by who held a session before (DESIGN §6): it is the holder's, and what it shows is kept.
+//! The current holder inherits the open turns and drafts of a previous holder, and their text is kept (DESIGN §6).
 
 use filrouge_types::{Channel, Clock, ErrorCode, Item, Timestamp, Turn, TurnId, TurnStatus};
 
@@ -6,28 +6,28 @@ use super::asks::{erase, event, metadata, patch, title};
 use super::drafts::{abandon, advance, delta, none_left, put, recorded, stream};
 use super::fixture::{Fixture, append, code, finalize, interrupt, item, redact_items, sid, user};
 use super::live_asks::{SECOND, TTL, acquire, release, renew, under};
-use crate::command::{Outcome, SINCE_EVER, Scope, Write};
+use crate::command::{AFTER_ANY_HEARTBEAT, Outcome, Scope, Write};
 use crate::rows::HeadLease;
 
 async fn head(f: &Fixture, who: &Scope) -> HeadLease {
     let (viewer, id, of) = (who.clone(), sid("s"), sid("s"));
-    let ask = f.ledger.ask_in(who, &of, move |sight| {
-        Ok(sight.get(&viewer, &id)?.head.lease)
+    let ask = f.ledger.query_session(who, &of, move |snapshot| {
+        Ok(snapshot.get(&viewer, &id)?.head.lease)
     });
     ask.await.unwrap()
 }
 
-/// Whether the turn is the asker's to work at.
-async fn is_left(f: &Fixture, who: &Scope, turn: TurnId) -> bool {
+/// Whether the caller holds the session and the previous holder left the turn open.
+async fn is_inherited(f: &Fixture, who: &Scope, turn: TurnId) -> bool {
     let (viewer, id, now) = (who.clone(), sid("s"), f.clock.now());
     let of = id.clone();
-    let ask = f.ledger.ask_in(who, &of, move |sight| {
-        sight.is_left_turn(&viewer, &id, &turn, now)
+    let ask = f.ledger.query_session(who, &of, move |snapshot| {
+        snapshot.is_inherited_turn(&viewer, &id, &turn, now)
     });
     ask.await.unwrap()
 }
 
-pub async fn since_when(f: &Fixture) {
+pub async fn the_head_records_when_a_fence_was_granted(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     assert_eq!(head(f, &who).await.since, Timestamp::from_micros(0));
@@ -39,8 +39,8 @@ pub async fn since_when(f: &Fixture) {
         release("s", "a", fence),
     ] {
         f.clock.advance(SECOND);
-        f.taken(&who, write).await.unwrap();
-        assert_eq!(head(f, &who).await.since, begun, "of this fence");
+        f.write_lease(&who, write).await.unwrap();
+        assert_eq!(head(f, &who).await.since, begun, "the start of this fence");
     }
     f.clock.advance(SECOND);
     f.held(&who, "s", "a").await;
@@ -48,34 +48,40 @@ pub async fn since_when(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn turns_of_who_held_it_before(f: &Fixture) {
+pub async fn turns_of_the_previous_holder_are_recognized(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     let older = under(&who, f.held(&who, "s", "a").await);
     let turn = f.start(&older, "s", "r").await.turn_id;
     let spoken = f.start(&older, "s", "spoken").await.turn_id;
     f.clock.advance(SECOND);
-    // It is worked at under this fence.
-    assert!(!is_left(f, &older, turn).await);
+    // The turn was written under this fence.
+    assert!(!is_inherited(f, &older, turn).await);
     f.clock.advance(TTL * SECOND);
-    assert!(!is_left(f, &older, turn).await);
+    assert!(!is_inherited(f, &older, turn).await);
     let newer = under(&who, f.held(&who, "s", "b").await);
     for (scope, left) in [(&who, false), (&older, false), (&newer, true)] {
-        assert_eq!(is_left(f, scope, turn).await, left);
-        assert_eq!(is_left(f, scope, spoken).await, left);
+        assert_eq!(is_inherited(f, scope, turn).await, left);
+        assert_eq!(is_inherited(f, scope, spoken).await, left);
     }
     f.clock.advance(SECOND);
     let more = append("s", turn, vec![item(Channel::Plan, "p")], None);
     f.write(&newer, more).await.unwrap();
-    assert!(!is_left(f, &newer, turn).await, "the holder is at it");
+    assert!(
+        !is_inherited(f, &newer, turn).await,
+        "the holder works on it"
+    );
     let recording = put("s", spoken, stream(1), 0, Vec::new());
     f.write(&newer, recording).await.unwrap();
-    assert!(!is_left(f, &newer, spoken).await, "and records it");
+    assert!(!is_inherited(f, &newer, spoken).await, "and records it");
     f.clock.advance(TTL * SECOND);
-    assert!(!is_left(f, &newer, spoken).await, "it is held by nobody");
+    assert!(
+        !is_inherited(f, &newer, spoken).await,
+        "the session has no holder"
+    );
 }
 
-/// A turn whose recording by "a" has shown something, and the scopes of "a" and of "b", who holds the session now.
+/// A turn whose recording by "a" has shown some text, and the scopes of "a" and of "b", the current holder.
 async fn overtaken(f: &Fixture) -> (Turn, Scope, Scope) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
@@ -102,7 +108,7 @@ async fn overtaken(f: &Fixture) -> (Turn, Scope, Scope) {
     (turn, older, newer)
 }
 
-/// The items of the session: what the old recording had shown stands behind the question.
+/// The session's items; the old recording's text follows the question.
 async fn kept(f: &Fixture, who: &Scope) -> Vec<Item> {
     let items = f.items(who, "s", 50).await;
     assert_eq!(items[1].body.channel, Channel::Partial);
@@ -118,7 +124,7 @@ async fn kept(f: &Fixture, who: &Scope) -> Vec<Item> {
     items
 }
 
-pub async fn a_left_draft_is_finalized(f: &Fixture) {
+pub async fn an_inherited_draft_is_finalized(f: &Fixture) {
     let (turn, older, newer) = overtaken(f).await;
     let done = f
         .turn_of(&newer, finalize("s", turn.turn_id, Some("answer")))
@@ -135,25 +141,29 @@ pub async fn a_left_draft_is_finalized(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_left_draft_is_appended_to(f: &Fixture) {
+pub async fn an_inherited_draft_is_appended_to(f: &Fixture) {
     let (turn, _, newer) = overtaken(f).await;
     let mut plan = item(Channel::Plan, "p");
     plan.item_id = filrouge_types::ItemId::new("plan").ok();
     let write = append("s", turn.turn_id, vec![plan], Some(1));
     for replayed in [false, true] {
-        let told = f.write(&newer, write.clone()).await.unwrap();
+        let outcome = f.write(&newer, write.clone()).await.unwrap();
         let Outcome::Appended {
             first_seq,
             last_seq,
             replayed: again,
             put,
-        } = told
+        } = outcome
         else {
-            panic!("{told:?}")
+            panic!("{outcome:?}")
         };
         assert_eq!((first_seq, last_seq, again), (3, 3, replayed));
         let put = put.map(|put| (put.first_seq, put.last_seq));
-        assert_eq!(put, (!replayed).then_some((2, 3)), "all that was put");
+        assert_eq!(
+            put,
+            (!replayed).then_some((2, 3)),
+            "all items that were written"
+        );
     }
     let items = kept(f, &newer).await;
     assert_eq!(items[2].body.channel, Channel::Plan);
@@ -164,7 +174,7 @@ pub async fn a_left_draft_is_appended_to(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_left_draft_is_recorded_over(f: &Fixture) {
+pub async fn an_inherited_draft_is_replaced_by_a_recording(f: &Fixture) {
     let (turn, older, newer) = overtaken(f).await;
     let id = turn.turn_id;
     let begins = put("s", id, stream(2), 0, Vec::new());
@@ -172,9 +182,9 @@ pub async fn a_left_draft_is_recorded_over(f: &Fixture) {
         f.write(&newer, begins.clone()).await.unwrap();
     }
     kept(f, &newer).await;
-    let goes_on = put("s", id, stream(2), 1, vec![delta(0, true, "more")]);
-    f.write(&newer, goes_on).await.unwrap();
-    // It is the holder's own now, and nobody else's.
+    let continued = put("s", id, stream(2), 1, vec![delta(0, true, "more")]);
+    f.write(&newer, continued).await.unwrap();
+    // The current holder has inherited the turn.
     let other = f
         .write(&newer, put("s", id, stream(3), 0, Vec::new()))
         .await;
@@ -193,8 +203,8 @@ pub async fn a_left_draft_is_recorded_over(f: &Fixture) {
     f.intact().await;
 }
 
-/// A recording that is over does not end the turn that the holder works at since.
-pub async fn a_recordings_end_leaves_the_holder_alone(f: &Fixture) {
+/// An ended recording does not interrupt a turn that the holder continues.
+pub async fn the_end_of_a_recording_does_not_interrupt_the_holder(f: &Fixture) {
     let (turn, _, newer) = overtaken(f).await;
     let id = turn.turn_id;
     f.append(&newer, &turn, vec![item(Channel::Plan, "p")])
@@ -205,33 +215,33 @@ pub async fn a_recordings_end_leaves_the_holder_alone(f: &Fixture) {
         .unwrap();
     f.clock.advance(1);
     for gone in [stream(1), stream(2)] {
-        let told = f
+        let outcome = f
             .write(&user("ann"), abandon("s", id, gone, i64::MAX))
             .await;
-        assert_eq!(told.unwrap(), Outcome::Interrupted(None));
+        assert_eq!(outcome.unwrap(), Outcome::Interrupted(None));
     }
     f.clock.advance(TTL * SECOND);
-    let told = f
+    let outcome = f
         .write(&user("ann"), abandon("s", id, stream(2), i64::MAX))
         .await;
-    assert!(matches!(told.unwrap(), Outcome::Interrupted(Some(_))));
+    assert!(matches!(outcome.unwrap(), Outcome::Interrupted(Some(_))));
     f.intact().await;
 }
 
-/// Whoever holds the session says which of its turns nobody works at, and nobody else does.
-pub async fn a_left_turn_is_interrupted_by_the_holder(f: &Fixture) {
+/// Only the holder may declare turns of the session abandoned.
+pub async fn an_inherited_turn_is_interrupted_by_the_holder(f: &Fixture) {
     let (turn, older, newer) = overtaken(f).await;
     let asked = f.start(&newer, "s", "asked").await.turn_id;
-    let ended = |turn| interrupt("s", turn, SINCE_EVER.as_micros());
+    let ended = |turn| interrupt("s", turn, AFTER_ANY_HEARTBEAT.as_micros());
     for turn in [turn.turn_id, asked] {
         for who in [&user("ann"), &older] {
-            let told = f.write(who, ended(turn)).await;
-            assert_eq!(told.unwrap(), Outcome::Interrupted(None));
+            let outcome = f.write(who, ended(turn)).await;
+            assert_eq!(outcome.unwrap(), Outcome::Interrupted(None));
         }
-        let told = f.write(&newer, ended(turn)).await;
-        assert!(matches!(told.unwrap(), Outcome::Interrupted(Some(_))));
-        let told = f.ledger.turn(&newer, &sid("s"), turn).await;
-        assert_eq!(told.unwrap().status, TurnStatus::Interrupted);
+        let outcome = f.write(&newer, ended(turn)).await;
+        assert!(matches!(outcome.unwrap(), Outcome::Interrupted(Some(_))));
+        let interrupted = f.ledger.turn(&newer, &sid("s"), turn).await;
+        assert_eq!(interrupted.unwrap().status, TurnStatus::Interrupted);
     }
     let shown = f.items(&newer, "s", 50).await;
     let shown = shown.iter().filter(|i| i.body.channel == Channel::Partial);
@@ -239,18 +249,18 @@ pub async fn a_left_turn_is_interrupted_by_the_holder(f: &Fixture) {
     f.intact().await;
 }
 
-/// What needs no fence is refused under one that holds nothing.
-pub async fn a_fence_that_is_named_must_hold(f: &Fixture) {
+/// A write that needs no fence is refused under a fence that is not current.
+pub async fn a_given_fence_must_be_current(f: &Fixture) {
     let who = user("ann");
-    f.whole(&who, "s", "r", "a").await;
+    f.complete_turn(&who, "s", "r", "a").await;
     let older = f.held(&who, "s", "a").await;
     f.clock.advance(TTL * SECOND);
     let fence = f.held(&who, "s", "b").await;
-    let told = |key: &str| Write::RecordEvent(Box::new(event("s", key, "kind")));
+    let record_event = |key: &str| Write::RecordEvent(Box::new(event("s", key, "kind")));
     let writes = [
         patch("s", title("t")),
         patch("s", metadata(r#"{"a":1}"#)),
-        told("k"),
+        record_event("k"),
     ];
     let position = f.ledger.position();
     for (over, newest) in [(false, None), (true, Some(ErrorCode::LeaseExpired))] {
@@ -272,10 +282,10 @@ pub async fn a_fence_that_is_named_must_hold(f: &Fixture) {
     let fence = f.held(&who, "s", "c").await;
     for write in &writes {
         f.write(&under(&who, fence), write.clone()).await.unwrap();
-        // What was done before is answered as before.
+        // A write that was done before is replayed.
         f.write(&under(&who, older), write.clone()).await.unwrap();
     }
-    // Whatever holds the session, contents can be taken away.
+    // Redaction and erasure are possible under any fence.
     for write in [redact_items("s", &[(1, 1)]), erase("s")] {
         f.write(&under(&who, older), write).await.unwrap();
     }

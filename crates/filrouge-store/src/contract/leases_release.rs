@@ -1,4 +1,4 @@
-//! A session that is given free in the commit of the last write (DESIGN §6).
+//! Releasing a session in the commit of the last write (DESIGN §6).
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use filrouge_types::{Channel, ErrorCode};
 use super::asks::{close_session, event, patch, patch_if, title};
 use super::drafts;
 use super::fixture::{Fixture, append, code, item, start_with, user};
-use super::leases_writes::{Busy, WRITES};
+use super::leases_writes::{BusySession, WRITES};
 use super::live_asks::{SECOND, TTL, acquire, checkpoint, releasing, under};
 use crate::command::{SessionPatch, Write};
 
-pub async fn given_free_with_the_last_write(f: &Fixture) {
+pub async fn the_last_write_releases_the_lease(f: &Fixture) {
     let who = user("ann");
     // A draft is never the last write.
     for n in 0..WRITES + 1 {
         let s = format!("s{n}");
-        let busy = Busy::new(f, &who, &s).await;
+        let busy = BusySession::new(f, &who, &s).await;
         let fence = f.held(&who, &s, "a").await;
         let mut writes = busy.writes(&who);
         writes.retain(|(name, _)| *name != "draft");
-        let told = event(&s, "k", "call_ended");
-        writes.push(("event", Write::RecordEvent(Box::new(told))));
+        let call_ended = event(&s, "k", "call_ended");
+        writes.push(("event", Write::RecordEvent(Box::new(call_ended))));
         writes.push(("title", patch(&s, title("t"))));
         let (name, write) = writes.swap_remove(n);
         let commits = f.ledger.position().commit_no;
@@ -33,9 +33,9 @@ pub async fn given_free_with_the_last_write(f: &Fixture) {
         let free = f.lease(&who, &s).await.unwrap();
         assert_eq!((free.fence, free.holder), (fence, None), "{name}");
         if name != "close" {
-            let next = f.taken(&who, acquire(&s, "b")).await.unwrap();
+            let next = f.write_lease(&who, acquire(&s, "b")).await.unwrap();
             assert!(next.lease.fence > fence, "{name}");
-            // What comes again is of no concern to who holds it now.
+            // A retry does not affect the current holder.
             let again = f.write(&releasing(&who, fence), write).await;
             assert!(again.is_ok() || code(again) == ErrorCode::StaleFence);
             let held = f.lease(&who, &s).await.unwrap();
@@ -45,9 +45,9 @@ pub async fn given_free_with_the_last_write(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_refused_write_gives_nothing_free(f: &Fixture) {
+pub async fn a_refused_write_releases_nothing(f: &Fixture) {
     let who = user("ann");
-    let busy = Busy::new(f, &who, "s").await;
+    let busy = BusySession::new(f, &who, "s").await;
     let older = f.held(&who, "s", "a").await;
     f.clock.advance(TTL * SECOND);
     let fence = f.held(&who, "s", "a").await;
@@ -71,25 +71,25 @@ pub async fn a_refused_write_gives_nothing_free(f: &Fixture) {
     assert_eq!((lease.fence, lease.holder.as_deref()), (fence, Some("a")));
 }
 
-/// The answer to a write that gives free was lost: the same one again leaves the session free.
-pub async fn a_repeated_write_gives_free_as_well(f: &Fixture) {
+/// When the answer to a releasing write is lost, its retry leaves the session released.
+pub async fn a_repeated_write_releases_as_well(f: &Fixture) {
     let who = user("ann");
-    let labelled = SessionPatch {
+    let labeled = SessionPatch {
         state: Some(Some("L".into())),
         ..SessionPatch::default()
     };
-    let whole = start_with(&who, "s", "r", "q", Some("a"), |_, _| {});
-    let whole = Write::Start(Arc::new(whole));
-    f.write(&who, whole.clone()).await.unwrap();
-    let busy = Busy::new(f, &who, "s").await;
+    let complete = start_with(&who, "s", "r", "q", Some("a"), |_, _| {});
+    let complete = Write::Start(Arc::new(complete));
+    f.write(&who, complete.clone()).await.unwrap();
+    let busy = BusySession::new(f, &who, "s").await;
     let mut said = item(Channel::Plan, "p");
     said.item_id = filrouge_types::ItemId::new("k").ok();
     let writes = [
-        whole,
+        complete,
         append("s", busy.open.turn_id, vec![said], None),
         super::fixture::cancel("s", busy.open.turn_id),
         checkpoint("s", Some(1), Some("L"), "{}"),
-        patch("s", labelled),
+        patch("s", labeled),
         Write::RecordEvent(Box::new(event("s", "k", "call_ended"))),
         close_session("s", None),
     ];
@@ -106,12 +106,12 @@ pub async fn a_repeated_write_gives_free_as_well(f: &Fixture) {
         f.write(&releasing(&who, fence), write.clone())
             .await
             .unwrap();
-        assert_eq!(f.ledger.position(), position, "{n}: free already");
+        assert_eq!(f.ledger.position(), position, "{n}: already released");
     }
     f.intact().await;
 }
 
-pub async fn a_draft_gives_nothing_free(f: &Fixture) {
+pub async fn a_draft_releases_nothing(f: &Fixture) {
     let who = user("ann");
     let turn = f.start(&who, "s", "r").await;
     let fence = f.held(&who, "s", "a").await;

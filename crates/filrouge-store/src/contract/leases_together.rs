@@ -1,4 +1,4 @@
-//! Many who want to hold one session.
+//! Many callers that want to hold one session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use super::fixture::{Fixture, anyone, cmd, start_with};
 use super::live_asks::{SECOND, TTL, acquire, acquire_new, release, releasing, under};
 use crate::command::{Outcome, Scope, Write};
 
-fn whole(who: &Scope, request: &str) -> Write {
+fn complete_turn(who: &Scope, request: &str) -> Write {
     let made = start_with(who, "s", request, "q", Some("a"), |_, _| {});
     Write::Start(Arc::new(made))
 }
 
-pub async fn one_of_many_takes_it(f: &Fixture) {
+pub async fn one_of_many_acquires_the_lease(f: &Fixture) {
     for round in 0..3 {
         let mut tasks = JoinSet::new();
         for n in 0..32 {
@@ -23,13 +23,13 @@ pub async fn one_of_many_takes_it(f: &Fixture) {
             let write = acquire_new("s", &format!("h{n}"));
             tasks.spawn(async move { (n, ledger.put(cmd(&anyone(), write)).await) });
         }
-        let (mut taken, mut made) = (Vec::new(), 0);
+        let (mut granted, mut made) = (Vec::new(), 0);
         for (n, answer) in tasks.join_all().await {
             match answer {
                 Ok(Outcome::Lease { lease, created, .. }) => {
                     assert_eq!(lease.holder.as_deref(), Some(format!("h{n}").as_str()));
                     made += u32::from(created);
-                    taken.push(lease);
+                    granted.push(lease);
                 }
                 Ok(other) => panic!("{other:?}"),
                 Err(failure) => {
@@ -38,18 +38,18 @@ pub async fn one_of_many_takes_it(f: &Fixture) {
                 }
             }
         }
-        assert_eq!(taken.len(), 1, "one holder");
+        assert_eq!(granted.len(), 1, "one holder");
         assert_eq!(made, u32::from(round == 0));
-        let lease = &taken[0];
+        let lease = &granted[0];
         assert_eq!(f.lease(&anyone(), "s").await.unwrap(), *lease);
         let free = release("s", lease.holder.as_deref().unwrap(), lease.fence);
-        f.taken(&anyone(), free).await.unwrap();
+        f.write_lease(&anyone(), free).await.unwrap();
     }
     f.intact().await;
 }
 
-/// All wait for their turn: each holds the session once, and what they write stands in the order of their fences.
-pub async fn everybody_gets_it_in_the_end(f: &Fixture) {
+/// Every caller holds the session once, and their writes are in the order of their fences.
+pub async fn every_waiting_holder_acquires_the_lease(f: &Fixture) {
     const MANY: usize = 16;
     let who = anyone();
     f.create(&who, "s").await.unwrap();
@@ -58,15 +58,18 @@ pub async fn everybody_gets_it_in_the_end(f: &Fixture) {
         let (ledger, who) = (f.ledger.clone(), who.clone());
         tasks.spawn(async move {
             let fence = loop {
-                let asked = cmd(&who, acquire("s", &format!("h{n}")));
-                match ledger.put(asked).await {
+                let command = cmd(&who, acquire("s", &format!("h{n}")));
+                match ledger.put(command).await {
                     Ok(Outcome::Lease { lease, .. }) => break lease.fence,
                     Ok(other) => panic!("{other:?}"),
                     Err(failure) => assert_eq!(failure.code, ErrorCode::LeaseTimeout),
                 }
                 tokio::task::yield_now().await;
             };
-            let held = cmd(&releasing(&who, fence), whole(&who, &format!("r{n}")));
+            let held = cmd(
+                &releasing(&who, fence),
+                complete_turn(&who, &format!("r{n}")),
+            );
             match ledger.put(held).await.unwrap() {
                 Outcome::Turn(turn, _) => (fence, turn.ordinal),
                 other => panic!("{other:?}"),
@@ -81,8 +84,8 @@ pub async fn everybody_gets_it_in_the_end(f: &Fixture) {
     f.intact().await;
 }
 
-/// Those whose lease was taken over go on writing under load: none of it is taken.
-pub async fn who_was_overtaken_never_writes(f: &Fixture) {
+/// Former holders continue to write under load: every such write is refused.
+pub async fn a_fenced_holder_never_writes(f: &Fixture) {
     const HOLDERS: u64 = 12;
     let who = anyone();
     f.create(&who, "s").await.unwrap();
@@ -101,7 +104,7 @@ pub async fn who_was_overtaken_never_writes(f: &Fixture) {
             while !over.load(Ordering::SeqCst) {
                 let fence = overtaken.load(Ordering::SeqCst);
                 let request = format!("late {n} {}", tries.fetch_add(1, Ordering::SeqCst));
-                let late = cmd(&under(&who, fence), whole(&who, &request));
+                let late = cmd(&under(&who, fence), complete_turn(&who, &request));
                 let refused = ledger.put(late).await.unwrap_err();
                 assert_eq!(refused.code, ErrorCode::StaleFence);
                 tokio::task::yield_now().await;
@@ -109,7 +112,7 @@ pub async fn who_was_overtaken_never_writes(f: &Fixture) {
         });
     }
     for n in 0..HOLDERS {
-        f.write(&under(&who, newest), whole(&who, &format!("r{n}")))
+        f.write(&under(&who, newest), complete_turn(&who, &format!("r{n}")))
             .await
             .unwrap();
         f.clock.advance(TTL * SECOND);

@@ -1,4 +1,4 @@
-//! Which writes a lease keeps others from (DESIGN §6).
+//! The writes that a lease refuses to others (DESIGN §6).
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::fixture::{
 use super::live_asks::{SECOND, TTL, acquire, checkpoint, queued, under};
 use crate::command::{Outcome, Scope, SessionPatch, Write};
 
-/// A session with an open turn, a finished one, an interrupted one and one that is recorded.
-pub struct Busy {
+/// A session with an open turn, a finalized one, an interrupted one and one that is being recorded.
+pub struct BusySession {
     pub session: String,
     pub open: Turn,
     pub done: Turn,
     pub recorded: Turn,
 }
 
-impl Busy {
+impl BusySession {
     pub async fn new(f: &Fixture, who: &Scope, session: &str) -> Self {
         let gone = f.start(who, session, "gone").await;
         f.clock.advance(SECOND);
@@ -31,18 +31,18 @@ impl Busy {
         Self {
             session: session.to_owned(),
             open: f.start(who, session, "open").await,
-            done: f.whole(who, session, "done", "a").await,
+            done: f.complete_turn(who, session, "done", "a").await,
             recorded: f.start(who, session, "recorded").await,
         }
     }
 
-    /// Every write that is kept from others, by name.
+    /// Every write that needs the lease, by name.
     pub fn writes(&self, who: &Scope) -> Vec<(&'static str, Write)> {
         let (s, open) = (self.session.as_str(), self.open.turn_id);
         let started = |start| Write::Start(Arc::new(start));
-        let whole = start_with(who, s, "new", "q", Some("a"), |_, _| {});
+        let complete = start_with(who, s, "new", "q", Some("a"), |_, _| {});
         let of_session = |change| patch(s, change);
-        let labelled = SessionPatch {
+        let labeled = SessionPatch {
             state: Some(Some("LABEL".into())),
             ..SessionPatch::default()
         };
@@ -53,7 +53,7 @@ impl Busy {
         let stream = drafts::stream(1);
         vec![
             ("start", started(start(who, s, "new", "q"))),
-            ("whole turn", started(whole)),
+            ("complete turn", started(complete)),
             ("reopening", started(start(who, s, "gone", "gone"))),
             (
                 "replacement",
@@ -67,7 +67,7 @@ impl Busy {
             ("fail", fail(s, open, "no")),
             ("cancel", cancel(s, open)),
             ("checkpoint", checkpoint(s, None, Some("L"), "{}")),
-            ("state", of_session(labelled)),
+            ("state", of_session(labeled)),
             ("status", of_session(paused)),
             ("close", close_session(s, None)),
             (
@@ -78,12 +78,12 @@ impl Busy {
     }
 }
 
-/// How many writes there are.
+/// The number of these writes.
 pub const WRITES: usize = 13;
 
 pub async fn a_live_lease_keeps_others_from_writing(f: &Fixture) {
     let who = user("ann");
-    let busy = Busy::new(f, &who, "s").await;
+    let busy = BusySession::new(f, &who, "s").await;
     let older = f.held(&who, "s", "a").await;
     f.clock.advance(TTL * SECOND);
     let fence = f.held(&who, "s", "b").await;
@@ -116,13 +116,17 @@ pub async fn a_live_lease_keeps_others_from_writing(f: &Fixture) {
     f.intact().await;
 }
 
-/// Under the newest fence, live or queued, and without one where nobody holds the session.
-pub async fn who_may_write(f: &Fixture) {
+/// The holder of the newest fence (live or queued) may write, and anyone may when the session has no holder.
+pub async fn the_holder_may_write_and_anyone_without_a_holder(f: &Fixture) {
     let who = user("ann");
     for n in 0..WRITES {
-        for (live, with) in [("live", 1), ("over, and queued", 2), ("over, without", 3)] {
+        for (live, with) in [
+            ("live", 1),
+            ("expired, and queued", 2),
+            ("expired, without", 3),
+        ] {
             let s = format!("s{n} {live}");
-            let busy = Busy::new(f, &who, &s).await;
+            let busy = BusySession::new(f, &who, &s).await;
             let fence = f.held(&who, &s, "a").await;
             if with > 1 {
                 f.clock.advance(TTL * SECOND);
@@ -145,7 +149,7 @@ pub async fn who_may_write(f: &Fixture) {
 
 pub async fn some_writes_need_no_fence(f: &Fixture) {
     let who = anyone();
-    let busy = Busy::new(f, &who, "s").await;
+    let busy = BusySession::new(f, &who, "s").await;
     let stream = drafts::stream(1);
     let recorded = busy.recorded.turn_id;
     let begun = drafts::put("s", recorded, stream, 0, vec![drafts::delta(0, true, "x")]);
@@ -162,17 +166,20 @@ pub async fn some_writes_need_no_fence(f: &Fixture) {
         drafts::abandon("s", recorded, stream, i64::MAX),
         link("s", "ann"),
     ] {
-        let told = f.write(&who, write).await.unwrap();
-        assert!(!matches!(told, Outcome::Interrupted(None)), "{told:?}");
+        let outcome = f.write(&who, write).await.unwrap();
+        assert!(
+            !matches!(outcome, Outcome::Interrupted(None)),
+            "{outcome:?}"
+        );
         let now = f.lease(&operator("t"), "s").await.unwrap();
-        assert_eq!(now, lease, "it is held as before");
+        assert_eq!(now, lease, "the lease is unchanged");
     }
     let ann = user("ann");
     assert_eq!(
-        code(f.taken(&ann, acquire("s", "b")).await),
+        code(f.write_lease(&ann, acquire("s", "b")).await),
         ErrorCode::LeaseTimeout
     );
-    f.whole(&under(&ann, fence), "s", "more", "a").await;
+    f.complete_turn(&under(&ann, fence), "s", "more", "a").await;
     f.intact().await;
     f.erase(&ann, "s").await.unwrap();
     let late = f
@@ -182,7 +189,7 @@ pub async fn some_writes_need_no_fence(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn silence_is_no_absence_under_a_lease(f: &Fixture) {
+pub async fn a_silent_holder_is_not_interrupted(f: &Fixture) {
     let who = user("ann");
     let turn = f.start(&who, "s", "r").await;
     let fence = f.held(&who, "s", "a").await;
@@ -190,21 +197,21 @@ pub async fn silence_is_no_absence_under_a_lease(f: &Fixture) {
     let now = f.clock.now().as_micros();
     let silent = interrupt("s", turn.turn_id, now);
     for who in [under(&who, fence), who.clone(), operator("t")] {
-        let told = f.write(&who, silent.clone()).await.unwrap();
-        assert_eq!(told, Outcome::Interrupted(None));
+        let outcome = f.write(&who, silent.clone()).await.unwrap();
+        assert_eq!(outcome, Outcome::Interrupted(None));
     }
     f.clock.advance(TTL * SECOND);
-    let told = f.write(&operator("t"), silent).await.unwrap();
-    assert!(matches!(told, Outcome::Interrupted(Some(_))));
+    let outcome = f.write(&operator("t"), silent).await.unwrap();
+    assert!(matches!(outcome, Outcome::Interrupted(Some(_))));
     let turn = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
     assert_eq!(turn.status, TurnStatus::Interrupted);
     f.intact().await;
 }
 
-/// Replay, then the fence, then the expected seq, then the turn.
+/// The checks are in this order: replay, fence, expected seq, turn.
 pub async fn checks_keep_their_order(f: &Fixture) {
     let who = user("ann");
-    let busy = Busy::new(f, &who, "s").await;
+    let busy = BusySession::new(f, &who, "s").await;
     let (open, done) = (busy.open.turn_id, busy.done.turn_id);
     let older = f.held(&who, "s", "a").await;
     let held = under(&who, older);
@@ -225,7 +232,7 @@ pub async fn checks_keep_their_order(f: &Fixture) {
             f.write(&scope, write.clone()).await.unwrap();
         }
     }
-    assert_eq!(f.ledger.position(), position, "the first answers again");
+    assert_eq!(f.ledger.position(), position, "the first write is replayed");
     let seq = |expected| {
         append(
             "s",

@@ -1,4 +1,4 @@
-//! The life of a turn: every status meets every write (DESIGN §4).
+//! The life of a turn: the effect of every write in every status (DESIGN §4).
 
 use std::sync::Arc;
 
@@ -37,11 +37,11 @@ async fn turn_in(f: &Fixture, s: &str, status: TurnStatus) -> Turn {
     turn
 }
 
-pub async fn every_status_meets_every_write(f: &Fixture) {
+pub async fn every_write_has_a_defined_effect_in_every_status(f: &Fixture) {
     use ErrorCode::{IdempotencyMismatch as Mismatch, TurnClosed as Closed, TurnOpen};
     use TurnStatus::{Cancelled, Failed, Finalized, Interrupted, Open};
     type Expected = [Result<TurnStatus, ErrorCode>; 5];
-    // Open, interrupted, finalized, failed, cancelled: what the turn is afterwards, or the refusal.
+    // The status after the write, or the refusal, of an open, interrupted, finalized, failed and cancelled turn.
     let table: [(&str, Expected); 9] = [
         (
             "start again",
@@ -180,7 +180,7 @@ pub async fn interrupt_needs_silence(f: &Fixture) {
     assert_eq!(
         outcome,
         Outcome::Interrupted(None),
-        "an append is a sign of life"
+        "an append is a heartbeat"
     );
     let outcome = f
         .write(&who, interrupt("s", id, touched + 101))
@@ -197,7 +197,7 @@ pub async fn interrupt_needs_silence(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn reopening(f: &Fixture) {
+pub async fn a_repeated_start_reopens_an_interrupted_turn(f: &Fixture) {
     let who = anyone();
     let turn = turn_in(f, "s", TurnStatus::Interrupted).await;
     let reopened = f.try_start(&who, start(&who, "s", "r", "r")).await.unwrap();
@@ -221,7 +221,7 @@ pub async fn reopening(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn one_open_turn_at_a_time(f: &Fixture) {
+pub async fn the_policy_can_allow_only_one_open_turn(f: &Fixture) {
     let who = anyone();
     let strict = |request: &str| {
         let mut made = start(&who, "s", request, request);

@@ -9,7 +9,7 @@ fn many(n: u64) -> Vec<ItemBody> {
     (0..n).map(|_| item(Channel::Observation, "o")).collect()
 }
 
-pub async fn items_per_turn(f: &Fixture) {
+pub async fn the_items_of_a_turn_are_limited(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     f.append(&who, &turn, many(TURN_ITEMS_MAX - 2))
@@ -38,25 +38,25 @@ pub async fn items_per_turn(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn items_of_a_whole_turn(f: &Fixture) {
+pub async fn the_items_of_a_complete_turn_are_limited(f: &Fixture) {
     let who = anyone();
-    let whole = |n: u64| {
+    let complete = |n: u64| {
         start_with(&who, "s", "r", "q", Some("a"), |_, items| {
             items.splice(1..1, many(n - 2));
         })
     };
     assert_eq!(
-        code(f.try_start(&who, whole(TURN_ITEMS_MAX + 1)).await),
+        code(f.try_start(&who, complete(TURN_ITEMS_MAX + 1)).await),
         ErrorCode::LimitExceeded
     );
-    let turn = f.try_start(&who, whole(TURN_ITEMS_MAX)).await.unwrap();
+    let turn = f.try_start(&who, complete(TURN_ITEMS_MAX)).await.unwrap();
     assert_eq!(
         (turn.status, turn.last_seq),
         (TurnStatus::Finalized, TURN_ITEMS_MAX)
     );
 }
 
-pub async fn long_ids(f: &Fixture) {
+pub async fn long_ids_are_compared_as_bytes(f: &Fixture) {
     let who = anyone();
     let long = |end: char| {
         format!(
@@ -91,7 +91,7 @@ pub async fn long_ids(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn what_is_read_at_once(f: &Fixture) {
+pub async fn the_bytes_of_one_read_are_limited(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     f.append(&who, &turn, many(20)).await.unwrap();
@@ -100,9 +100,9 @@ pub async fn what_is_read_at_once(f: &Fixture) {
         async move {
             let id = SessionId::new("s").unwrap();
             let (asked, named) = (scope.clone(), id.clone());
-            let ask = f.ledger.ask_in(&asked, &named, move |sight| {
-                let loaded = sight.get(&scope, &id)?;
-                let items = sight.items_between(&loaded, 1, loaded.head.last_seq, &mut room)?;
+            let ask = f.ledger.query_session(&asked, &named, move |snapshot| {
+                let loaded = snapshot.get(&scope, &id)?;
+                let items = snapshot.items_between(&loaded, 1, loaded.head.last_seq, &mut room)?;
                 Ok((items.len(), room))
             });
             ask.await

@@ -1,13 +1,13 @@
-//! A login gives an anonymous session its owner, once and for all (DESIGN §7).
+//! A login gives an anonymous session its owner, permanently (DESIGN §7).
 
 use filrouge_types::{Channel, ErrorCode, IdentityId};
 use tokio::task::JoinSet;
 
-use super::asks::{close_session, knowing, link, showing};
+use super::asks::{anyone_with_secret, close_session, link, with_secret};
 use super::fixture::{Fixture, anyone, cmd, code, finalize, item, operator, sid, start, user};
 use crate::command::SessionFilter;
 
-pub async fn the_first_identity_stays(f: &Fixture) {
+pub async fn the_first_linked_identity_is_permanent(f: &Fixture) {
     let turn = f.start(&anyone(), "s", "r").await;
     let before = f.session(&anyone(), "s").await.unwrap();
     let ann = user("ann");
@@ -16,14 +16,17 @@ pub async fn the_first_identity_stays(f: &Fixture) {
     assert_eq!(linked.identity_id, ann.viewer.identity().cloned());
     assert_eq!(linked.last_seq, 2);
     assert_ne!(linked.version, before.version);
-    let told = f.items(&ann, "s", 9).await.pop().unwrap();
-    assert_eq!((told.turn_id, told.body.channel), (None, Channel::Link));
+    let link_item = f.items(&ann, "s", 9).await.pop().unwrap();
     assert_eq!(
-        told.body.parts.as_str(),
+        (link_item.turn_id, link_item.body.channel),
+        (None, Channel::Link)
+    );
+    assert_eq!(
+        link_item.body.parts.as_str(),
         r#"[{"type":"session_link","identity_id":"ann"}]"#
     );
     let position = f.ledger.position();
-    // Doing it again changes nothing, also for who acts for her without a name of their own.
+    // A repeated link changes nothing, also by callers that act for the owner without an identity.
     for who in [&ann, &anyone(), &operator("t")] {
         assert_eq!(f.session_of(who, link("s", "ann")).await.unwrap(), linked);
     }
@@ -34,7 +37,10 @@ pub async fn the_first_identity_stays(f: &Fixture) {
     ] {
         let refused = f.session_of(&who, link("s", name)).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::SessionLinked);
-        assert!(!format!("{refused:?}").contains("ann"), "not whose it is");
+        assert!(
+            !format!("{refused:?}").contains("ann"),
+            "it does not reveal the owner"
+        );
     }
     assert_eq!(f.ledger.position(), position);
     for who in [anyone(), user("bob"), operator("u")] {
@@ -46,7 +52,7 @@ pub async fn the_first_identity_stays(f: &Fixture) {
         .try_start(&anyone(), start(&anyone(), "s", "r", "r"))
         .await;
     assert_eq!(code(refused), ErrorCode::SessionConflict);
-    // The turn that was open goes on as hers.
+    // The open turn continues under the owner.
     f.append(&ann, &turn, vec![item(Channel::Plan, "p")])
         .await
         .unwrap();
@@ -58,7 +64,7 @@ pub async fn the_first_identity_stays(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn nobody_links_for_somebody_else(f: &Fixture) {
+pub async fn users_link_only_to_themselves(f: &Fixture) {
     f.start(&user("ann"), "hers", "r").await;
     f.start(&anyone(), "s", "r").await;
     for session in ["hers", "s", "absent"] {
@@ -70,7 +76,7 @@ pub async fn nobody_links_for_somebody_else(f: &Fixture) {
         let refused = f.session_of(&who, link("absent", "bob")).await;
         assert_eq!(code(refused), ErrorCode::SessionNotFound);
     }
-    // Another tenant's session of this name is none.
+    // Another tenant's session of this name looks absent.
     let refused = f.session_of(&operator("u"), link("s", "bob")).await;
     assert_eq!(code(refused), ErrorCode::SessionNotFound);
 }
@@ -105,28 +111,28 @@ pub async fn one_of_many_logins_wins(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_secret_is_needed_and_then_gone(f: &Fixture) {
-    let (holder, ann) = (knowing(f, "secret"), user("ann"));
+pub async fn linking_needs_the_secret_and_removes_it(f: &Fixture) {
+    let (holder, ann) = (anyone_with_secret(f, "secret"), user("ann"));
     f.start(&holder, "s", "r").await;
-    for who in [ann.clone(), anyone(), showing(f, &ann, "wrong")] {
+    for who in [ann.clone(), anyone(), with_secret(f, &ann, "wrong")] {
         let refused = f.session_of(&who, link("s", "ann")).await;
         assert_eq!(code(refused), ErrorCode::SessionNotFound);
     }
-    let with = showing(f, &ann, "secret");
+    let with = with_secret(f, &ann, "secret");
     let linked = f.session_of(&with, link("s", "ann")).await.unwrap();
     assert_eq!(f.session(&ann, "s").await.unwrap(), linked);
     assert_eq!(
         code(f.session(&holder, "s").await),
         ErrorCode::SessionNotFound
     );
-    let bob = showing(f, &user("bob"), "secret");
+    let bob = with_secret(f, &user("bob"), "secret");
     assert_eq!(code(f.session(&bob, "s").await), ErrorCode::SessionNotFound);
     let refused = f.session_of(&bob, link("s", "bob")).await;
     assert_eq!(code(refused), ErrorCode::SessionLinked);
     let (asked, s) = (ann.clone(), sid("s"));
-    let row = f
-        .ledger
-        .ask_in(&asked, &s, move |sight| Ok(sight.get(&ann, &sid("s"))?.row));
+    let row = f.ledger.query_session(&asked, &s, move |snapshot| {
+        Ok(snapshot.get(&ann, &sid("s"))?.row)
+    });
     assert_eq!(row.await.unwrap().token, None);
     f.intact().await;
 }

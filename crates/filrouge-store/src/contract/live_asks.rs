@@ -1,4 +1,4 @@
-//! Short ways to take leases and to put checkpoints.
+//! Shorthands for leases and checkpoints.
 
 use std::time::Duration;
 
@@ -7,17 +7,18 @@ use filrouge_types::{Checkpoint, Clock, Failure, Lease};
 use super::asks::json;
 use super::fixture::{Fixture, sid};
 use crate::command::{
-    Acquire, Hold, LeaseAsk, NewSession, Outcome, PutCheckpoint, Scope, TakeLease, Write,
+    Acquire, FencingToken, LeaseRequest, NewSession, Outcome, PutCheckpoint, Scope, TakeLease,
+    Write,
 };
 use crate::read::NewestCheckpoint;
 
-/// A second, in the microseconds of the clock.
+/// A second in microseconds.
 pub const SECOND: i64 = 1_000_000;
 
-/// How long leases of tests live when nothing else is said, in seconds.
+/// The default time to live of leases in tests, in seconds.
 pub const TTL: i64 = 60;
 
-fn lease(session: &str, holder: &str, ask: LeaseAsk) -> Write {
+fn lease(session: &str, holder: &str, ask: LeaseRequest) -> Write {
     Write::Lease(Box::new(TakeLease {
         session_id: sid(session),
         holder: holder.into(),
@@ -33,14 +34,14 @@ pub fn acquire_with(session: &str, holder: &str, change: impl FnOnce(&mut Acquir
         resumes: None,
     };
     change(&mut acquire);
-    lease(session, holder, LeaseAsk::Acquire(Box::new(acquire)))
+    lease(session, holder, LeaseRequest::Acquire(Box::new(acquire)))
 }
 
 pub fn acquire(session: &str, holder: &str) -> Write {
     acquire_with(session, holder, |_| {})
 }
 
-/// Takes a session, which is made when there is none.
+/// Acquires a session, creating it if needed.
 pub fn acquire_new(session: &str, holder: &str) -> Write {
     acquire_with(session, holder, |a| {
         a.create = Some(NewSession::bare(sid(session)));
@@ -49,18 +50,18 @@ pub fn acquire_new(session: &str, holder: &str) -> Write {
 
 pub fn renew(session: &str, holder: &str, fence: u64, ttl: i64) -> Write {
     let ttl = seconds(ttl);
-    lease(session, holder, LeaseAsk::Renew { fence, ttl })
+    lease(session, holder, LeaseRequest::Renew { fence, ttl })
 }
 
 pub fn release(session: &str, holder: &str, fence: u64) -> Write {
-    lease(session, holder, LeaseAsk::Release { fence })
+    lease(session, holder, LeaseRequest::Release { fence })
 }
 
 fn seconds(n: i64) -> Duration {
     Duration::from_secs(n.unsigned_abs())
 }
 
-/// A checkpoint; a session keeps three.
+/// A checkpoint in a session that keeps three.
 pub fn checkpoint(session: &str, seq: Option<u64>, label: Option<&str>, state: &str) -> Write {
     keeping(3, session, seq, label, state)
 }
@@ -81,48 +82,48 @@ pub fn keeping(
     }))
 }
 
-/// `who`, writing under a fence.
+/// The scope `who`, for writes under a fence.
 pub fn under(who: &Scope, fence: u64) -> Scope {
-    who.clone().with_hold(Some(Hold::by(fence)))
+    who.clone().with_hold(Some(FencingToken::by(fence)))
 }
 
-/// `who`, writing under a fence and giving the session free with it.
+/// The scope `who`, for a write under a fence that also releases the session.
 pub fn releasing(who: &Scope, fence: u64) -> Scope {
-    who.clone().with_hold(Some(Hold {
+    who.clone().with_hold(Some(FencingToken {
         release: true,
-        ..Hold::by(fence)
+        ..FencingToken::by(fence)
     }))
 }
 
-/// `who`, whose write under a fence has waited for the ledger.
+/// The scope `who`, for a write under a fence that has waited in the spool.
 pub fn queued(who: &Scope, fence: u64) -> Scope {
-    who.clone().with_hold(Some(Hold {
+    who.clone().with_hold(Some(FencingToken {
         queued: true,
-        ..Hold::by(fence)
+        ..FencingToken::by(fence)
     }))
 }
 
-/// What taking a session has answered.
+/// The outcome of acquiring a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct AcquiredLease {
     pub lease: Lease,
-    pub anew: bool,
+    pub newly_acquired: bool,
     pub created: bool,
     pub resumed: bool,
 }
 
 impl Fixture {
-    /// A write that answers with a lease.
-    pub async fn taken(&self, who: &Scope, write: Write) -> Result<Taken, Failure> {
+    /// Executes a write whose outcome is a lease.
+    pub async fn write_lease(&self, who: &Scope, write: Write) -> Result<AcquiredLease, Failure> {
         match self.write(who, write).await? {
             Outcome::Lease {
                 lease,
                 created,
                 resumed,
-                taken,
-            } => Ok(Taken {
+                acquired,
+            } => Ok(AcquiredLease {
                 lease,
-                anew: taken,
+                newly_acquired: acquired,
                 created,
                 resumed,
             }),
@@ -130,23 +131,26 @@ impl Fixture {
         }
     }
 
-    /// Takes a session for [`TTL`]; gives the fence.
+    /// Acquires a session for [`TTL`]; returns the fence.
     pub async fn held(&self, who: &Scope, session: &str, holder: &str) -> u64 {
-        let taken = self.taken(who, acquire(session, holder)).await.unwrap();
-        assert_eq!(taken.lease.holder.as_deref(), Some(holder));
-        taken.lease.fence
+        let acquired = self
+            .write_lease(who, acquire(session, holder))
+            .await
+            .unwrap();
+        assert_eq!(acquired.lease.holder.as_deref(), Some(holder));
+        acquired.lease.fence
     }
 
-    /// The lease as it is read now.
+    /// The current lease.
     pub async fn lease(&self, who: &Scope, session: &str) -> Result<Lease, Failure> {
         let (viewer, id, now) = (who.clone(), sid(session), self.clock.now());
-        let ask = move |sight: &crate::read::Sight<'_, dyn crate::View + '_>| {
-            sight.lease(&viewer, &id, now)
+        let ask = move |snapshot: &crate::read::VerifiedSnapshot<'_, dyn crate::View + '_>| {
+            snapshot.lease(&viewer, &id, now)
         };
-        self.ledger.ask_in(who, &sid(session), ask).await
+        self.ledger.query_session(who, &sid(session), ask).await
     }
 
-    /// A write that answers with a checkpoint, and whether it is new.
+    /// Executes a write whose outcome is a checkpoint; returns the checkpoint and whether it is new.
     pub async fn checkpointed(
         &self,
         who: &Scope,
@@ -165,33 +169,33 @@ impl Fixture {
         }
     }
 
-    /// All checkpoints, newest first; of one that cannot be read its seq alone.
+    /// All checkpoints, newest first; an unreadable one is represented by its seq.
     pub async fn checkpoints(
         &self,
         who: &Scope,
         session: &str,
     ) -> Result<Vec<Result<Checkpoint, u64>>, Failure> {
         let (viewer, id) = (who.clone(), sid(session));
-        let ask = move |sight: &crate::read::Sight<'_, dyn crate::View + '_>| {
-            sight.checkpoints(&viewer, &id)
+        let ask = move |snapshot: &crate::read::VerifiedSnapshot<'_, dyn crate::View + '_>| {
+            snapshot.checkpoints(&viewer, &id)
         };
-        self.ledger.ask_in(who, &sid(session), ask).await
+        self.ledger.query_session(who, &sid(session), ask).await
     }
 
-    /// The seqs of the checkpoints, newest first; all can be read.
+    /// The seqs of the checkpoints, newest first; all must be readable.
     pub async fn checkpoint_seqs(&self, who: &Scope, session: &str) -> Vec<u64> {
         let all = self.checkpoints(who, session).await.unwrap();
         all.into_iter().map(|c| c.unwrap().seq).collect()
     }
 
-    /// The newest checkpoint that can be read.
+    /// The newest readable checkpoint.
     pub async fn newest_checkpoint(&self, who: &Scope, session: &str) -> NewestCheckpoint {
         let (viewer, id) = (who.clone(), sid(session));
-        let ask = move |sight: &crate::read::Sight<'_, dyn crate::View + '_>| {
-            let session = sight.get(&viewer, &id)?;
-            sight.newest_checkpoint(&session)
+        let ask = move |snapshot: &crate::read::VerifiedSnapshot<'_, dyn crate::View + '_>| {
+            let session = snapshot.get(&viewer, &id)?;
+            snapshot.newest_checkpoint(&session)
         };
-        let found = self.ledger.ask_in(who, &sid(session), ask).await;
+        let found = self.ledger.query_session(who, &sid(session), ask).await;
         found.unwrap()
     }
 }

@@ -1,4 +1,4 @@
-//! The suite every ledger has to pass. A backend's test file gives a function that makes a [`Fixture`] and names it:
+//! The suite that every ledger must pass. A backend's test file names a function that creates a [`Fixture`]:
 //!
 //! ```text
 //! fn fixture() -> filrouge_store::contract::Fixture { … }
@@ -8,7 +8,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     missing_docs,
-    reason = "test code: a failure is a panic, and a test's name tells what it is about"
+    reason = "test code: a failure is a panic, and a test's name says what it is about"
 )]
 
 pub mod asks;
@@ -53,134 +53,159 @@ pub mod text_index;
 pub use differential::SameEntropy;
 pub use fixture::{CountingEntropy, Fixture, run};
 
-/// Makes a `#[test]` of every test of the suite, over the ledgers that `$make` gives.
+/// Generates a `#[test]` from every test of the suite, over the ledgers that `$make` creates.
 #[macro_export]
 macro_rules! contract_tests {
     ($make:ident) => {
         $crate::contract_tests! { @each $make;
             bytes {
-                every_byte_comes_back, texts_keep_their_escapes, metadata_is_merged_not_rewritten,
-                large_items_come_back,
+                every_byte_is_returned_unchanged, texts_keep_their_escapes,
+                metadata_is_merged_without_rewriting_values, large_items_are_returned_unchanged,
             }
             chain {
                 links_can_be_recomputed_by_a_stranger, random_histories_verify_as_intact,
                 the_commit_log_counts_every_commit,
             }
             changes {
-                each_kind_of_change, every_change_once_whatever_the_page,
-                a_reader_beside_writers_misses_nothing, cursors_of_the_feed,
-                everybody_sees_their_own, pages_without_anything_to_see_go_on, commits_are_told,
+                each_kind_of_change_is_in_the_feed, every_change_is_read_once_at_any_page_size,
+                a_concurrent_reader_misses_nothing, cursors_are_checked_and_resume_the_feed,
+                callers_see_only_their_own_changes, pages_without_visible_changes_continue, commits_are_reported,
             }
             checkpoints {
-                once_for_each_seq, up_to_now, states_of_any_size, the_newest_label_is_the_state,
-                strangers_see_and_put_no_checkpoint, one_of_many_checkpoints_is_new,
-                checkpoints_beside_writers, the_feed_tells_of_checkpoints,
+                a_checkpoint_is_written_once_per_seq, a_checkpoint_without_a_seq_covers_all_items,
+                states_of_any_size_are_stored, the_newest_label_is_the_state,
+                strangers_neither_read_nor_write_checkpoints, one_of_many_equal_checkpoints_is_new,
+                a_checkpoint_covers_all_items_under_concurrent_writes, the_feed_shows_checkpoints,
             }
             checkpoints_kept {
-                the_newest_are_kept, redaction_takes_what_covers, a_redacted_turn_takes_what_covers,
-                checkpoints_go_with_their_session, older_than_all_that_are_kept,
-                none_comes_back_from_before_a_redaction, a_redaction_is_known_where_it_was_taken_to,
+                the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints,
+                redacting_a_turn_deletes_covering_checkpoints, erasure_deletes_checkpoints,
+                a_checkpoint_older_than_all_kept_ones_is_refused, older_checkpoints_are_refused_after_a_redaction,
+                an_adopted_session_keeps_its_newest_redaction,
             }
             concurrency {
-                many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
-                one_start_wins, one_close_wins,
+                many_tasks_write_to_few_sessions, repeated_concurrent_writes_have_one_effect, one_start_wins,
+                one_close_wins,
             }
             conflicts {
-                expected_seq, unknown_and_foreign_turns, checks_come_in_their_order,
-                a_refused_write_leaves_nothing, wrong_request_id, empty_batches,
+                a_wrong_expected_seq_is_refused, unknown_and_foreign_turns_are_refused, checks_have_a_fixed_order,
+                a_refused_write_changes_nothing, a_wrong_request_id_is_refused, empty_batches_are_refused,
             }
             drafts {
-                growing, put_again, one_recording_at_a_time, becoming_items, signs_of_life,
-                gone_with_the_session,
+                drafts_grow_by_deltas, repeated_chunks_are_not_added_again, a_turn_has_one_recording_at_a_time,
+                drafts_become_items, drafts_are_heartbeats, erasure_deletes_drafts,
             }
             drafts_kept {
-                kept_whoever_ends_the_turn, what_the_caller_says_was_shown,
-                a_key_that_was_taken_holds_nothing_up,
+                drafts_are_kept_however_the_turn_ends, the_callers_text_may_extend_the_draft,
+                a_used_item_key_does_not_keep_a_turn_open,
             }
             erasure {
-                nothing_stays_but_the_name, erasing_again_gives_the_first_receipt, who_is_told,
-                the_feed_tells_its_owner, a_session_of_many_records, late_writes_find_it_gone,
+                only_the_name_remains, a_repeated_erasure_returns_the_first_receipt,
+                only_those_who_saw_the_session_learn_of_its_erasure, the_feed_shows_the_owner_an_erasure,
+                a_session_of_many_records_is_erased, late_writes_find_the_tombstone,
             }
             events {
-                once_for_each_key, events_page_in_order, strangers_see_and_record_none,
-                a_session_has_so_many_events, one_of_many_recordings_is_new,
+                an_event_is_recorded_once_per_key, events_are_paged_in_order,
+                strangers_neither_read_nor_record_events, a_session_has_an_event_limit,
+                one_of_many_equal_events_is_new,
             }
             finals {
-                promotion, missing_answer, translated_and_fallback, supplied_translation_wins,
-                neutral_copy, one_final_per_variant, a_final_without_text_is_promoted,
+                a_final_item_is_promoted, finalizing_without_an_answer_is_refused,
+                a_missing_translation_falls_back_to_the_neutral_answer, a_supplied_translation_is_no_fallback,
+                a_missing_neutral_answer_is_copied, each_variant_has_one_final_item, a_final_without_text_is_promoted,
             }
-            full_pages { large_sessions, large_events, large_events_of_a_time, large_turns }
+            full_pages {
+                pages_of_large_sessions_are_bounded, pages_of_large_events_are_bounded,
+                reads_of_large_events_by_time_are_bounded, pages_of_large_turns_are_bounded,
+            }
             idempotency {
-                start_again, start_again_with_another_body, append_again, append_again_with_another_body,
-                partial_replays, finalize_again, fail_and_cancel_again, replay_after_the_turn_closed,
-                create_session_again, retry_after_every_failure, items_without_ids_are_new,
+                a_repeated_start_is_replayed, a_repeated_start_with_another_body_is_reported,
+                a_repeated_append_is_replayed, a_repeated_append_with_another_body_is_refused,
+                partial_replays_are_refused, a_repeated_finalize_is_replayed, repeated_fail_and_cancel_are_replayed,
+                appends_are_replayed_after_the_turn_closed, a_repeated_session_creation_is_replayed,
+                retries_after_every_failure_are_safe, items_without_ids_are_new,
             }
             leases {
-                one_holder, a_holder_has_a_name, the_fence_only_grows, renewing, releasing,
-                kept_while_the_store_was_away,
-                made_by_acquiring, no_fence_makes_a_session, sessions_that_have_ended,
-                strangers_take_none, going_on_is_told_once, leases_are_no_changes,
+                a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
+                a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
+                acquiring_creates_the_session, a_fence_creates_no_session,
+                sessions_in_a_terminal_state_are_not_acquired, strangers_acquire_no_lease, a_resume_is_reported_once,
+                lease_changes_are_not_in_the_feed,
             }
             leases_left {
-                since_when, turns_of_who_held_it_before, a_left_draft_is_finalized,
-                a_left_draft_is_appended_to, a_left_draft_is_recorded_over,
-                a_recordings_end_leaves_the_holder_alone, a_fence_that_is_named_must_hold,
-                a_left_turn_is_interrupted_by_the_holder,
+                the_head_records_when_a_fence_was_granted, turns_of_the_previous_holder_are_recognized,
+                an_inherited_draft_is_finalized, an_inherited_draft_is_appended_to, an_inherited_draft_is_replaced_by_a_recording,
+                the_end_of_a_recording_does_not_interrupt_the_holder, a_given_fence_must_be_current,
+                an_inherited_turn_is_interrupted_by_the_holder,
             }
             leases_release {
-                given_free_with_the_last_write, a_refused_write_gives_nothing_free,
-                a_repeated_write_gives_free_as_well, a_draft_gives_nothing_free,
+                the_last_write_releases_the_lease, a_refused_write_releases_nothing,
+                a_repeated_write_releases_as_well, a_draft_releases_nothing,
             }
             leases_together {
-                one_of_many_takes_it, everybody_gets_it_in_the_end, who_was_overtaken_never_writes,
+                one_of_many_acquires_the_lease, every_waiting_holder_acquires_the_lease, a_fenced_holder_never_writes,
             }
             leases_writes {
-                a_live_lease_keeps_others_from_writing, who_may_write, some_writes_need_no_fence,
-                silence_is_no_absence_under_a_lease, checks_keep_their_order,
+                a_live_lease_keeps_others_from_writing, the_holder_may_write_and_anyone_without_a_holder,
+                some_writes_need_no_fence, a_silent_holder_is_not_interrupted, checks_keep_their_order,
             }
-            life { every_status_meets_every_write, interrupt_needs_silence, reopening, one_open_turn_at_a_time }
-            limits { items_per_turn, long_ids, items_of_a_whole_turn, what_is_read_at_once }
+            life {
+                every_write_has_a_defined_effect_in_every_status, interrupt_needs_silence,
+                a_repeated_start_reopens_an_interrupted_turn, the_policy_can_allow_only_one_open_turn,
+            }
+            limits {
+                the_items_of_a_turn_are_limited, long_ids_are_compared_as_bytes,
+                the_items_of_a_complete_turn_are_limited, the_bytes_of_one_read_are_limited,
+            }
             links {
-                the_first_identity_stays, nobody_links_for_somebody_else, one_of_many_logins_wins,
-                a_secret_is_needed_and_then_gone, closed_sessions_are_linked_too,
+                the_first_linked_identity_is_permanent, users_link_only_to_themselves, one_of_many_logins_wins,
+                linking_needs_the_secret_and_removes_it, closed_sessions_are_linked_too,
             }
             notes {
-                compared_and_set, one_of_many_puts_a_version, notes_count_up, notes_have_a_size,
-                notes_beside_sessions,
+                notes_are_compared_and_set, one_of_many_writers_writes_each_version,
+                concurrent_increments_are_all_counted, the_size_of_notes_is_limited,
+                notes_are_independent_of_sessions,
             }
-            order { seq_is_dense_from_one, turns_interleave, ordinals_and_clock, big_batches_keep_their_order }
+            order {
+                seq_is_dense_from_one, turns_interleave, the_clock_does_not_determine_the_order,
+                big_batches_keep_their_order,
+            }
             owners {
-                a_foreign_session_looks_absent, a_foreign_id_cannot_be_taken, tenants_do_not_meet,
-                lists_show_ones_own, the_operator_sees_the_tenant, foreign_turns_look_absent,
+                a_foreign_session_looks_absent, a_foreign_session_id_cannot_be_used, tenants_are_isolated,
+                lists_show_only_own_sessions, the_operator_sees_the_tenant, foreign_turns_look_absent,
                 anonymous_sessions_are_found_by_id,
             }
             paging {
-                sessions_page_while_others_write, turns_page_while_others_write, items_page,
-                newest_finalized_turns, status_filter, cursors_that_are_none, session_filters,
+                sessions_are_paged_while_others_write, turns_are_paged_while_others_write, items_are_paged,
+                the_newest_finalized_turns_are_paged, turns_are_filtered_by_status, invalid_cursors_are_refused,
+                sessions_are_filtered,
             }
             patches {
-                each_field_by_itself, metadata_is_patched_by_members,
-                what_changes_nothing_writes_nothing, versions_tell_of_patches_alone,
-                strangers_patch_nothing, one_of_many_patches_finds_its_version,
+                each_field_is_patched_separately, metadata_is_patched_by_members,
+                a_patch_without_effect_writes_nothing, only_patches_change_the_version, strangers_patch_nothing,
+                one_of_many_patches_finds_its_version,
             }
             redact {
-                a_redacted_turn, every_version_goes, what_cannot_be_redacted, redacting_again,
-                items_of_an_open_turn, all_items_of_a_turn, part_of_a_turn_before_the_whole,
-                a_redacted_turn_is_not_reopened, history_is_not_brought_in_again, owners_and_strangers,
+                a_turn_is_redacted, every_version_is_redacted, invalid_redactions_are_refused,
+                a_repeated_redaction_is_replayed, items_of_an_open_turn_are_redacted,
+                redacting_all_items_of_an_ended_turn_redacts_the_turn, a_partly_redacted_turn_is_redacted,
+                a_redacted_turn_is_not_reopened, imported_history_does_not_replace_a_redacted_turn,
+                only_owners_and_operators_redact,
             }
             redact_many {
-                retries_after_a_redaction, lists_page_over_redacted_turns, interleaved_and_long_turns,
-                any_redactions_of_any_journal,
+                retries_after_a_redaction_are_replayed, lists_skip_redacted_turns,
+                interleaved_and_long_turns_are_redacted, random_redactions_keep_the_history_intact,
             }
             replace {
-                replacing, replacing_what_cannot_be, replacements_are_idempotent, lists_leave_out_replaced,
-                a_replaced_turn_stays_interrupted, replacing_makes_no_session, roles_matter,
+                a_turn_is_replaced_by_a_new_version, invalid_replacements_are_refused, replacements_are_idempotent,
+                lists_leave_out_replaced_turns, a_replaced_turn_stays_interrupted, replacing_creates_no_session,
+                roles_determine_question_and_answer,
             }
             sessions {
-                closing, a_closed_session_begins_no_turn, filters,
-                a_secret_keeps_an_anonymous_session, a_secret_opens_what_has_none,
+                a_closed_session_stays_closed, a_closed_session_begins_no_turn, lists_are_filtered,
+                a_secret_keeps_an_anonymous_session, any_secret_opens_a_session_without_one,
             }
-            tenant_events { events_of_a_time, events_of_a_time_page }
+            tenant_events { events_are_found_by_time, events_found_by_time_are_paged }
         }
     };
     (@each $make:ident; $($module:ident { $($test:ident),* $(,)? })*) => {
@@ -193,118 +218,133 @@ macro_rules! contract_tests {
     };
 }
 
-/// As [`contract_tests!`], for a ledger that has one session at a time: what needs lists, the feed or several sessions at
-/// once is left out.
+/// Like [`contract_tests!`], for a ledger with one session at a time: leaves out tests that need lists, the feed or
+/// several sessions.
 #[macro_export]
 macro_rules! session_contract_tests {
     ($make:ident) => {
         $crate::contract_tests! { @each $make;
             bytes {
-                every_byte_comes_back, texts_keep_their_escapes, metadata_is_merged_not_rewritten,
-                large_items_come_back,
+                every_byte_is_returned_unchanged, texts_keep_their_escapes,
+                metadata_is_merged_without_rewriting_values, large_items_are_returned_unchanged,
             }
             chain { links_can_be_recomputed_by_a_stranger }
             checkpoints {
-                once_for_each_seq, up_to_now, states_of_any_size, the_newest_label_is_the_state,
-                strangers_see_and_put_no_checkpoint, one_of_many_checkpoints_is_new,
-                checkpoints_beside_writers,
+                a_checkpoint_is_written_once_per_seq, a_checkpoint_without_a_seq_covers_all_items,
+                states_of_any_size_are_stored, the_newest_label_is_the_state,
+                strangers_neither_read_nor_write_checkpoints, one_of_many_equal_checkpoints_is_new,
+                a_checkpoint_covers_all_items_under_concurrent_writes,
             }
             checkpoints_kept {
-                the_newest_are_kept, redaction_takes_what_covers, a_redacted_turn_takes_what_covers,
-                checkpoints_go_with_their_session, older_than_all_that_are_kept,
-                none_comes_back_from_before_a_redaction,
+                the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints,
+                redacting_a_turn_deletes_covering_checkpoints, erasure_deletes_checkpoints,
+                a_checkpoint_older_than_all_kept_ones_is_refused, older_checkpoints_are_refused_after_a_redaction,
             }
             concurrency {
-                many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
-                one_start_wins, one_close_wins,
+                many_tasks_write_to_few_sessions, repeated_concurrent_writes_have_one_effect, one_start_wins,
+                one_close_wins,
             }
             conflicts {
-                expected_seq, checks_come_in_their_order,
-                a_refused_write_leaves_nothing, wrong_request_id, empty_batches,
+                a_wrong_expected_seq_is_refused, checks_have_a_fixed_order, a_refused_write_changes_nothing,
+                a_wrong_request_id_is_refused, empty_batches_are_refused,
             }
             drafts {
-                put_again, one_recording_at_a_time, becoming_items, signs_of_life,
-                gone_with_the_session,
+                repeated_chunks_are_not_added_again, a_turn_has_one_recording_at_a_time, drafts_become_items,
+                drafts_are_heartbeats, erasure_deletes_drafts,
             }
             drafts_kept {
-                kept_whoever_ends_the_turn, what_the_caller_says_was_shown,
-                a_key_that_was_taken_holds_nothing_up,
+                drafts_are_kept_however_the_turn_ends, the_callers_text_may_extend_the_draft,
+                a_used_item_key_does_not_keep_a_turn_open,
             }
             erasure {
-                erasing_again_gives_the_first_receipt, who_is_told,
-                late_writes_find_it_gone,
+                a_repeated_erasure_returns_the_first_receipt, only_those_who_saw_the_session_learn_of_its_erasure,
+                late_writes_find_the_tombstone,
             }
             events {
-                once_for_each_key, events_page_in_order, strangers_see_and_record_none,
-                a_session_has_so_many_events, one_of_many_recordings_is_new,
+                an_event_is_recorded_once_per_key, events_are_paged_in_order,
+                strangers_neither_read_nor_record_events, a_session_has_an_event_limit,
+                one_of_many_equal_events_is_new,
             }
             finals {
-                promotion, missing_answer, translated_and_fallback, supplied_translation_wins,
-                neutral_copy, one_final_per_variant, a_final_without_text_is_promoted,
+                a_final_item_is_promoted, finalizing_without_an_answer_is_refused,
+                a_missing_translation_falls_back_to_the_neutral_answer, a_supplied_translation_is_no_fallback,
+                a_missing_neutral_answer_is_copied, each_variant_has_one_final_item, a_final_without_text_is_promoted,
             }
-            full_pages { large_events }
+            full_pages { pages_of_large_events_are_bounded }
             idempotency {
-                start_again, start_again_with_another_body, append_again, append_again_with_another_body,
-                partial_replays, finalize_again, fail_and_cancel_again, replay_after_the_turn_closed,
-                create_session_again, retry_after_every_failure, items_without_ids_are_new,
+                a_repeated_start_is_replayed, a_repeated_start_with_another_body_is_reported,
+                a_repeated_append_is_replayed, a_repeated_append_with_another_body_is_refused,
+                partial_replays_are_refused, a_repeated_finalize_is_replayed, repeated_fail_and_cancel_are_replayed,
+                appends_are_replayed_after_the_turn_closed, a_repeated_session_creation_is_replayed,
+                retries_after_every_failure_are_safe, items_without_ids_are_new,
             }
             leases {
-                one_holder, a_holder_has_a_name, the_fence_only_grows, renewing, releasing,
-                kept_while_the_store_was_away,
-                made_by_acquiring, no_fence_makes_a_session, sessions_that_have_ended,
-                strangers_take_none, going_on_is_told_once,
+                a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
+                a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
+                acquiring_creates_the_session, a_fence_creates_no_session,
+                sessions_in_a_terminal_state_are_not_acquired, strangers_acquire_no_lease, a_resume_is_reported_once,
             }
             leases_left {
-                since_when, turns_of_who_held_it_before, a_left_draft_is_finalized,
-                a_left_draft_is_appended_to, a_left_draft_is_recorded_over,
-                a_recordings_end_leaves_the_holder_alone, a_fence_that_is_named_must_hold,
-                a_left_turn_is_interrupted_by_the_holder,
+                the_head_records_when_a_fence_was_granted, turns_of_the_previous_holder_are_recognized,
+                an_inherited_draft_is_finalized, an_inherited_draft_is_appended_to, an_inherited_draft_is_replaced_by_a_recording,
+                the_end_of_a_recording_does_not_interrupt_the_holder, a_given_fence_must_be_current,
+                an_inherited_turn_is_interrupted_by_the_holder,
             }
             leases_release {
-                given_free_with_the_last_write, a_refused_write_gives_nothing_free,
-                a_repeated_write_gives_free_as_well, a_draft_gives_nothing_free,
+                the_last_write_releases_the_lease, a_refused_write_releases_nothing,
+                a_repeated_write_releases_as_well, a_draft_releases_nothing,
             }
             leases_together {
-                one_of_many_takes_it, everybody_gets_it_in_the_end, who_was_overtaken_never_writes,
+                one_of_many_acquires_the_lease, every_waiting_holder_acquires_the_lease, a_fenced_holder_never_writes,
             }
             leases_writes {
-                a_live_lease_keeps_others_from_writing, who_may_write, some_writes_need_no_fence,
-                silence_is_no_absence_under_a_lease, checks_keep_their_order,
+                a_live_lease_keeps_others_from_writing, the_holder_may_write_and_anyone_without_a_holder,
+                some_writes_need_no_fence, a_silent_holder_is_not_interrupted, checks_keep_their_order,
             }
-            life { every_status_meets_every_write, interrupt_needs_silence, reopening, one_open_turn_at_a_time }
-            limits { items_per_turn, long_ids, items_of_a_whole_turn, what_is_read_at_once }
+            life {
+                every_write_has_a_defined_effect_in_every_status, interrupt_needs_silence,
+                a_repeated_start_reopens_an_interrupted_turn, the_policy_can_allow_only_one_open_turn,
+            }
+            limits {
+                the_items_of_a_turn_are_limited, long_ids_are_compared_as_bytes,
+                the_items_of_a_complete_turn_are_limited, the_bytes_of_one_read_are_limited,
+            }
             links {
-                nobody_links_for_somebody_else, one_of_many_logins_wins,
-                a_secret_is_needed_and_then_gone, closed_sessions_are_linked_too,
+                users_link_only_to_themselves, one_of_many_logins_wins, linking_needs_the_secret_and_removes_it,
+                closed_sessions_are_linked_too,
             }
-            order { seq_is_dense_from_one, turns_interleave, ordinals_and_clock, big_batches_keep_their_order }
+            order {
+                seq_is_dense_from_one, turns_interleave, the_clock_does_not_determine_the_order,
+                big_batches_keep_their_order,
+            }
             owners {
-                a_foreign_id_cannot_be_taken, foreign_turns_look_absent,
-                anonymous_sessions_are_found_by_id,
+                a_foreign_session_id_cannot_be_used, foreign_turns_look_absent, anonymous_sessions_are_found_by_id,
             }
             paging {
-                turns_page_while_others_write, items_page, newest_finalized_turns, status_filter,
-                cursors_that_are_none,
+                turns_are_paged_while_others_write, items_are_paged, the_newest_finalized_turns_are_paged,
+                turns_are_filtered_by_status, invalid_cursors_are_refused,
             }
             patches {
-                each_field_by_itself, metadata_is_patched_by_members,
-                what_changes_nothing_writes_nothing, versions_tell_of_patches_alone,
-                strangers_patch_nothing, one_of_many_patches_finds_its_version,
+                each_field_is_patched_separately, metadata_is_patched_by_members,
+                a_patch_without_effect_writes_nothing, only_patches_change_the_version, strangers_patch_nothing,
+                one_of_many_patches_finds_its_version,
             }
             redact {
-                a_redacted_turn, every_version_goes, redacting_again,
-                items_of_an_open_turn, all_items_of_a_turn, part_of_a_turn_before_the_whole,
-                a_redacted_turn_is_not_reopened, history_is_not_brought_in_again, owners_and_strangers,
+                a_turn_is_redacted, every_version_is_redacted, a_repeated_redaction_is_replayed,
+                items_of_an_open_turn_are_redacted, redacting_all_items_of_an_ended_turn_redacts_the_turn,
+                a_partly_redacted_turn_is_redacted, a_redacted_turn_is_not_reopened,
+                imported_history_does_not_replace_a_redacted_turn, only_owners_and_operators_redact,
             }
             redact_many {
-                retries_after_a_redaction, lists_page_over_redacted_turns, interleaved_and_long_turns,
+                retries_after_a_redaction_are_replayed, lists_skip_redacted_turns,
+                interleaved_and_long_turns_are_redacted,
             }
             replace {
-                replacing, replacements_are_idempotent, lists_leave_out_replaced,
-                a_replaced_turn_stays_interrupted, replacing_makes_no_session, roles_matter,
+                a_turn_is_replaced_by_a_new_version, replacements_are_idempotent, lists_leave_out_replaced_turns,
+                a_replaced_turn_stays_interrupted, replacing_creates_no_session, roles_determine_question_and_answer,
             }
             sessions {
-                closing, a_closed_session_begins_no_turn
+                a_closed_session_stays_closed, a_closed_session_begins_no_turn,
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Notes: compared and set, by one of many.
+//! Notes are written by compare-and-set: one of many concurrent writers succeeds.
 
 use filrouge_types::ErrorCode;
 use tokio::task::JoinSet;
@@ -8,7 +8,7 @@ use super::fixture::{Fixture, code, operator, user};
 use crate::ledger::Note;
 use crate::rows::NOTE_MAX;
 
-pub async fn compared_and_set(f: &Fixture) {
+pub async fn notes_are_compared_and_set(f: &Fixture) {
     assert_eq!(f.ledger.note("a").await.unwrap(), None);
     assert!(!f.ledger.put_note("a", 1, b"early".to_vec()).await.unwrap());
     assert_eq!(f.ledger.note("a").await.unwrap(), None);
@@ -34,7 +34,7 @@ pub async fn compared_and_set(f: &Fixture) {
             })
         );
     }
-    // Names are compared as they are; a value may be empty.
+    // Names are compared exactly; a value may be empty.
     assert!(f.ledger.put_note("A", 0, Vec::new()).await.unwrap());
     assert_eq!(f.ledger.note("A").await.unwrap().unwrap().value, b"");
     assert_eq!(f.ledger.note("a").await.unwrap().unwrap().version, 5);
@@ -44,7 +44,7 @@ pub async fn compared_and_set(f: &Fixture) {
     assert_eq!((report.notes, report.commits), (2, 6));
 }
 
-pub async fn one_of_many_puts_a_version(f: &Fixture) {
+pub async fn one_of_many_writers_writes_each_version(f: &Fixture) {
     for version in 0..6 {
         let mut tasks = JoinSet::new();
         for n in 0..12_u8 {
@@ -71,7 +71,7 @@ pub async fn one_of_many_puts_a_version(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn notes_count_up(f: &Fixture) {
+pub async fn concurrent_increments_are_all_counted(f: &Fixture) {
     let mut tasks = JoinSet::new();
     for _ in 0..8 {
         let ledger = f.ledger.clone();
@@ -102,7 +102,7 @@ pub async fn notes_count_up(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn notes_have_a_size(f: &Fixture) {
+pub async fn the_size_of_notes_is_limited(f: &Fixture) {
     let value: Vec<u8> = (0..NOTE_MAX).map(|n| (n * 7 % 251) as u8).collect();
     assert!(f.ledger.put_note("n", 0, value.clone()).await.unwrap());
     assert_eq!(f.ledger.note("n").await.unwrap().unwrap().value, value);
@@ -114,9 +114,10 @@ pub async fn notes_have_a_size(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn notes_beside_sessions(f: &Fixture) {
+pub async fn notes_are_independent_of_sessions(f: &Fixture) {
     for n in 0..5 {
-        f.whole(&user("ann"), &format!("s{n}"), "r", "a").await;
+        f.complete_turn(&user("ann"), &format!("s{n}"), "r", "a")
+            .await;
         f.ledger.put_note("n", n, vec![9]).await.unwrap();
         f.erase(&user("ann"), &format!("s{n}")).await.unwrap();
     }

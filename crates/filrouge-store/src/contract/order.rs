@@ -1,4 +1,4 @@
-//! Order is by seq alone, given by the store inside the commit.
+//! Only the seq determines the order; the store assigns it inside the commit.
 
 use filrouge_types::Channel;
 
@@ -65,13 +65,16 @@ pub async fn turns_interleave(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn ordinals_and_clock(f: &Fixture) {
+pub async fn the_clock_does_not_determine_the_order(f: &Fixture) {
     let who = anyone();
-    let first = f.whole(&who, "s", "r1", "one").await;
+    let first = f.complete_turn(&who, "s", "r1", "one").await;
     f.clock.advance(-5_000_000);
-    let second = f.whole(&who, "s", "r2", "two").await;
-    assert!(second.created_at < first.created_at, "the clock went back");
-    assert!(second.first_seq > first.last_seq, "the order did not");
+    let second = f.complete_turn(&who, "s", "r2", "two").await;
+    assert!(
+        second.created_at < first.created_at,
+        "the clock was set back"
+    );
+    assert!(second.first_seq > first.last_seq, "the order is unaffected");
     assert_eq!((first.ordinal, second.ordinal), (1, 2));
     let session = f.ledger.session(&who, &first.session_id).await.unwrap();
     assert_eq!((session.turn_count, session.last_seq), (2, 4));

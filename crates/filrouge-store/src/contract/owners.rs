@@ -1,4 +1,4 @@
-//! Nobody sees what is not theirs (P6).
+//! No caller sees another owner's sessions (P6).
 
 use filrouge_types::{Channel, ErrorCode, TurnId};
 
@@ -18,23 +18,23 @@ fn all() -> TurnQuery {
     }
 }
 
-/// What `who` is told of session `s` and turn `id`, as text, by every way there is but starting.
-async fn told(f: &Fixture, who: &Scope, s: &str, id: TurnId) -> Vec<String> {
+/// The results of all calls of `who` on session `s` and turn `id` as text, except for starting a turn.
+async fn results_of(f: &Fixture, who: &Scope, s: &str, id: TurnId) -> Vec<String> {
     let session = sid(s);
-    let mut told = Vec::new();
-    told.push(format!(
+    let mut results = Vec::new();
+    results.push(format!(
         "{:?}",
         f.ledger.session(who, &session).await.unwrap_err()
     ));
-    told.push(format!(
+    results.push(format!(
         "{:?}",
         f.ledger.turn(who, &session, id).await.unwrap_err()
     ));
-    told.push(format!(
+    results.push(format!(
         "{:?}",
         f.ledger.turns(who, &session, all()).await.unwrap_err()
     ));
-    told.push(format!(
+    results.push(format!(
         "{:?}",
         f.ledger.items(who, &session, 0, 10).await.unwrap_err()
     ));
@@ -44,18 +44,18 @@ async fn told(f: &Fixture, who: &Scope, s: &str, id: TurnId) -> Vec<String> {
         cancel(s, id),
         interrupt(s, id, i64::MAX),
     ] {
-        told.push(format!("{:?}", f.write(who, write).await.unwrap_err()));
+        results.push(format!("{:?}", f.write(who, write).await.unwrap_err()));
     }
     let report = f.ledger.verify(Some((who.clone(), session))).await;
-    told.push(format!("{:?}", report.unwrap_err()));
-    told
+    results.push(format!("{:?}", report.unwrap_err()));
+    results
 }
 
 pub async fn a_foreign_session_looks_absent(f: &Fixture) {
     let turn = f.start(&user("ann"), "secret", "r").await;
     for who in [user("bob"), anyone(), operator("u")] {
-        let foreign = told(f, &who, "secret", turn.turn_id).await;
-        let absent = told(f, &who, "absent", turn.turn_id).await;
+        let foreign = results_of(f, &who, "secret", turn.turn_id).await;
+        let absent = results_of(f, &who, "absent", turn.turn_id).await;
         let absent: Vec<String> = absent
             .iter()
             .map(|t| t.replace("absent", "secret"))
@@ -66,7 +66,7 @@ pub async fn a_foreign_session_looks_absent(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_foreign_id_cannot_be_taken(f: &Fixture) {
+pub async fn a_foreign_session_id_cannot_be_used(f: &Fixture) {
     f.start(&user("ann"), "s", "r").await;
     for who in [user("bob"), anyone()] {
         assert_eq!(code(f.create(&who, "s").await), ErrorCode::SessionConflict);
@@ -78,7 +78,7 @@ pub async fn a_foreign_id_cannot_be_taken(f: &Fixture) {
     assert_eq!(f.last_seq(&user("ann"), "s").await, 1);
 }
 
-pub async fn tenants_do_not_meet(f: &Fixture) {
+pub async fn tenants_are_isolated(f: &Fixture) {
     let (t, u) = (
         anyone(),
         Scope {
@@ -118,7 +118,7 @@ pub async fn tenants_do_not_meet(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn lists_show_ones_own(f: &Fixture) {
+pub async fn lists_show_only_own_sessions(f: &Fixture) {
     for (who, s) in [
         (user("ann"), "a"),
         (anyone(), "n"),

@@ -1,4 +1,4 @@
-//! Pages neither skip nor repeat while others write.
+//! Reading by page neither skips nor repeats rows while others write.
 
 use filrouge_types::{Channel, ErrorCode, ProjectId, SessionStatus, TurnStatus};
 
@@ -21,7 +21,7 @@ fn query(
     }
 }
 
-pub async fn sessions_page_while_others_write(f: &Fixture) {
+pub async fn sessions_are_paged_while_others_write(f: &Fixture) {
     let who = anyone();
     for n in 0..20 {
         f.create(&who, &format!("s{n:02}")).await.unwrap();
@@ -34,7 +34,7 @@ pub async fn sessions_page_while_others_write(f: &Fixture) {
             .await
             .unwrap();
         seen.extend(page.iter().map(|s| s.session_id.to_string()));
-        // Writing to old sessions and making new ones moves nothing.
+        // Writing to old sessions and creating new ones moves no row.
         f.start(&who, "s00", &format!("r{}", seen.len())).await;
         f.create(&who, &format!("new{}", seen.len())).await.unwrap();
         match next {
@@ -46,7 +46,7 @@ pub async fn sessions_page_while_others_write(f: &Fixture) {
     assert_eq!(seen, expected);
 }
 
-/// All ordinals, page by page, with a new turn after each page.
+/// All ordinals, read by page, with a new turn after each page.
 async fn walk(f: &Fixture, order: TurnOrder, status: Option<TurnStatus>, limit: usize) -> Vec<u64> {
     let who = anyone();
     let (mut pages, mut cursor) = (Vec::new(), None);
@@ -59,7 +59,7 @@ async fn walk(f: &Fixture, order: TurnOrder, status: Option<TurnStatus>, limit: 
         pages.push(page);
         if pages.len() < 4 {
             let request = format!("{order:?}{status:?}{limit}-{}", pages.len());
-            f.whole(&who, "s", &request, "late").await;
+            f.complete_turn(&who, "s", &request, "late").await;
         }
         match next {
             Some(next) => cursor = Some(next),
@@ -72,11 +72,11 @@ async fn walk(f: &Fixture, order: TurnOrder, status: Option<TurnStatus>, limit: 
     }
 }
 
-pub async fn turns_page_while_others_write(f: &Fixture) {
+pub async fn turns_are_paged_while_others_write(f: &Fixture) {
     let who = anyone();
     let mut count = 0;
     for n in 0..17 {
-        f.whole(&who, "s", &format!("r{n}"), "a").await;
+        f.complete_turn(&who, "s", &format!("r{n}"), "a").await;
         count += 1;
     }
     for limit in [1, 3, 17] {
@@ -99,7 +99,7 @@ pub async fn turns_page_while_others_write(f: &Fixture) {
     }
 }
 
-pub async fn items_page(f: &Fixture) {
+pub async fn items_are_paged(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     for n in 0..30 {
@@ -125,7 +125,7 @@ pub async fn items_page(f: &Fixture) {
     );
 }
 
-pub async fn newest_finalized_turns(f: &Fixture) {
+pub async fn the_newest_finalized_turns_are_paged(f: &Fixture) {
     let who = anyone();
     for n in 0..9 {
         let turn = f.start(&who, "s", &format!("r{n}")).await;
@@ -147,7 +147,7 @@ pub async fn newest_finalized_turns(f: &Fixture) {
     );
 }
 
-pub async fn status_filter(f: &Fixture) {
+pub async fn turns_are_filtered_by_status(f: &Fixture) {
     let who = anyone();
     for n in 0..12 {
         let turn = f.start(&who, "s", &format!("r{n}")).await;
@@ -173,10 +173,10 @@ pub async fn status_filter(f: &Fixture) {
     }
 }
 
-pub async fn cursors_that_are_none(f: &Fixture) {
+pub async fn invalid_cursors_are_refused(f: &Fixture) {
     let who = anyone();
     for n in 0..4 {
-        f.whole(&who, "s", &format!("r{n}"), "a").await;
+        f.complete_turn(&who, "s", &format!("r{n}"), "a").await;
     }
     let first = f
         .ledger
@@ -201,7 +201,7 @@ pub async fn cursors_that_are_none(f: &Fixture) {
             .await;
         assert_eq!(code(sessions), ErrorCode::Invalid);
     }
-    // A number that no page gave out is a strange place to begin, never a broken store.
+    // A cursor may be a number that no page returned: it is no integrity error.
     for n in [
         0,
         1,
@@ -231,7 +231,7 @@ pub async fn cursors_that_are_none(f: &Fixture) {
     }
 }
 
-pub async fn session_filters(f: &Fixture) {
+pub async fn sessions_are_filtered(f: &Fixture) {
     let who = anyone();
     let t0 = filrouge_types::Clock::now(&*f.clock);
     for (s, project) in [("a", Some("p")), ("b", None), ("c", Some("q"))] {

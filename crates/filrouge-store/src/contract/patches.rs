@@ -1,4 +1,4 @@
-//! What is listed of a session is changed, by who saw it as it is.
+//! Patches change a session's listed fields, optionally only in a known version.
 
 use filrouge_types::{ErrorCode, ProjectId, SessionStatus};
 use tokio::task::JoinSet;
@@ -7,7 +7,7 @@ use super::asks::{json, metadata, patch, patch_if, title};
 use super::fixture::{Fixture, anyone, cmd, code, item, operator, user};
 use crate::command::{NewSession, Scope, SessionPatch, Write};
 
-/// A session of ann's with something in every field.
+/// A session of ann with all fields set.
 async fn full(f: &Fixture) -> Scope {
     let who = user("ann");
     let new = NewSession {
@@ -20,7 +20,7 @@ async fn full(f: &Fixture) -> Scope {
     who
 }
 
-pub async fn each_field_by_itself(f: &Fixture) {
+pub async fn each_field_is_patched_separately(f: &Fixture) {
     let who = full(f).await;
     let all = [
         title("another"),
@@ -113,7 +113,11 @@ pub async fn metadata_is_patched_by_members(f: &Fixture) {
         .unwrap();
     let more = metadata(&long.replace('k', "l"));
     let refused = f.session_of(&who, patch("s", more)).await;
-    assert_eq!(code(refused), ErrorCode::LimitExceeded, "all of it counts");
+    assert_eq!(
+        code(refused),
+        ErrorCode::LimitExceeded,
+        "all metadata counts"
+    );
     let kept = f.session(&who, "s").await.unwrap();
     assert_eq!(kept.metadata.as_str(), long);
     let none = SessionPatch {
@@ -125,7 +129,7 @@ pub async fn metadata_is_patched_by_members(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn what_changes_nothing_writes_nothing(f: &Fixture) {
+pub async fn a_patch_without_effect_writes_nothing(f: &Fixture) {
     let who = user("ann");
     let new = NewSession {
         metadata: json(r#"{ "a" : 1, "b":{ }, "c": "a \" {  } \\", "d": [ 1.0 ] }"#),
@@ -163,20 +167,20 @@ pub async fn what_changes_nothing_writes_nothing(f: &Fixture) {
     }
 }
 
-pub async fn versions_tell_of_patches_alone(f: &Fixture) {
+pub async fn only_patches_change_the_version(f: &Fixture) {
     let who = full(f).await;
     let first = f.session(&who, "s").await.unwrap().version;
     let turn = f.start(&who, "s", "r").await;
     let more = vec![item(filrouge_types::Channel::Plan, "p")];
     f.append(&who, &turn, more).await.unwrap();
-    f.whole(&who, "s", "r2", "a").await;
+    f.complete_turn(&who, "s", "r2", "a").await;
     let now = f.session(&who, "s").await.unwrap();
-    assert_eq!(now.version, first, "what is said changes no version");
+    assert_eq!(now.version, first, "items do not change the version");
     let current = Some(vec![[0; 16], first]);
     let write = patch_if("s", title("new"), current.clone());
     let second = f.session_of(&who, write).await.unwrap().version;
     assert_ne!(second, first);
-    // A retry finds its own doing: what is so already is answered, whatever the condition.
+    // A retry meets the result of its first attempt: a patch without effect succeeds, whatever the condition.
     let again = patch_if("s", title("new"), current.clone());
     assert_eq!(f.session_of(&who, again).await.unwrap().version, second);
     for versions in [current, Some(Vec::new())] {
@@ -213,7 +217,10 @@ pub async fn strangers_patch_nothing(f: &Fixture) {
         .session_of(&operator("t"), patch("s", title("named")))
         .await;
     let by_operator = by_operator.unwrap();
-    assert_eq!(by_operator.identity_id, before.identity_id, "it stays hers");
+    assert_eq!(
+        by_operator.identity_id, before.identity_id,
+        "its owner is unchanged"
+    );
     assert_eq!(f.session(&who, "s").await.unwrap(), by_operator);
 }
 

@@ -1,4 +1,4 @@
-//! Redaction: contents go, everything else stays provable (DESIGN §9).
+//! Redaction erases contents and keeps all other data provable (DESIGN §9).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::fixture::{
     Fixture, anyone, cancel, code, finalize, interrupt, item, keyed, operator, redact,
     redact_items, replacement, sid, start_with, text, user,
 };
-use crate::command::{Scope, Target, Write};
+use crate::command::{RedactionTarget, Scope, Write};
 use crate::read::TurnQuery;
 use crate::record::Seqs;
 
@@ -30,13 +30,15 @@ fn contentless(items: &[Item]) -> Vec<u64> {
     .collect()
 }
 
-pub async fn a_redacted_turn(f: &Fixture) {
+pub async fn a_turn_is_redacted(f: &Fixture) {
     let who = user("ann");
-    let before = f.whole(&who, "s", "r0", "kept answer").await;
-    let turn = f.whole(&who, "s", "secret question", "secret answer").await;
+    let before = f.complete_turn(&who, "s", "r0", "kept answer").await;
+    let turn = f
+        .complete_turn(&who, "s", "secret question", "secret answer")
+        .await;
     let items = f.items(&who, "s", 50).await;
     f.clock.advance(1000);
-    let write = redact("s", Target::Turn(turn.turn_id));
+    let write = redact("s", RedactionTarget::Turn(turn.turn_id));
     let receipt = f.redacted(&who, write).await.unwrap();
     assert_eq!(receipt.seqs, Seqs::of([(3, 4)]).unwrap());
     assert_eq!((receipt.redaction_seq, receipt.replayed), (5, false));
@@ -52,7 +54,7 @@ pub async fn a_redacted_turn(f: &Fixture) {
         deleted_at: None,
         ..gone.clone()
     };
-    assert_eq!(kept, turn, "everything but the texts stays");
+    assert_eq!(kept, turn, "everything except the texts is unchanged");
     let shown = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
     assert_eq!(shown, gone);
 
@@ -67,29 +69,29 @@ pub async fn a_redacted_turn(f: &Fixture) {
         back.body.parts = old.body.parts.clone();
         assert_eq!(back, *old);
     }
-    let told = &now[4];
+    let redaction_item = &now[4];
     assert_eq!(
-        (&told.body.channel, told.turn_id),
+        (&redaction_item.body.channel, redaction_item.turn_id),
         (&Channel::Redaction, None)
     );
-    assert_eq!(told.created_at, receipt.at);
+    assert_eq!(redaction_item.created_at, receipt.at);
     let parts = format!(
         r#"[{{"type":"redaction","seqs":[[3,4]],"turn_id":"{}","by":"operator","reason":"on \"request\""}}]"#,
         turn.turn_id
     );
-    assert_eq!(told.body.parts.as_str(), parts);
+    assert_eq!(redaction_item.body.parts.as_str(), parts);
 
     assert_eq!(listed(f, &who, "s", true).await, [before.clone(), gone]);
     assert_eq!(listed(f, &who, "s", false).await, [before]);
-    let after = f.whole(&who, "s", "r2", "later").await;
+    let after = f.complete_turn(&who, "s", "r2", "later").await;
     assert_eq!((after.ordinal, after.first_seq), (3, 6));
     f.intact().await;
 }
 
-pub async fn every_version_goes(f: &Fixture) {
+pub async fn every_version_is_redacted(f: &Fixture) {
     let who = anyone();
-    let first = f.whole(&who, "s", "r", "one").await;
-    f.whole(&who, "s", "other", "other").await;
+    let first = f.complete_turn(&who, "s", "r", "one").await;
+    f.complete_turn(&who, "s", "other", "other").await;
     let replaced = async |request: &str, old: TurnId| {
         f.turn_of(&who, replacement(&who, "s", request, old, request))
             .await
@@ -114,7 +116,7 @@ pub async fn every_version_goes(f: &Fixture) {
         .map(|t| t.request_id.to_string())
         .collect();
     assert_eq!(names, ["other"]);
-    // A corrected version may still be written, and goes in its turn.
+    // A corrected version may still be written; the next redaction covers it as well.
     let clean = replaced("clean", third.turn_id).await;
     assert_eq!((clean.ordinal, clean.deleted_at), (1, None));
     f.clock.advance(10);
@@ -125,18 +127,19 @@ pub async fn every_version_goes(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn what_cannot_be_redacted(f: &Fixture) {
+pub async fn invalid_redactions_are_refused(f: &Fixture) {
     let who = anyone();
     let open = f.start(&who, "s", "r").await;
-    let done = f.whole(&who, "s", "done", "a").await;
-    let elsewhere = f.whole(&who, "elsewhere", "r", "a").await;
+    let done = f.complete_turn(&who, "s", "done", "a").await;
+    let elsewhere = f.complete_turn(&who, "elsewhere", "r", "a").await;
     let position = f.ledger.position();
     let refused = f.redact_turn(&who, &open).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::TurnOpen);
     assert!(refused.hint.is_some());
-    let try_it =
-        async |session: &str, target: Target| code(f.redacted(&who, redact(session, target)).await);
-    let turn = Target::Turn;
+    let try_it = async |session: &str, target: RedactionTarget| {
+        code(f.redacted(&who, redact(session, target)).await)
+    };
+    let turn = RedactionTarget::Turn;
     assert_eq!(
         try_it("s", turn(TurnId::from_derived([1; 16]))).await,
         ErrorCode::TurnNotFound
@@ -151,7 +154,7 @@ pub async fn what_cannot_be_redacted(f: &Fixture) {
     );
     let items = async |ranges: &[(u64, u64)]| {
         let seqs = Seqs::of(ranges.iter().copied()).unwrap();
-        try_it("s", Target::Items(seqs)).await
+        try_it("s", RedactionTarget::Items(seqs)).await
     };
     assert_eq!(items(&[]).await, ErrorCode::Invalid);
     assert_eq!(items(&[(1, 4)]).await, ErrorCode::Invalid);
@@ -160,7 +163,7 @@ pub async fn what_cannot_be_redacted(f: &Fixture) {
     assert_eq!(
         f.ledger.position(),
         position,
-        "a refused one leaves nothing"
+        "a refused redaction changes nothing"
     );
     f.redact_turn(&who, &done).await.unwrap();
     assert_eq!(items(&[(4, 4)]).await, ErrorCode::Invalid, "a redaction");
@@ -170,9 +173,9 @@ pub async fn what_cannot_be_redacted(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn redacting_again(f: &Fixture) {
+pub async fn a_repeated_redaction_is_replayed(f: &Fixture) {
     let who = anyone();
-    let turn = f.whole(&who, "s", "r", "a").await;
+    let turn = f.complete_turn(&who, "s", "r", "a").await;
     let first = f.redact_turn(&who, &turn).await.unwrap();
     let one = f.redacted(&who, redact_items("s", &[(2, 2)])).await;
     let one = one.unwrap();
@@ -197,7 +200,7 @@ pub async fn redacting_again(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn items_of_an_open_turn(f: &Fixture) {
+pub async fn items_of_an_open_turn_are_redacted(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "the question").await;
     let plans = ["one", "two", "three"].map(|w| item(Channel::Plan, w));
@@ -224,11 +227,11 @@ pub async fn items_of_an_open_turn(f: &Fixture) {
     f.intact().await;
 }
 
-/// Whoever names all items of a turn that has ended redacts the turn; of an open one, items alone.
-pub async fn all_items_of_a_turn(f: &Fixture) {
+/// Redacting all items of an ended turn redacts the turn; for an open turn, it redacts only the items.
+pub async fn redacting_all_items_of_an_ended_turn_redacts_the_turn(f: &Fixture) {
     let who = anyone();
-    let one = f.whole(&who, "s", "r1", "a").await;
-    let two = f.whole(&who, "s", "r2", "a").await;
+    let one = f.complete_turn(&who, "s", "r1", "a").await;
+    let two = f.complete_turn(&who, "s", "r2", "a").await;
     let open = f.start(&who, "s", "open").await;
     let write = redact_items("s", &[(1, 3), (5, 5)]);
     f.redacted(&who, write).await.unwrap();
@@ -254,9 +257,9 @@ pub async fn all_items_of_a_turn(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn part_of_a_turn_before_the_whole(f: &Fixture) {
+pub async fn a_partly_redacted_turn_is_redacted(f: &Fixture) {
     let who = anyone();
-    let turn = f.whole(&who, "s", "r", "a").await;
+    let turn = f.complete_turn(&who, "s", "r", "a").await;
     f.redacted(&who, redact_items("s", &[(2, 2)]))
         .await
         .unwrap();
@@ -292,10 +295,10 @@ pub async fn a_redacted_turn_is_not_reopened(f: &Fixture) {
     f.intact().await;
 }
 
-/// A start that brings a history in does not replace what was redacted.
-pub async fn history_is_not_brought_in_again(f: &Fixture) {
+/// A start that imports a history does not replace a redacted turn.
+pub async fn imported_history_does_not_replace_a_redacted_turn(f: &Fixture) {
     let who = anyone();
-    let turn = f.whole(&who, "s", "r", "a").await;
+    let turn = f.complete_turn(&who, "s", "r", "a").await;
     f.redact_turn(&who, &turn).await.unwrap();
     let mut history = start_with(&who, "s", "r~2", "q", Some("a"), |event, _| {
         event.replaces = Some(turn.turn_id);
@@ -307,17 +310,17 @@ pub async fn history_is_not_brought_in_again(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn owners_and_strangers(f: &Fixture) {
+pub async fn only_owners_and_operators_redact(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
-    let turn = f.whole(&ann, "anns", "r", "a").await;
+    let turn = f.complete_turn(&ann, "anns", "r", "a").await;
     for stranger in [bob.clone(), anyone(), operator("u")] {
         let refused = f.redact_turn(&stranger, &turn).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::SessionNotFound);
         let items = f.redacted(&stranger, redact_items("anns", &[(1, 1)])).await;
         assert_eq!(code(items), ErrorCode::SessionNotFound);
     }
-    f.whole(&bob, "bobs", "r", "a").await;
-    let write = |id| redact("bobs", Target::Turn(id));
+    f.complete_turn(&bob, "bobs", "r", "a").await;
+    let write = |id| redact("bobs", RedactionTarget::Turn(id));
     let foreign = f.redacted(&bob, write(turn.turn_id)).await.unwrap_err();
     assert_eq!(foreign.code, ErrorCode::TurnNotFound);
     assert_eq!(contentless(&f.items(&ann, "anns", 9).await), [0; 0]);

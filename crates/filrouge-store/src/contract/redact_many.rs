@@ -1,4 +1,4 @@
-//! Redaction among retries, in lists, and at random.
+//! Redaction with retries, in lists, and at random.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::fixture::{
     redact_items, replacement, sid, start,
 };
 use crate::chain::{Link, LinkScope};
-use crate::command::{Target, Write};
+use crate::command::{RedactionTarget, Write};
 use crate::read::{TurnOrder, TurnQuery};
-use crate::record::{Check, decode};
+use crate::record::{MacCheck, decode};
 
-pub async fn retries_after_a_redaction(f: &Fixture) {
+pub async fn retries_after_a_redaction_are_replayed(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let batch = || {
@@ -40,7 +40,7 @@ pub async fn retries_after_a_redaction(f: &Fixture) {
 
     let again = f.start(&who, "s", "r").await;
     assert!(again.replayed && !again.differs && again.deleted_at.is_some());
-    // What the first body was cannot be told any more: that is what a redaction is for.
+    // The first body is not recoverable: that is the purpose of a redaction.
     let other = f.try_start(&who, start(&who, "s", "r", "another")).await;
     assert!(!other.unwrap().differs);
     let again = f.append(&who, &turn, batch()).await.unwrap();
@@ -74,11 +74,11 @@ pub async fn retries_after_a_redaction(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn lists_page_over_redacted_turns(f: &Fixture) {
+pub async fn lists_skip_redacted_turns(f: &Fixture) {
     let who = anyone();
     let mut turns = Vec::new();
     for n in 0..30 {
-        turns.push(f.whole(&who, "s", &format!("r{n:02}"), "a").await);
+        turns.push(f.complete_turn(&who, "s", &format!("r{n:02}"), "a").await);
     }
     f.start(&who, "s", "open").await;
     let gone = |n: usize| (4..17).contains(&n) || n.is_multiple_of(7);
@@ -124,8 +124,8 @@ pub async fn lists_page_over_redacted_turns(f: &Fixture) {
     f.intact().await;
 }
 
-/// Turns whose items lie between each other's, and a turn of many records.
-pub async fn interleaved_and_long_turns(f: &Fixture) {
+/// Interleaved turns, and a turn of many records.
+pub async fn interleaved_and_long_turns_are_redacted(f: &Fixture) {
     let who = anyone();
     let one = f.start(&who, "s", "one").await;
     let two = f.start(&who, "s", "two").await;
@@ -154,10 +154,10 @@ pub async fn interleaved_and_long_turns(f: &Fixture) {
     f.intact().await;
 }
 
-/// One step of a random journal: what, which turn, and how many items.
-type Step = (u8, usize, u64);
+/// One step of a random history: its kind, the turn, and the number of items.
+type RandomWrite = (u8, usize, u64);
 
-async fn journal(f: &Fixture, session: &str, steps: &[Step]) -> Vec<Turn> {
+async fn journal(f: &Fixture, session: &str, steps: &[RandomWrite]) -> Vec<Turn> {
     let who = anyone();
     let mut turns: Vec<Turn> = Vec::new();
     for (n, (kind, which, items)) in steps.iter().enumerate() {
@@ -169,7 +169,7 @@ async fn journal(f: &Fixture, session: &str, steps: &[Step]) -> Vec<Turn> {
             continue;
         };
         let id = old.turn_id;
-        // A write that the turn does not take is refused; that is not what this test is about.
+        // A write that the turn refuses is irrelevant to this test.
         let write = match kind {
             0 | 1 => Write::Start(Arc::new(start(&who, session, &new, &word(0)))),
             2..=4 => {
@@ -190,15 +190,15 @@ async fn journal(f: &Fixture, session: &str, steps: &[Step]) -> Vec<Turn> {
     turns
 }
 
-/// The links before and behind each record, by its first seq.
+/// The links before and after each record, by its first seq.
 async fn links(f: &Fixture, session: &str) -> BTreeMap<u64, (Link, Link)> {
     let (who, id) = (anyone(), sid(session));
     f.ledger
-        .ask_in(&anyone(), &sid(session), move |sight| {
-            let loaded = sight.get(&who, &id)?;
+        .query_session(&anyone(), &sid(session), move |snapshot| {
+            let loaded = snapshot.get(&who, &id)?;
             let scope = LinkScope::new(&who.tenant, &id);
-            let rows = sight.view.records(loaded.pk, 1, 10_000)?;
-            let read = |row| decode(row, &scope, sight.keyring, Check::Keyed).unwrap();
+            let rows = snapshot.view.records(loaded.pk, 1, 10_000)?;
+            let read = |row| decode(row, &scope, snapshot.keyring, MacCheck::Keyed).unwrap();
             let links = rows.iter().map(|row| (row, read(row)));
             Ok(links
                 .map(|(row, d)| (row.first_seq, (d.previous, d.last)))
@@ -208,12 +208,12 @@ async fn links(f: &Fixture, session: &str) -> BTreeMap<u64, (Link, Link)> {
         .unwrap()
 }
 
-/// What the reading calls tell of a session.
-async fn told(f: &Fixture, session: &str, turns: &[Turn]) -> String {
+/// The results of all reads of a session.
+async fn results_of(f: &Fixture, session: &str, turns: &[Turn]) -> String {
     let (who, id) = (anyone(), sid(session));
-    let mut told = format!("{:?}", f.items(&who, session, 7).await);
+    let mut results = format!("{:?}", f.items(&who, session, 7).await);
     for turn in turns {
-        told += &format!(
+        results += &format!(
             "{:?}",
             f.ledger.turn(&who, &id, turn.turn_id).await.unwrap()
         );
@@ -225,13 +225,13 @@ async fn told(f: &Fixture, session: &str, turns: &[Turn]) -> String {
             limit: 100,
             ..TurnQuery::default()
         };
-        told += &format!("{:?}", f.ledger.turns(&who, &id, query).await.unwrap());
+        results += &format!("{:?}", f.ledger.turns(&who, &id, query).await.unwrap());
     }
-    told
+    results
 }
 
-/// Any redactions of any journal leave it intact, its links as they were, and nothing of what was named.
-pub async fn any_redactions_of_any_journal(f: &Fixture) {
+/// Any redactions of any history leave it intact, its links unchanged, and none of the named contents readable.
+pub async fn random_redactions_keep_the_history_intact(f: &Fixture) {
     let steps = proptest::collection::vec((0..10_u8, 0..99_usize, 0..70_u64), 3..40);
     let redactions = proptest::collection::vec((any::<bool>(), 0..200_u64, 0..9_u64), 1..8);
     let mut runner = TestRunner::deterministic();
@@ -248,7 +248,7 @@ pub async fn any_redactions_of_any_journal(f: &Fixture) {
         for (whole, at, more) in redactions {
             let write = if whole {
                 let at = usize::try_from(at).unwrap() % turns.len();
-                redact(&session, Target::Turn(turns[at].turn_id))
+                redact(&session, RedactionTarget::Turn(turns[at].turn_id))
             } else {
                 let first = at % before.len() as u64 + 1;
                 redact_items(&session, &[(first, first + more), (first / 2 + 1, first)])
@@ -264,7 +264,7 @@ pub async fn any_redactions_of_any_journal(f: &Fixture) {
         f.intact().await;
         gone += named.len();
         let after = f.items(&who, &session, 100).await;
-        let told = told(f, &session, &turns).await;
+        let results = results_of(f, &session, &turns).await;
         for (old, new) in before.iter().zip(&after) {
             assert_eq!(new.redacted, named.contains(&old.seq), "seq {}", old.seq);
             let Some(word) = old.body.parts.as_str().split('¤').nth(1) else {
@@ -275,7 +275,7 @@ pub async fn any_redactions_of_any_journal(f: &Fixture) {
                 .iter()
                 .filter(|i| i.body.parts.as_str().contains(&word));
             let all_gone = twins.clone().all(|i| named.contains(&i.seq));
-            assert_eq!(told.contains(&word), !all_gone, "{word}");
+            assert_eq!(results.contains(&word), !all_gone, "{word}");
         }
         let new_links = links(f, &session).await;
         for (seq, link) in old_links {

@@ -1,4 +1,4 @@
-//! Replacing: nothing is edited (DESIGN §4.6).
+//! Replacing a turn changes no existing item (DESIGN §4.6).
 
 use filrouge_types::{Channel, ErrorCode, Role, TurnId, TurnStatus};
 
@@ -7,10 +7,10 @@ use super::fixture::{
 };
 use crate::read::{TurnOrder, TurnQuery};
 
-pub async fn replacing(f: &Fixture) {
+pub async fn a_turn_is_replaced_by_a_new_version(f: &Fixture) {
     let who = anyone();
-    let first = f.whole(&who, "s", "r", "one").await;
-    let next = f.whole(&who, "s", "next", "other").await;
+    let first = f.complete_turn(&who, "s", "r", "one").await;
+    let next = f.complete_turn(&who, "s", "next", "other").await;
     let second = f
         .turn_of(&who, replacement(&who, "s", "r2", first.turn_id, "two"))
         .await
@@ -36,15 +36,15 @@ pub async fn replacing(f: &Fixture) {
     );
     let session = f.ledger.session(&who, &sid("s")).await.unwrap();
     assert_eq!((session.turn_count, session.last_seq), (2, 8));
-    assert_eq!(f.whole(&who, "s", "last", "x").await.ordinal, 3);
+    assert_eq!(f.complete_turn(&who, "s", "last", "x").await.ordinal, 3);
     f.intact().await;
 }
 
-pub async fn replacing_what_cannot_be(f: &Fixture) {
+pub async fn invalid_replacements_are_refused(f: &Fixture) {
     let who = anyone();
-    let first = f.whole(&who, "s", "r", "one").await;
+    let first = f.complete_turn(&who, "s", "r", "one").await;
     let open = f.start(&who, "s", "open").await;
-    let elsewhere = f.whole(&who, "elsewhere", "r", "one").await;
+    let elsewhere = f.complete_turn(&who, "elsewhere", "r", "one").await;
     let try_it = async |old: TurnId| {
         code(
             f.turn_of(&who, replacement(&who, "s", "new", old, "w"))
@@ -80,7 +80,7 @@ pub async fn replacing_what_cannot_be(f: &Fixture) {
 
 pub async fn replacements_are_idempotent(f: &Fixture) {
     let who = anyone();
-    let first = f.whole(&who, "s", "r", "one").await;
+    let first = f.complete_turn(&who, "s", "r", "one").await;
     let write = replacement(&who, "s", "r2", first.turn_id, "two");
     let second = f.turn_of(&who, write.clone()).await.unwrap();
     let again = f.turn_of(&who, write).await.unwrap();
@@ -92,11 +92,15 @@ pub async fn replacements_are_idempotent(f: &Fixture) {
     assert_eq!(f.last_seq(&who, "s").await, 4);
 }
 
-pub async fn lists_leave_out_replaced(f: &Fixture) {
+pub async fn lists_leave_out_replaced_turns(f: &Fixture) {
     let who = anyone();
     let mut ids = Vec::new();
     for n in 0..5 {
-        ids.push(f.whole(&who, "s", &format!("r{n}"), "a").await.turn_id);
+        ids.push(
+            f.complete_turn(&who, "s", &format!("r{n}"), "a")
+                .await
+                .turn_id,
+        );
     }
     for n in [4, 1] {
         f.turn_of(
@@ -137,7 +141,7 @@ pub async fn lists_leave_out_replaced(f: &Fixture) {
     f.intact().await;
 }
 
-/// Whoever was given up for dead and replaced does not come back in place of the replacement.
+/// A process that was presumed dead cannot reopen its turn after another process has replaced it.
 pub async fn a_replaced_turn_stays_interrupted(f: &Fixture) {
     let who = anyone();
     let old = f.start(&who, "s", "r").await;
@@ -159,11 +163,11 @@ pub async fn a_replaced_turn_stays_interrupted(f: &Fixture) {
     f.intact().await;
 }
 
-/// Replacing makes nothing, so it tells a foreign session from an absent one no more than a read does; and a
-/// replacement's key started plainly is a start that differs (P2, P6).
-pub async fn replacing_makes_no_session(f: &Fixture) {
+/// Replacing creates no session, so like a read it does not distinguish a foreign session from an absent one. A plain
+/// start with a replacement's key is a start that differs (P2, P6).
+pub async fn replacing_creates_no_session(f: &Fixture) {
     let (alice, bob) = (user("alice"), user("bob"));
-    let turn = f.whole(&bob, "bobs", "r", "one").await;
+    let turn = f.complete_turn(&bob, "bobs", "r", "one").await;
     for session in ["bobs", "nothere"] {
         let refused = f
             .turn_of(
@@ -183,8 +187,8 @@ pub async fn replacing_makes_no_session(f: &Fixture) {
     assert!(plain.replayed && plain.differs);
 }
 
-/// Only what the assistant says is an answer, and only what the user asks at the start is the question.
-pub async fn roles_matter(f: &Fixture) {
+/// Only the assistant's final items are answers, and only the user's first items are the question.
+pub async fn roles_determine_question_and_answer(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let mut said = item(Channel::Final, "I am the user");

@@ -1,8 +1,8 @@
-//! Sessions end, are found, and keep their secrets.
+//! Sessions: closing, filters and secrets.
 
 use filrouge_types::{Channel, ErrorCode, ItemBody, ProjectId, SessionStatus, TurnStatus};
 
-use super::asks::{close_session, knowing, patch, showing, title};
+use super::asks::{anyone_with_secret, close_session, patch, title, with_secret};
 use super::fixture::{
     Fixture, anyone, append, code, finalize, item, operator, replacement, sid, start, user,
 };
@@ -15,9 +15,9 @@ fn active() -> SessionPatch {
     }
 }
 
-pub async fn closing(f: &Fixture) {
+pub async fn a_closed_session_stays_closed(f: &Fixture) {
     let who = user("ann");
-    f.whole(&who, "s", "r", "a").await;
+    f.complete_turn(&who, "s", "r", "a").await;
     let before = f.session(&who, "s").await.unwrap();
     f.clock.advance(5);
     let write = || close_session("s", Some("done \"here\""));
@@ -36,7 +36,7 @@ pub async fn closing(f: &Fixture) {
     let position = f.ledger.position();
     for reason in [None, Some("again"), Some("done \"here\"")] {
         let again = f.session_of(&who, close_session("s", reason)).await;
-        assert_eq!(again.unwrap(), closed, "it stays as it ended");
+        assert_eq!(again.unwrap(), closed, "a closed session is unchanged");
     }
     assert_eq!(f.ledger.position(), position);
     for stranger in [user("bob"), anyone(), operator("u")] {
@@ -58,7 +58,7 @@ pub async fn closing(f: &Fixture) {
 
 pub async fn a_closed_session_begins_no_turn(f: &Fixture) {
     let who = user("ann");
-    let done = f.whole(&who, "s", "done", "a").await;
+    let done = f.complete_turn(&who, "s", "done", "a").await;
     let open = f.start(&who, "s", "open").await;
     f.session_of(&who, close_session("s", None)).await.unwrap();
     let position = f.ledger.position();
@@ -67,7 +67,7 @@ pub async fn a_closed_session_begins_no_turn(f: &Fixture) {
     assert_eq!(refused.code, ErrorCode::SessionClosed);
     assert!(refused.hint.is_some());
     assert_eq!(f.ledger.position(), position);
-    let again = f.whole(&who, "s", "done", "a").await;
+    let again = f.complete_turn(&who, "s", "done", "a").await;
     assert!(again.replayed && again.turn_id == done.turn_id);
     let again = f.start(&who, "s", "open").await;
     assert!(again.replayed && again.status == TurnStatus::Open);
@@ -77,7 +77,7 @@ pub async fn a_closed_session_begins_no_turn(f: &Fixture) {
     assert_eq!(ended.await.unwrap().status, TurnStatus::Finalized);
     let newer = replacement(&who, "s", "newer", done.turn_id, "better");
     assert_eq!(f.turn_of(&who, newer).await.unwrap().record_version, 2);
-    // A stranger is not told that it is closed.
+    // A stranger does not learn that it is closed.
     let bob = user("bob");
     let refused = f.try_start(&bob, start(&bob, "s", "new", "q")).await;
     assert_eq!(code(refused), ErrorCode::SessionConflict);
@@ -86,15 +86,15 @@ pub async fn a_closed_session_begins_no_turn(f: &Fixture) {
     let closed = f.session_of(&who, close_session("s", Some("again"))).await;
     let items = f.items(&who, "s", 50).await;
     assert_eq!(closed.unwrap().last_seq, items.len() as u64);
-    let told = items
+    let closing_items = items
         .iter()
         .filter(|i| i.body.parts.as_str().contains("session_closed"));
-    assert_eq!(told.count(), 2);
+    assert_eq!(closing_items.count(), 2);
     f.intact().await;
 }
 
 async fn ids(f: &Fixture, who: &Scope, filter: SessionFilter) -> Vec<String> {
-    // By pages of two, which must come to the same.
+    // Pages of two must give the same result.
     let (mut all, mut cursor) = (Vec::new(), None);
     loop {
         let page = f.ledger.sessions(who, filter.clone(), cursor, 2);
@@ -128,7 +128,7 @@ async fn say(f: &Fixture, who: &Scope, session: &str, agents: &[&str]) {
     f.append(who, &turn, items).await.unwrap();
 }
 
-pub async fn filters(f: &Fixture) {
+pub async fn lists_are_filtered(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
     make(f, &ann, "a", Some("Die Größe"), None).await;
     make(f, &ann, "b", Some("the SIZE of it"), Some("a")).await;
@@ -212,7 +212,7 @@ pub async fn filters(f: &Fixture) {
     f.intact().await;
 }
 
-/// Every way to come by session `s` and its turn `r`, which must all be refused as for one that is not there.
+/// Every access to session `s` and its turn `r` must fail as for an absent one.
 async fn invisible(f: &Fixture, who: &Scope) {
     let turn = f
         .keyring
@@ -251,19 +251,19 @@ async fn invisible(f: &Fixture, who: &Scope) {
 }
 
 pub async fn a_secret_keeps_an_anonymous_session(f: &Fixture) {
-    let holder = knowing(f, "the secret");
+    let holder = anyone_with_secret(f, "the secret");
     let turn = f.start(&holder, "s", "r").await;
     let before = f.session(&holder, "s").await.unwrap();
     for who in [
         anyone(),
         user("ann"),
-        knowing(f, "another"),
-        showing(f, &user("ann"), "another"),
+        anyone_with_secret(f, "another"),
+        with_secret(f, &user("ann"), "another"),
     ] {
         invisible(f, &who).await;
     }
     assert_eq!(f.session(&holder, "s").await.unwrap(), before);
-    for who in [holder.clone(), showing(f, &user("ann"), "the secret")] {
+    for who in [holder.clone(), with_secret(f, &user("ann"), "the secret")] {
         let more = vec![item(Channel::Plan, "p")];
         f.append(&who, &turn, more).await.unwrap();
         assert_eq!(
@@ -280,16 +280,16 @@ pub async fn a_secret_keeps_an_anonymous_session(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn a_secret_opens_what_has_none(f: &Fixture) {
-    // Sessions of nobody are found by their ids whatever else is shown, and listed to who shows nothing.
+pub async fn any_secret_opens_a_session_without_one(f: &Fixture) {
+    // Anonymous sessions are found by id with any credentials, and listed for callers without any.
     f.start(&anyone(), "open", "r").await;
-    let holder = knowing(f, "s");
+    let holder = anyone_with_secret(f, "s");
     f.create(&holder, "mine").await.unwrap();
     f.session(&holder, "open").await.unwrap();
     assert_eq!(ids(f, &holder, SessionFilter::default()).await, ["mine"]);
     assert_eq!(ids(f, &anyone(), SessionFilter::default()).await, ["open"]);
-    // Who is known has no need of a secret: what they make is theirs.
-    let ann = showing(f, &user("ann"), "s");
+    // A caller with an identity needs no secret: the sessions they create are theirs.
+    let ann = with_secret(f, &user("ann"), "s");
     f.create(&ann, "hers").await.unwrap();
     f.session(&user("ann"), "hers").await.unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Events of all sessions by when they happened (DESIGN §6).
+//! Events of all sessions by time (DESIGN §6).
 
 use filrouge_types::{TenantId, Timestamp};
 
@@ -10,16 +10,16 @@ fn at(n: i64) -> Timestamp {
     Timestamp::from_micros(n)
 }
 
-/// Events of tenant `t` as `session key`, in `from..to`.
+/// The events of tenant `t` in `from..to`, each as `session key`.
 async fn within(f: &Fixture, tenant: &str, from: i64, to: i64) -> Vec<String> {
     let tenant = TenantId::new(tenant).unwrap();
-    let ask = f.ledger.ask(move |sight| {
-        let mut told = Vec::new();
-        sight.tenant_events(&tenant, (at(from), at(to)), &mut |session, event| {
-            told.push(format!("{} {}", session.as_str(), event.key.as_str()));
+    let ask = f.ledger.query(move |snapshot| {
+        let mut happened_events = Vec::new();
+        snapshot.tenant_events(&tenant, (at(from), at(to)), &mut |session, event| {
+            happened_events.push(format!("{} {}", session.as_str(), event.key.as_str()));
             Ok(())
         })?;
-        Ok(told)
+        Ok(happened_events)
     });
     ask.await.unwrap()
 }
@@ -32,7 +32,7 @@ async fn happened(f: &Fixture, session: &str, key: &str, when: i64) {
     f.record(&operator("t"), made).await.unwrap();
 }
 
-pub async fn events_of_a_time(f: &Fixture) {
+pub async fn events_are_found_by_time(f: &Fixture) {
     for who in [anyone(), operator("u")] {
         f.create(&who, "a").await.unwrap();
     }
@@ -66,7 +66,7 @@ pub async fn events_of_a_time(f: &Fixture) {
     f.intact().await;
 }
 
-pub async fn events_of_a_time_page(f: &Fixture) {
+pub async fn events_found_by_time_are_paged(f: &Fixture) {
     for s in ["a", "b", "c"] {
         f.create(&anyone(), s).await.unwrap();
         for n in 0..7 {
@@ -74,8 +74,8 @@ pub async fn events_of_a_time_page(f: &Fixture) {
         }
     }
     let page = |after, limit| {
-        let ask = f.ledger.ask(move |sight| {
-            let rows = sight.view.events_at(at(0), at(2), after, limit)?;
+        let ask = f.ledger.query(move |snapshot| {
+            let rows = snapshot.view.events_at(at(0), at(2), after, limit)?;
             let place = |(pk, row): &(u64, crate::rows::EventRow)| (row.event.at, *pk, row.number);
             Ok(rows.iter().map(place).collect::<Vec<_>>())
         });
@@ -95,7 +95,7 @@ pub async fn events_of_a_time_page(f: &Fixture) {
         }
         assert_eq!(found, all, "pages of {limit}");
     }
-    // A place before the time asked for leads to its beginning.
+    // A position before the range starts at its beginning.
     assert_eq!(page(Some((at(-9), 99, 99)), 99).await, all);
     assert!(page(Some((at(9), 0, 0)), 99).await.is_empty());
 }

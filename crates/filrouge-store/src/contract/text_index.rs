@@ -1,4 +1,4 @@
-//! The suite every [`TextIndex`] has to pass. A backend's test file gives a function that makes an [`IndexFixture`]:
+//! The suite that every [`TextIndex`] must pass. A backend's test file names a function that creates an [`IndexFixture`]:
 //!
 //! ```text
 //! fn index() -> filrouge_store::contract::text_index::IndexFixture { … }
@@ -17,12 +17,13 @@ use crate::text_index::memory::MemoryIndex;
 use filrouge_types::Failure;
 
 use crate::text_index::{
-    Candidate, CandidateQuery, Coverage, DocumentNo, IndexUpdate, IndexedSession, NewDocument,
-    Reach, Seen, SessionEntry, SessionUpdate, Shard, TextIndex, Wanted, Which, fold,
+    Candidate, CandidateFilter, CandidateQuery, Coverage, DocumentNo, IndexScope, IndexUpdate,
+    IndexVersion, IndexedSession, NewDocument, SessionEntry, SessionSelection, SessionUpdate,
+    Shard, TextIndex, fold,
 };
 
-/// How tests ask an index.
-pub trait Asking: TextIndex {
+/// Shorthands for tests of an index.
+pub trait IndexTestExt: TextIndex {
     fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
         assert!(self.change(None, updates, position)?);
         Ok(())
@@ -30,15 +31,15 @@ pub trait Asking: TextIndex {
 
     fn apply_if(
         &self,
-        seen: &Seen,
+        seen: &IndexVersion,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
         self.change(Some(seen), updates, position)
     }
 
-    fn seen(&self) -> Result<Seen, Failure> {
-        Ok(self.known(Which::Named(&[]))?.seen)
+    fn seen(&self) -> Result<IndexVersion, Failure> {
+        Ok(self.state(SessionSelection::Named(&[]))?.seen)
     }
 
     fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
@@ -47,15 +48,19 @@ pub trait Asking: TextIndex {
 
     fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
         let keys = [(realm.into(), key.into())];
-        Ok(self.known(Which::Named(&keys))?.sessions.first().cloned())
+        Ok(self
+            .state(SessionSelection::Named(&keys))?
+            .sessions
+            .first()
+            .cloned())
     }
 
-    fn sessions(&self, reach: &Reach) -> Result<Vec<IndexedSession>, Failure> {
-        Ok(self.known(Which::Within(reach))?.sessions)
+    fn sessions(&self, reach: &IndexScope) -> Result<Vec<IndexedSession>, Failure> {
+        Ok(self.state(SessionSelection::Within(reach))?.sessions)
     }
 
     fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-        Ok(self.known(Which::Unread(limit))?.sessions)
+        Ok(self.state(SessionSelection::Unread(limit))?.sessions)
     }
 
     fn without_vector(
@@ -64,10 +69,10 @@ pub trait Asking: TextIndex {
         kinds: u32,
         limit: usize,
     ) -> Result<Vec<DocumentNo>, Failure> {
-        let reach = Reach::Realm(Box::default());
+        let reach = IndexScope::Realm(Box::default());
         let found = self.candidates(&CandidateQuery {
             kinds,
-            wanted: Wanted::WithoutVector(embedder, limit),
+            wanted: CandidateFilter::WithoutVector(embedder, limit),
             ..query(&reach, &[])
         });
         Ok(numbers(&found?))
@@ -81,7 +86,7 @@ pub trait Asking: TextIndex {
         limit: usize,
     ) -> Result<Vec<(Candidate, i32)>, Failure> {
         let found = self.candidates(&CandidateQuery {
-            wanted: Wanted::Nearest(embedder, vector, limit),
+            wanted: CandidateFilter::Nearest(embedder, vector, limit),
             ..query.clone()
         });
         let apart = |c: Candidate| (Candidate { near: 0, ..c }, c.near);
@@ -100,29 +105,37 @@ pub trait Asking: TextIndex {
     }
 }
 
-impl<T: TextIndex + ?Sized> Asking for T {}
+impl<T: TextIndex + ?Sized> IndexTestExt for T {}
 
 /// An index under test.
 pub struct IndexFixture {
     pub index: Arc<dyn TextIndex>,
-    /// Another handle on the same index, as another process has it.
+    /// Opens another handle on the same index, like another process.
     pub again: Box<dyn Fn() -> Arc<dyn TextIndex> + Send + Sync>,
-    /// Kept until the test ends, such as a temporary directory.
+    /// Resources that live until the test ends, such as a temporary directory.
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// Makes a `#[test]` of every test of the suite, over the indexes that `$make` gives.
+/// Generates a `#[test]` from every test of the suite, over the indexes that `$make` creates.
 #[macro_export]
 macro_rules! index_contract_tests {
     ($make:ident) => {
         $crate::index_contract_tests! { @each $make;
             life {
-                documents_come_and_go, what_is_the_same_stays, a_session_moves, all_or_nothing_and_where, only_as_it_was_seen,
-                forgotten_is_gone, emptied, numbers_are_not_given_again, how_it_is, two_handles,
+                documents_are_added_and_removed, unchanged_documents_keep_their_numbers,
+                a_session_moves_to_another_shard, changes_are_atomic_with_the_position,
+                a_change_requires_the_expected_version, a_forgotten_session_is_deleted, a_cleared_index_is_empty,
+                numbers_are_never_reused, the_status_counts_sessions_and_documents, two_handles_write_concurrently,
             }
-            asks { kinds_times_and_sessions, alternatives, bodies_in_order, short_words, many_documents }
-            random { nothing_is_missed, others_are_not_seen }
-            vectors { the_nearest, without_vectors, vectors_go_with_their_documents }
+            asks {
+                kinds_times_and_sessions_are_filtered, any_met_term_suffices_and_the_best_come_first,
+                bodies_are_read_in_the_requested_order, short_words_are_found, many_documents_are_found,
+            }
+            random { no_document_is_missed, other_owners_do_not_matter }
+            vectors {
+                the_nearest_documents_are_found, documents_without_vectors_are_found,
+                vectors_are_removed_with_their_documents,
+            }
         }
     };
     (@each $make:ident; $($module:ident { $($test:ident),* $(,)? })*) => {
@@ -201,20 +214,20 @@ pub fn texts(of: &Shard, key: &str, texts: &[&str]) -> IndexUpdate {
     update(of, key, Coverage::Whole, documents.collect())
 }
 
-/// A question for all that holds every one of these.
+/// Terms for a query that matches documents with all of these words.
 pub fn all_of(words: &[&str]) -> Vec<Vec<String>> {
     let term = |word: &&str| vec![fold(word).into_owned()];
     words.iter().map(term).collect()
 }
 
-pub fn query<'a>(reach: &'a Reach, terms: &'a [Vec<String>]) -> CandidateQuery<'a> {
+pub fn query<'a>(reach: &'a IndexScope, terms: &'a [Vec<String>]) -> CandidateQuery<'a> {
     CandidateQuery {
         reach,
         sessions: None,
         kinds: ALL_KINDS,
         since: None,
         until: None,
-        wanted: Wanted::All(terms),
+        wanted: CandidateFilter::All(terms),
     }
 }
 
@@ -222,7 +235,7 @@ pub fn numbers(found: &[Candidate]) -> Vec<DocumentNo> {
     found.iter().map(|c| c.document).collect()
 }
 
-/// The bodies of what is found, as texts, the newest first.
+/// The bodies of the candidates as texts, newest first.
 #[track_caller]
 pub fn shown(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<String> {
     let found = index.candidates(query).unwrap();
@@ -240,11 +253,11 @@ pub fn bodies(index: &dyn TextIndex, numbers: &[DocumentNo]) -> Vec<String> {
     shown
 }
 
-/// What is found by words in one shard, verified: those whose body holds them.
+/// The bodies in one shard that contain all of these words, verified.
 #[track_caller]
 pub fn found(index: &dyn TextIndex, of: &Shard, words: &[&str]) -> Vec<String> {
     let terms = all_of(words);
-    let mut shown = shown(index, &query(&Reach::Shard(of.clone()), &terms));
+    let mut shown = shown(index, &query(&IndexScope::Shard(of.clone()), &terms));
     shown.retain(|body| {
         let text = fold(body.split_once('=').unwrap().1).into_owned();
         terms.iter().all(|term| text.contains(&term[0]))
@@ -252,7 +265,7 @@ pub fn found(index: &dyn TextIndex, of: &Shard, words: &[&str]) -> Vec<String> {
     shown
 }
 
-/// Lets it tidy up for as long as it has something to do.
+/// Runs maintenance until no work is left.
 #[track_caller]
 pub fn tidied(index: &dyn TextIndex) {
     for _ in 0..10_000 {
@@ -260,5 +273,5 @@ pub fn tidied(index: &dyn TextIndex) {
             return;
         }
     }
-    panic!("there is no end of tidying");
+    panic!("maintenance never ends");
 }

@@ -1,43 +1,43 @@
-//! All rows of one session. Its head goes last: a session with its head is whole.
+//! Copies all rows of one session. The head is written last: a session with a head is complete.
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::Piece;
+use super::CopyRow;
 use super::run::Run;
 use crate::read::in_session;
-use crate::rows::{EventRow, HeadRow, KeyRow, SessionPk, SessionRow, Stored, TurnRow, View};
+use crate::rows::{EventRow, HeadRow, KeyRow, SessionPk, SessionRow, StoredSession, TurnRow, View};
 
-/// Rows that are read at once.
+/// The number of rows per read.
 const PAGE: usize = 1000;
 
-/// What every write to a session changes.
+/// The rows of a session by which a change is recognized: every write changes at least one of them.
 #[derive(PartialEq)]
 struct State {
     row: SessionRow,
     head: HeadRow,
     newest_event: u64,
-    /// One that could not be read is put again without a change of the head.
+    /// An unreadable checkpoint can be rewritten without a change of the head, so the seqs are compared as well.
     checkpoints: Vec<u64>,
 }
 
-/// How a session stands; `None` when that cannot be told by its head alone: rows are missing or malformed, or there
-/// may be drafts, which grow beside the head.
+/// The state of a session. `None` when it does not reveal every change: rows are missing or malformed, or the session may
+/// have drafts, which grow without a change of the head.
 fn state<V: View + ?Sized>(view: &V, pk: SessionPk) -> Result<Option<State>, Failure> {
     let stored = match view.session_by_pk(pk) {
         Err(failure) if failure.code == ErrorCode::IntegrityError => return Ok(None),
         stored => stored?,
     };
-    let Some(Stored { row, head, .. }) = stored else {
+    let Some(StoredSession { row, head, .. }) = stored else {
         return Ok(None);
     };
     let Some(head) = head.filter(|head| head.open_turns == 0) else {
         return Ok(None);
     };
-    let beside =
+    let side_rows =
         || -> Result<_, Failure> { Ok((view.newest_event(pk)?, view.checkpoint_seqs(pk)?)) };
-    let (newest_event, checkpoints) = match beside() {
+    let (newest_event, checkpoints) = match side_rows() {
         Err(failure) if failure.code == ErrorCode::IntegrityError => return Ok(None),
-        beside => beside?,
+        side_rows => side_rows?,
     };
     Ok(Some(State {
         row,
@@ -48,13 +48,13 @@ fn state<V: View + ?Sized>(view: &V, pk: SessionPk) -> Result<Option<State>, Fai
 }
 
 impl<V: View + ?Sized> Run<'_, '_, V> {
-    /// Whether an earlier run has copied the session as it is now.
+    /// Whether an earlier run copied the session in its current state.
     pub(super) fn is_copied(&mut self, pk: SessionPk) -> Result<bool, Failure> {
         let Some(now) = state(self.source.view, pk)? else {
             return Ok(false);
         };
         let mut then = None;
-        self.intake.look(&mut |view| {
+        self.copy_target.with_view(&mut |view| {
             then = state(view, pk)?;
             Ok(())
         })?;
@@ -64,24 +64,24 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
     /// Copies a session.
     pub(super) fn session(&mut self, pk: SessionPk) -> Result<(), Failure> {
         if self.resumed {
-            self.put(Piece::Gone(pk))?;
+            self.put(CopyRow::RemoveSession(pk))?;
         }
-        let without = || {
+        let row_missing = || {
             let what = format!("session number {pk} has no row; its head is left out");
             Failure::new(ErrorCode::IntegrityError, what)
         };
         let stored = self.source.view.session_by_pk(pk);
-        let stored = stored.and_then(|found| found.ok_or_else(without));
-        let Some(Stored { row, head, .. }) = self.readable(stored)? else {
+        let stored = stored.and_then(|found| found.ok_or_else(row_missing));
+        let Some(StoredSession { row, head, .. }) = self.readable(stored)? else {
             return self.rows_of(pk);
         };
         let id = row.session_id.clone();
-        self.put(Piece::Session(pk, Box::new(row)))?;
+        self.put(CopyRow::Session(pk, Box::new(row)))?;
         let rows = self.rows_of(pk);
         in_session(&id, rows)?;
         match head {
-            Some(head) => self.put(Piece::Head(pk, head)),
-            // What it has become is a finding of the source.
+            Some(head) => self.put(CopyRow::Head(pk, head)),
+            // The verification of the source reports the unreadable head.
             None => Ok(()),
         }
     }
@@ -95,36 +95,36 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
         self.drafts(pk)?;
         let agents = self.source.view.agents(pk);
         for agent in self.readable(agents)?.unwrap_or_default() {
-            self.put(Piece::Agent(pk, agent))?;
+            self.put(CopyRow::Agent(pk, agent))?;
         }
         Ok(())
     }
 
-    /// Puts the rows of all pages; a page that cannot be read, or leads no further, is the last one.
+    /// Writes the rows of all pages, until a page is unreadable or does not advance the cursor.
     fn pages<T, C: Copy + PartialOrd>(
         &mut self,
         mut at: C,
         page: impl Fn(&V, C) -> Result<Vec<T>, Failure>,
-        behind: impl Fn(&T) -> C,
-        piece: impl Fn(T) -> Piece,
+        cursor_after: impl Fn(&T) -> C,
+        to_copy_row: impl Fn(T) -> CopyRow,
     ) -> Result<(), Failure> {
         loop {
             let rows = page(self.source.view, at);
             let rows = self.readable(rows)?.unwrap_or_default();
-            let Some(next) = rows.last().map(&behind).filter(|next| *next > at) else {
+            let Some(next) = rows.last().map(&cursor_after).filter(|next| *next > at) else {
                 return Ok(());
             };
             at = next;
             for row in rows {
-                self.put(piece(row))?;
+                self.put(to_copy_row(row))?;
             }
         }
     }
 
     fn turns(&mut self, pk: SessionPk) -> Result<(), Failure> {
         let page = |view: &V, from| view.turns(pk, from, PLACE_MAX, false, PAGE);
-        let behind = |row: &TurnRow| row.place() + 1;
-        self.pages(0, page, behind, |row| Piece::Turn(pk, row))
+        let cursor_after = |row: &TurnRow| row.place() + 1;
+        self.pages(0, page, cursor_after, |row| CopyRow::Turn(pk, row))
     }
 
     fn records(&mut self, pk: SessionPk) -> Result<(), Failure> {
@@ -139,21 +139,21 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
             newest = Some(last.first_seq);
             next = last.last_seq().max(last.first_seq) + 1;
             for row in rows {
-                self.put(Piece::Record(pk, row))?;
+                self.put(CopyRow::Record(pk, row))?;
             }
         }
     }
 
     fn keys(&mut self, pk: SessionPk) -> Result<(), Failure> {
         let page = |view: &V, after| view.key_rows(pk, after, PAGE);
-        let behind = |row: &KeyRow| Some(row.key);
-        self.pages(None, page, behind, |row| Piece::Key(pk, row))
+        let cursor_after = |row: &KeyRow| Some(row.key);
+        self.pages(None, page, cursor_after, |row| CopyRow::Key(pk, row))
     }
 
     fn events(&mut self, pk: SessionPk) -> Result<(), Failure> {
         let page = |view: &V, after| view.events(pk, after, PAGE);
-        let behind = |row: &EventRow| row.number;
-        self.pages(0, page, behind, |row| Piece::Event(pk, row))
+        let cursor_after = |row: &EventRow| row.number;
+        self.pages(0, page, cursor_after, |row| CopyRow::Event(pk, row))
     }
 
     fn checkpoints(&mut self, pk: SessionPk) -> Result<(), Failure> {
@@ -161,7 +161,7 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
         for seq in self.readable(seqs)?.unwrap_or_default() {
             let row = self.source.view.checkpoint(pk, seq);
             if let Some(row) = self.readable(row)?.flatten() {
-                self.put(Piece::Checkpoint(pk, row))?;
+                self.put(CopyRow::Checkpoint(pk, row))?;
             }
         }
         Ok(())
@@ -173,9 +173,9 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
             let place = draft.place;
             let chunks = self.source.view.draft_chunks(pk, place, 0);
             for chunk in self.readable(chunks)?.unwrap_or_default() {
-                self.put(Piece::Chunk(pk, place, chunk))?;
+                self.put(CopyRow::Chunk(pk, place, chunk))?;
             }
-            self.put(Piece::Draft(pk, draft))?;
+            self.put(CopyRow::Draft(pk, draft))?;
         }
         Ok(())
     }

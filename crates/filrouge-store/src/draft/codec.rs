@@ -1,11 +1,11 @@
-//! Deltas as they are stored.
+//! The stored form of deltas.
 
 use filrouge_types::{Channel, JsonText, RawJson, Role};
 
 use super::{Delta, PieceHead, PieceKind};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
 
-/// The stored bytes of deltas.
+/// Encodes deltas.
 pub(crate) fn encode(deltas: &[Delta]) -> Vec<u8> {
     let mut out = Vec::new();
     out.number(deltas.len() as u64);
@@ -42,7 +42,7 @@ pub(crate) fn encode(deltas: &[Delta]) -> Vec<u8> {
 }
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Delta>, Malformed> {
-    let mut r = Reader(bytes);
+    let mut r = ByteReader(bytes);
     let count = r.number()?;
     let mut deltas = Vec::new();
     for _ in 0..count {
@@ -70,7 +70,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Delta>, Malformed> {
     }
 }
 
-fn read_head(r: &mut Reader<'_>) -> Result<PieceHead, Malformed> {
+fn read_head(r: &mut ByteReader<'_>) -> Result<PieceHead, Malformed> {
     let kind = PieceKind::from_code(r.byte()?).ok_or(Malformed)?;
     let role = Role::from_code(r.byte()?).ok_or(Malformed)?;
     let channel = Channel::from_word(r.text()?);

@@ -1,15 +1,15 @@
-//! What a draft shows, as items.
+//! Converts a draft into items.
 
 use filrouge_types::{Channel, ItemBody, JsonText, RawJson, check_nesting};
 
-use super::{Piece, PieceKind, StreamId};
+use super::{DraftPiece, PieceKind, StreamId};
 use crate::record::Entry;
 
-/// What was shown, as items, when no more will come: of a turn that has failed, was cancelled or interrupted.
+/// Converts the draft of a turn that has failed, was cancelled or interrupted into items.
 ///
-/// Complete calls are calls; one that broke off is a part of type `tool_call_partial`, which nothing takes for a call.
+/// A complete call becomes a call. An incomplete one becomes a part of type `tool_call_partial`, which nothing executes.
 #[must_use]
-pub fn partial_entries(stream: StreamId, pieces: &[Piece]) -> Vec<Entry> {
+pub fn partial_entries(stream: StreamId, pieces: &[DraftPiece]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for chunk in pieces.chunk_by(|a, b| a.number == b.number) {
         let parts: Vec<String> = chunk.iter().filter_map(part).collect();
@@ -22,9 +22,10 @@ pub fn partial_entries(stream: StreamId, pieces: &[Piece]) -> Vec<Entry> {
             (_, Channel::Final) => Channel::Partial,
             (_, channel) => channel.clone(),
         };
-        // What stands alone came with its parts' brackets; among what is said it is one part of several.
-        let alone = head.kind == PieceKind::Whole && first.text.starts_with('[');
-        let parts = if alone {
+        // A complete piece that is the only one of its item includes the array's brackets; otherwise it is one part of
+        // several.
+        let is_only_piece = head.kind == PieceKind::Complete && first.text.starts_with('[');
+        let parts = if is_only_piece {
             parts.concat()
         } else {
             format!("[{}]", parts.join(","))
@@ -38,10 +39,11 @@ pub fn partial_entries(stream: StreamId, pieces: &[Piece]) -> Vec<Entry> {
     entries
 }
 
-/// The number of the item that is said last, and its text with escapes resolved; `None` when it holds anything else.
-pub(crate) fn answer_so_far(pieces: &[Piece]) -> Option<(u64, String)> {
-    let said = |p: &Piece| p.head.channel == Channel::Final && p.head.kind.is_said();
-    let number = pieces.iter().rfind(|p| said(p))?.number;
+/// The number and the unescaped text of the last answer item; `None` when the item holds anything but text.
+pub(crate) fn answer_so_far(pieces: &[DraftPiece]) -> Option<(u64, String)> {
+    let is_answer =
+        |p: &DraftPiece| p.head.channel == Channel::Final && p.head.kind.can_be_answer();
+    let number = pieces.iter().rfind(|p| is_answer(p))?.number;
     let mut inner = String::new();
     for piece in pieces.iter().filter(|p| p.number == number) {
         if piece.head.kind != PieceKind::Text {
@@ -49,19 +51,19 @@ pub(crate) fn answer_so_far(pieces: &[Piece]) -> Option<(u64, String)> {
         }
         inner.push_str(&piece.text);
     }
-    // Together, since a pair of surrogates may stand in two pieces.
+    // Joined first, because a surrogate pair may be split between two pieces.
     let text = JsonText::from_raw(RawJson::from_checked(format!("\"{inner}\""))).ok()?;
     Some((number, text.to_plain())).filter(|(_, text)| !text.is_empty())
 }
 
-/// Parts as they were put together. What is no JSON, or too deep to be read, is kept as text, so that nothing in a
-/// journal cannot be read.
+/// Checks assembled parts. Text that is no JSON, or nested too deeply to be read, is stored as a raw text part, so that
+/// every stored item is readable.
 #[must_use]
 pub fn checked(parts: String) -> RawJson {
     RawJson::parse(&parts).unwrap_or_else(|_| raw_event(&parts))
 }
 
-/// A part that holds a text as it came, and that nobody takes for anything else.
+/// A part of a separate type that contains a text verbatim.
 #[must_use]
 pub fn raw_event(text: &str) -> RawJson {
     let text = JsonText::from_plain(text);
@@ -69,11 +71,11 @@ pub fn raw_event(text: &str) -> RawJson {
     RawJson::from_checked(format!(r#"[{{"type":"raw_event","event":{text}}}]"#))
 }
 
-fn part(piece: &Piece) -> Option<String> {
+fn part(piece: &DraftPiece) -> Option<String> {
     let text = &piece.text;
     match piece.head.kind {
-        // What was taken back is empty.
-        PieceKind::Whole => Some(text.clone()).filter(|text| !text.is_empty()),
+        // A withdrawn piece is empty.
+        PieceKind::Complete => Some(text.clone()).filter(|text| !text.is_empty()),
         PieceKind::ToolCall => {
             let (id, name) = piece.head.call.as_ref()?;
             let (id, name) = (id.as_token(), name.as_token());
@@ -93,7 +95,7 @@ fn part(piece: &Piece) -> Option<String> {
     }
 }
 
-/// The arguments of a call, given as text: the object in it, else the text as it came.
+/// The arguments of a call from their text: the JSON object if it is one, else the text as a JSON string.
 #[must_use]
 pub fn arguments(inner: &str) -> String {
     if inner.is_empty() {
@@ -107,7 +109,7 @@ pub fn arguments(inner: &str) -> String {
     }
 }
 
-/// Whether JSON is not too deep as a member of a part.
+/// Whether JSON is shallow enough to be a member of a part.
 #[must_use]
 pub fn is_flat(json: &str) -> bool {
     check_nesting(format!("[[{json}").as_bytes()).is_ok()

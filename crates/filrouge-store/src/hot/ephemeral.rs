@@ -1,7 +1,7 @@
-//! Ephemeral sessions: sessions like any other, whose rows lie in a hot store and nowhere else (DESIGN §7).
+//! Ephemeral sessions: sessions whose rows are stored only in a hot store (DESIGN §7).
 //!
-//! The rules of a turn's life run over the rows in memory; what they have changed is put by one commit, which the hot
-//! store takes only if nobody else has changed the session meanwhile. Then it is read again, and the rules run again.
+//! The rules of turns run on cached rows; one commit writes the changes. The hot store accepts the commit only if the
+//! session still has the version that was cached. Otherwise the session is reloaded and the rules run again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,34 +14,34 @@ use super::rows::HeldRows;
 use super::{Edition, HotKey, HotStore};
 use crate::command::{Adopt, Command, Outcome};
 use crate::keyring::{Entropy, Keyring};
-use crate::ledger::Inspect;
+use crate::ledger::SnapshotQuery;
 use crate::verify::Suspects;
 
 mod counts;
+mod extract;
 mod gate;
 mod held;
 mod ledger;
-mod take_out;
 mod write;
 
 pub use counts::EphemeralCounts;
+pub use extract::{FieldRetention, ItemRetention};
 pub use gate::{Gate, OpenGate};
-use held::{Held, Named};
-pub use take_out::{Keep, KeepItems};
+use held::{HeldSession, SessionName};
 
-/// How often a state that others change meanwhile is tried.
+/// The maximum number of attempts at an operation that concurrent writers invalidate.
 const TRIES: u32 = 64;
 
-/// Sessions whose newest known state is remembered longer than their rows.
+/// The number of sessions whose newest seen version is remembered, even after their rows are evicted.
 const SEEN: usize = 1 << 16;
 
-/// Bytes of rows that are held, unless told otherwise.
+/// The default limit of cached row bytes.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// A session that is held, or that somebody is about to load: one at a time.
-type Slot = Arc<tokio::sync::Mutex<Option<Held>>>;
+/// The cache slot of a session. Its mutex allows one loader or writer at a time.
+type Slot = Arc<tokio::sync::Mutex<Option<HeldSession>>>;
 
-/// Sessions that are held, each with its bytes.
+/// The cached sessions, each with its size in bytes.
 type Slots = unsync::Cache<HotKey, (Slot, u64), ByBytes>;
 
 struct ByBytes;
@@ -73,7 +73,7 @@ pub struct EphemeralSessions {
 }
 
 impl EphemeralSessions {
-    /// The sessions of the ledger called `store_id` in `hot`; bounded as that says.
+    /// The sessions of the ledger called `store_id` in `hot`, with the hot store's limits.
     #[must_use]
     pub fn new(
         hot: Arc<dyn HotStore>,
@@ -99,43 +99,43 @@ impl EphemeralSessions {
         }
     }
 
-    /// With another silence than 15 minutes after which an open turn is interrupted, when the next one begins.
+    /// Sets the time without writes after which the next turn interrupts an open one; the default is 15 minutes.
     #[must_use]
-    pub const fn with_turn_timeout(mut self, silence: Duration) -> Self {
-        self.turn_timeout = silence;
+    pub const fn with_turn_timeout(mut self, timeout: Duration) -> Self {
+        self.turn_timeout = timeout;
         self
     }
 
-    /// With another bound than 64 MiB for the sessions that are held in this process, in bytes of their rows.
+    /// Sets the limit of the sessions cached in this process, in bytes of their rows; the default is 64 MiB.
     #[must_use]
     pub fn with_cache_bytes(mut self, bytes: u64) -> Self {
         self.held = slots(bytes);
         self
     }
 
-    /// The hot store's name of a session.
+    /// The session's key in the hot store.
     #[must_use]
     pub fn key(&self, tenant: &TenantId, session: &SessionId) -> HotKey {
         HotKey::new(&self.store_id, tenant, session)
     }
 
-    /// Whether the session is there.
+    /// Whether the session exists.
     ///
     /// # Errors
-    /// `hot_unavailable`, `integrity_error`, the gate's.
+    /// `hot_unavailable`, `integrity_error`, and the gate's errors.
     pub async fn holds(&self, tenant: &TenantId, session: &SessionId) -> Result<bool, Failure> {
         self.with(tenant, session, |held| held.is_some()).await
     }
 
-    /// Does one write; gives the state that it has left. It makes the session when the write does. One that fails with
-    /// `hot_unavailable` may have happened; done again it is answered as any retry.
+    /// Executes one write; returns the outcome and the new version. A write that creates sessions may create this one. A
+    /// write that fails with `hot_unavailable` may have taken effect; the answer to a retry is then a replay.
     ///
     /// # Errors
-    /// Those of the rules; `turn_expired` for a turn that may have been let go, `limit_exceeded` for one that is too
-    /// large, `hot_unavailable`, the gate's.
+    /// Those of the rules; `turn_expired` for a turn that may have been trimmed, `limit_exceeded` for one that is too
+    /// large, `hot_unavailable`, and the gate's errors.
     pub async fn write(&self, command: &Command) -> Result<(Outcome, Edition), Failure> {
         let Some(session) = command.write.session_id() else {
-            let what = "a note is of no session";
+            let what = "a note belongs to no session";
             return Err(Failure::new(ErrorCode::Invalid, what));
         };
         let named = self.named(&command.scope.tenant, session);
@@ -146,48 +146,48 @@ impl EphemeralSessions {
         answer
     }
 
-    /// Puts a question to a sight of the session alone; `false`, and it is not put, when the session is absent.
+    /// Runs a query on a snapshot of only this session; `false`, without running it, when the session is absent.
     ///
     /// # Errors
-    /// `hot_unavailable`, `integrity_error`, the gate's.
+    /// `hot_unavailable`, `integrity_error`, and the gate's errors.
     pub async fn inspect(
         &self,
         tenant: &TenantId,
         session: &SessionId,
-        question: Inspect,
+        query: SnapshotQuery,
     ) -> Result<bool, Failure> {
         let suspects = self.suspects();
-        let put = |held: Option<&Held>| {
-            held.map(|held| question(&self.sight(&held.rows, &suspects)))
+        let run_query = |held: Option<&HeldSession>| {
+            held.map(|held| query(&self.snapshot(&held.rows, &suspects)))
                 .is_some()
         };
-        self.with(tenant, session, put).await
+        self.with(tenant, session, run_query).await
     }
 
-    /// Puts a question to the sight of a hot store that has not got the session that is asked for: to who is nobody, a turn
-    /// that is asked for has expired there.
-    pub fn inspect_absent(&self, question: Inspect) {
+    /// Runs a query on an empty snapshot, for a session that the hot store lacks. An anonymous caller that asks for a
+    /// turn gets `turn_expired`.
+    pub fn inspect_absent(&self, query: SnapshotQuery) {
         let suspects = self.suspects();
-        question(&self.sight(&HeldRows::default(), &suspects));
+        query(&self.snapshot(&HeldRows::default(), &suspects));
     }
 
-    /// The whole session for the ledger, with the state that it was found in; the same every time, as long as it is in
-    /// one state. Seqs and ordinals count from 1 in it, also where the oldest turns were let go. `None` when the session is
-    /// absent, also when it was not what was put: then it is forgotten, counted and told in the log.
+    /// Reads the entire session in the form that the ledger adopts, and the version that was read. Two reads of one
+    /// version return the same. Seqs and ordinals count from 1, even if the oldest turns were trimmed. Returns `None`
+    /// when the session is absent or fails verification; in the latter case it is removed, counted and logged.
     ///
     /// # Errors
-    /// `hot_unavailable`, `session_erased`, the gate's; `integrity_error` while the ledger of it is distrusted.
-    pub async fn take_out(
+    /// `hot_unavailable`, `session_erased`, and the gate's errors; `integrity_error` while the ledger has suspects.
+    pub async fn extract(
         &self,
         tenant: &TenantId,
         session: &SessionId,
-        keep: &Keep,
+        keep: &FieldRetention,
     ) -> Result<Option<(Edition, Adopt)>, Failure> {
         let suspects = self.suspects();
-        let take = |held: Option<&Held>| {
+        let take = |held: Option<&HeldSession>| {
             held.map(|held| {
-                let sight = self.sight(&held.rows, &suspects);
-                let adopt = take_out::adopt(&sight, tenant, session, keep);
+                let snapshot = self.snapshot(&held.rows, &suspects);
+                let adopt = extract::adopt(&snapshot, tenant, session, keep);
                 (held.edition, adopt)
             })
         };
@@ -200,7 +200,7 @@ impl EphemeralSessions {
                     if failure.code == ErrorCode::IntegrityError && suspects.is_empty() =>
                 {
                     let named = self.named(tenant, session);
-                    if self.damaged(named, edition, &failure).await? {
+                    if self.forget_damaged(named, edition, &failure).await? {
                         return Ok(None);
                     }
                 }
@@ -210,7 +210,7 @@ impl EphemeralSessions {
         Err(contended(self.named(tenant, session)))
     }
 
-    /// Forgets the session, with `expected` only in that state; whether it is gone.
+    /// Removes the session; if `expected` is given, only in that version. Returns whether the session is absent afterwards.
     ///
     /// # Errors
     /// `hot_unavailable`.
@@ -228,7 +228,7 @@ impl EphemeralSessions {
         self.hot.forget(&named.key, expected).await
     }
 
-    /// What has happened in this process.
+    /// The counters of this process.
     #[must_use]
     pub fn counts(&self) -> EphemeralCounts {
         *locked(&self.counts)
@@ -238,12 +238,12 @@ impl EphemeralSessions {
         add(&mut locked(&self.counts));
     }
 
-    /// Shows the session as the hot store has it now.
+    /// Runs `read` on the session's current version in the hot store.
     async fn with<T>(
         &self,
         tenant: &TenantId,
         session: &SessionId,
-        see: impl FnOnce(Option<&Held>) -> T,
+        read: impl FnOnce(Option<&HeldSession>) -> T,
     ) -> Result<T, Failure> {
         let named = self.named(tenant, session);
         let slot = self.slot(&named.key);
@@ -251,18 +251,18 @@ impl EphemeralSessions {
         let before = held.take();
         *held = self.current(named, before).await?;
         self.weigh(named.key, &slot, held.as_ref());
-        Ok(see(held.as_ref()))
+        Ok(read(held.as_ref()))
     }
 
-    fn named<'a>(&self, tenant: &'a TenantId, session: &'a SessionId) -> Named<'a> {
-        Named {
+    fn named<'a>(&self, tenant: &'a TenantId, session: &'a SessionId) -> SessionName<'a> {
+        SessionName {
             tenant,
             session,
             key: self.key(tenant, session),
         }
     }
 
-    /// Where the session is held, or is to be.
+    /// The session's cache slot; creates an empty one if needed.
     fn slot(&self, key: &HotKey) -> Slot {
         let mut held = locked(&self.held);
         if let Some((slot, _)) = held.get(key) {
@@ -273,22 +273,23 @@ impl EphemeralSessions {
         slot
     }
 
-    /// Notes how much a session takes that is held now; of one that is not, nothing is held.
-    fn weigh(&self, key: HotKey, slot: &Slot, held: Option<&Held>) {
+    /// Updates the session's size in the cache, or removes its slot when no session is held.
+    fn weigh(&self, key: HotKey, slot: &Slot, held: Option<&HeldSession>) {
         let mut all = locked(&self.held);
         match held {
             Some(held) => all.insert(key, (slot.clone(), held.rows.bytes() + EMPTY_BYTES)),
-            // Others may be waiting for it; they find it empty.
+            // Waiters for the slot find it empty.
             None => drop(all.remove(&key)),
         }
     }
 
-    /// The newest state of a session that this process has come across.
+    /// The newest version of the session that this process has seen.
     fn seen(&self, key: &HotKey) -> Option<Edition> {
         self.seen.get(key)
     }
 
-    fn see(&self, key: HotKey, edition: Edition) {
+    /// Remembers the newest version of the session that this process has seen.
+    fn remember(&self, key: HotKey, edition: Edition) {
         self.seen.insert(key, edition);
     }
 
@@ -296,32 +297,32 @@ impl EphemeralSessions {
         locked(&self.suspects).clone()
     }
 
-    fn silence(&self, now: Timestamp) -> Timestamp {
-        let silence = i64::try_from(self.turn_timeout.as_micros()).unwrap_or(i64::MAX);
-        Timestamp::from_micros(now.as_micros().saturating_sub(silence))
+    fn idle_since(&self, now: Timestamp) -> Timestamp {
+        let timeout = i64::try_from(self.turn_timeout.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(now.as_micros().saturating_sub(timeout))
     }
 
-    /// Wakes whoever follows the sessions of this process.
-    fn told(&self) {
+    /// Wakes the followers of this process's sessions.
+    fn wake_followers(&self) {
         self.commits.send_modify(|commits| *commits += 1);
     }
 }
 
-/// About what a slot takes by itself.
+/// The approximate overhead of a slot.
 const EMPTY_BYTES: u64 = 256;
 
-/// About how many sessions are held.
+/// The expected number of cached sessions.
 const SLOTS: usize = 1 << 10;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each is changed by one call that does not panic between its steps.
+    // Each value is changed by one call that does not panic midway.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Others have written to the session all the time.
-fn contended(named: Named<'_>) -> Failure {
+/// The failure after too many concurrent writes to the session.
+fn contended(named: SessionName<'_>) -> Failure {
     let what = format!(
-        "session {:?} is written to by too many at once",
+        "session {:?} has too many concurrent writers",
         named.session.as_str()
     );
     Failure::new(ErrorCode::HotUnavailable, what).with_hint("try again")

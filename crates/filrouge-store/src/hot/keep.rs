@@ -1,17 +1,17 @@
-//! What of a conversation reaches the ledger when not everything does (DESIGN §7).
+//! Selects the part of a conversation that reaches the ledger when not everything does (DESIGN §7).
 
 use std::collections::BTreeSet;
 
 use filrouge_types::{ANSWER_IS_COPY, Channel, QUESTION_IS_COPY, RawJson, take_members};
 
-use super::ephemeral::{Keep, KeepItems};
+use super::ephemeral::{FieldRetention, ItemRetention};
 
-/// Members of a turn's metadata that filrouge adds itself: what they tell is lost if a list forgets them.
+/// Members of a turn's metadata that filrouge adds. They are kept even if a list omits them.
 pub const OWN_MEMBERS: [&str; 2] = [ANSWER_IS_COPY, QUESTION_IS_COPY];
 
-impl KeepItems {
-    /// Whether items of this channel are kept: of a conversation what was asked and answered, what was shown when there
-    /// was no answer, how it ended, and what must be known of links and redactions.
+impl ItemRetention {
+    /// Whether items of this channel are kept. `Conversation` keeps questions and answers, partial answers, the end of a
+    /// turn, links and redactions.
     #[must_use]
     pub const fn keeps(self, channel: &Channel) -> bool {
         match self {
@@ -31,9 +31,8 @@ impl KeepItems {
     }
 }
 
-impl Keep {
-    /// The members of a turn's metadata that are kept, spelled as they came, and the names of those that are not, each
-    /// once.
+impl FieldRetention {
+    /// The kept members of a turn's metadata, with their spelling unchanged, and the distinct names of the dropped ones.
     #[must_use]
     pub fn metadata_of(&self, metadata: &RawJson) -> (RawJson, Vec<String>) {
         let Some(list) = &self.metadata else {
@@ -55,43 +54,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_is_what_was_said_and_how_it_ended() {
+    fn conversation_retention_keeps_texts_and_endings() {
         let kept = "question final partial error cancelled interrupted link redaction";
         let other = "plan thought observation tool_call tool_result system_note hitl_request hitl_response summary mine";
         for word in kept.split(' ') {
             let channel = Channel::from_word(word);
-            assert!(KeepItems::Conversation.keeps(&channel), "{word}");
+            assert!(ItemRetention::Conversation.keeps(&channel), "{word}");
         }
         for word in other.split(' ') {
             let channel = Channel::from_word(word);
-            assert!(!KeepItems::Conversation.keeps(&channel), "{word}");
-            assert!(KeepItems::All.keeps(&channel), "{word}");
+            assert!(!ItemRetention::Conversation.keeps(&channel), "{word}");
+            assert!(ItemRetention::All.keeps(&channel), "{word}");
         }
     }
 
     #[test]
-    fn policies_are_words() {
-        for policy in [KeepItems::All, KeepItems::Conversation] {
-            assert_eq!(policy.to_string().parse::<KeepItems>().unwrap(), policy);
+    fn policies_round_trip() {
+        for policy in [ItemRetention::All, ItemRetention::Conversation] {
+            assert_eq!(policy.to_string().parse::<ItemRetention>().unwrap(), policy);
         }
-        assert!("Conversation".parse::<KeepItems>().is_err());
+        assert!("Conversation".parse::<ItemRetention>().is_err());
     }
 
     #[test]
-    fn listed_members_are_kept_and_what_filrouge_adds() {
+    fn listed_and_added_members_are_kept() {
         let all = RawJson::parse(
             r#"{"channel":"web","secret":1.0,"secret":2,"question_neutral_is_fallback":true,"\ud800":3}"#,
         )
         .unwrap();
-        let keep = Keep {
+        let keep = FieldRetention {
             metadata: Some(vec!["channel".to_owned()]),
-            ..Keep::default()
+            ..FieldRetention::default()
         };
         let (kept, dropped) = keep.metadata_of(&all);
         let expected = r#"{"channel":"web","question_neutral_is_fallback":true}"#;
         assert_eq!(kept.as_str(), expected);
         assert_eq!(dropped, ["secret", "\u{fffd}\u{fffd}\u{fffd}"]);
         assert_eq!(keep.metadata_of(&kept), (kept.clone(), Vec::new()));
-        assert_eq!(Keep::default().metadata_of(&all), (all.clone(), Vec::new()));
+        assert_eq!(
+            FieldRetention::default().metadata_of(&all),
+            (all.clone(), Vec::new())
+        );
     }
 }

@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use filrouge_types::{Clock, ErrorCode, Failure};
 
-use super::{Change, Edition, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, Recent, Step};
+use super::{
+    Change, Edition, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
+    RecentUpdate,
+};
 
 mod keys;
 mod recent;
@@ -17,31 +20,31 @@ use recent::RecentCopy;
 
 /// A hot store in memory. Nothing outlives the process.
 ///
-/// It holds at most a given number of bytes: beyond them the key that was written to least recently goes first, whole, and
-/// is counted. Keys whose time is over are dropped a few at each call, whichever key that is about.
+/// It holds at most a given number of bytes. Beyond them it evicts the key that was written least recently, as a unit,
+/// and counts it. Each call also drops a few expired keys.
 pub struct MemoryHot {
     keys: Mutex<Keys>,
-    /// How many commits there were: nothing sets this store back, so a number is word enough.
+    /// The number of commits. This store never reverts, so the number is a sufficient `nonce`.
     commits: AtomicU64,
     bounds: HotBounds,
     clock: Arc<dyn Clock>,
 }
 
-/// How full a [`MemoryHot`] is, and what went from it so far.
+/// The size of a [`MemoryHot`], and the number of keys that it has dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryCounts {
-    /// Keys that are held, those whose time is over and that nothing has dropped yet included.
+    /// The keys held, including expired ones that are not dropped yet.
     pub keys: u64,
-    /// Bytes that they take: names and values, and about what is needed to hold them.
+    /// Their size in bytes: names, values and the approximate overhead.
     pub used_bytes: u64,
-    /// Keys that went because their time was over.
+    /// Keys dropped because they expired.
     pub expired: u64,
-    /// Keys that went to make room.
+    /// Keys evicted to free space.
     pub evicted: u64,
 }
 
 impl MemoryHot {
-    /// An empty store that holds at most `total_bytes` bytes. Time to live is counted on `clock`.
+    /// An empty store that holds at most `total_bytes` bytes. `clock` determines expiry.
     #[must_use]
     pub fn new(bounds: HotBounds, total_bytes: u64, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -52,18 +55,18 @@ impl MemoryHot {
         }
     }
 
-    /// How full it is.
+    /// Its current size.
     #[must_use]
     pub fn counts(&self) -> MemoryCounts {
         self.locked().counts()
     }
 
     fn locked(&self) -> MutexGuard<'_, Keys> {
-        // What changes a key checks first and then cannot fail, so a panic leaves none half changed.
+        // Each change of a key performs all checks first and then cannot fail, so a panic leaves no key partially changed.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work` on the keys.
+    /// Runs `work` on the keys.
     fn on_keys<T>(&self, work: impl FnOnce(&mut Keys) -> T) -> T {
         let mut keys = self.locked();
         keys.begin(self.clock.now());
@@ -71,21 +74,24 @@ impl MemoryHot {
         let done = work(&mut keys);
         let evicted = keys.counts().evicted;
         drop(keys);
-        // The first one, and ever fewer of those that follow.
+        // Logs the first eviction, then whenever the count doubles.
         if before.checked_ilog2() != evicted.checked_ilog2() {
-            tracing::warn!(evicted, "[SESSIONS][HOT_FULL] keys went to make room");
+            tracing::warn!(
+                evicted,
+                "[SESSIONS][HOT_FULL] keys were evicted to free space"
+            );
         }
         done
     }
 
-    /// Makes or changes a copy; `change` tells whether it did.
+    /// Creates or changes a copy; `change` returns whether it changed anything.
     fn on_recent(&self, key: &HotKey, change: impl FnOnce(&mut RecentCopy) -> bool) {
         self.on_keys(|keys| {
-            let most = keys.total_bytes;
+            let max_bytes = keys.total_bytes;
             keys.change(Slot::Recent(*key), |kept| {
                 let copy = &mut kept.recent;
                 let changed = change(copy);
-                if copy.bytes() > most {
+                if copy.bytes() > max_bytes {
                     copy.drop_turns();
                 }
                 changed.then_some(())
@@ -115,7 +121,7 @@ impl HotStore for MemoryHot {
         Ok(self.on_keys(|keys| keys.get(Slot::Session(*key))?.session.edition()))
     }
 
-    async fn load(&self, key: &HotKey) -> Result<Option<Loaded>, Failure> {
+    async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure> {
         Ok(self.on_keys(|keys| keys.get(Slot::Session(*key))?.session.loaded()))
     }
 
@@ -126,17 +132,17 @@ impl HotStore for MemoryHot {
         incarnation: u64,
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
-        let word = self.commits.fetch_add(1, Ordering::Relaxed);
+        let nonce = self.commits.fetch_add(1, Ordering::Relaxed);
         self.on_keys(|keys| {
-            let most = keys.total_bytes;
+            let max_bytes = keys.total_bytes;
             let mut room = true;
             let edition = keys.change(Slot::Session(*key), |kept| {
                 let held = &mut kept.session;
                 if held.edition() != expected {
                     return None;
                 }
-                room = held.bytes_after(&change) <= most;
-                room.then(|| held.commit(incarnation, word, change))
+                room = held.bytes_after(&change) <= max_bytes;
+                room.then(|| held.commit(incarnation, nonce, change))
             });
             if room { Ok(edition) } else { Err(no_room()) }
         })
@@ -158,14 +164,14 @@ impl HotStore for MemoryHot {
         Ok(self.on_keys(|keys| keys.get(Slot::Recent(*key))?.recent.newest(limit)))
     }
 
-    async fn advance(&self, steps: Vec<(HotKey, Step)>) -> Result<(), Failure> {
-        for (key, step) in steps {
-            self.on_recent(&key, |copy| copy.advance(step, &self.bounds));
+    async fn advance(&self, updates: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {
+        for (key, update) in updates {
+            self.on_recent(&key, |copy| copy.advance(update, &self.bounds));
         }
         Ok(())
     }
 
-    async fn fill(&self, key: &HotKey, fill: Fill) -> Result<(), Failure> {
+    async fn fill(&self, key: &HotKey, fill: RecentFill) -> Result<(), Failure> {
         self.on_recent(key, |copy| copy.fill(fill, &self.bounds));
         Ok(())
     }

@@ -1,14 +1,15 @@
-//! The rows of one session as fields of a hot store: the same rows that every ledger has, each under a short name.
+//! The rows of one session as fields of a hot store: the rows of any ledger, each under a short name.
 //!
-//! Only what a write has touched is encoded again, so that a write costs what it changes and not what the session holds.
+//! Only rows that a write has touched are encoded again, so that the cost of a write depends on its changes and not on
+//! the size of the session.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Change, Field};
 use crate::codec::Malformed;
 use crate::keyring::Keyring;
-use crate::memory::rows::{Account, Rows};
-use crate::rows::{HeadRow, Piece, SessionPk, TurnRow};
+use crate::memory::rows::{RowChanges, Rows};
+use crate::rows::{HeadRow, RowKey, SessionPk, TurnRow};
 
 mod codec;
 #[cfg(test)]
@@ -17,18 +18,18 @@ mod trim;
 
 pub(super) use trim::Bounds;
 
-/// The number of the one session: MACs are over it, so it is the same in every process.
+/// The number of the only session. MACs cover it, so it is the same in every process.
 pub(super) const PK: SessionPk = 1;
 
-/// The rows of one session, or of none, with what was changed of them since they were last put.
+/// The rows of one session, or of none, with the changes since the last commit.
 pub(super) struct HeldRows {
-    /// They keep account of what a write touches.
+    /// The rows. They record which rows a write touches.
     pub(super) rows: Rows,
-    /// Fields that have been encoded, or are to go, since they were last put.
-    pending: BTreeMap<Piece, Option<Vec<u8>>>,
-    /// The bytes of each field's value, as they were last encoded.
-    sizes: HashMap<Piece, usize>,
-    /// Their sum.
+    /// Fields that were encoded since the last commit; `None` for a field to remove.
+    pending: BTreeMap<RowKey, Option<Vec<u8>>>,
+    /// The size of each field's value when last encoded.
+    sizes: HashMap<RowKey, usize>,
+    /// The sum of these sizes.
     bytes: u64,
 }
 
@@ -36,7 +37,7 @@ impl Default for HeldRows {
     fn default() -> Self {
         Self {
             rows: Rows {
-                account: Some(Account::default()),
+                changes: Some(RowChanges::default()),
                 ..Rows::default()
             },
             pending: BTreeMap::new(),
@@ -47,18 +48,18 @@ impl Default for HeldRows {
 }
 
 impl HeldRows {
-    /// The session of these fields.
+    /// Decodes the session from its fields.
     pub(super) fn decode(fields: &[Field]) -> Result<Self, Malformed> {
         let mut held = Self::default();
         for field in fields {
-            let piece = codec::read(&mut held.rows, &field.name, &field.value)?;
-            if let Piece::Item(id) = &piece {
+            let key = codec::read(&mut held.rows, &field.name, &field.value)?;
+            if let RowKey::Item(id) = &key {
                 let seq = held.rows.keys.get(&(PK, id.clone())).copied();
-                let keys = &mut held.account().item_keys;
+                let keys = &mut held.changes().item_keys;
                 keys.entry(seq.unwrap_or(0)).or_default().push(id.clone());
             }
             held.bytes += field.value.len() as u64;
-            if held.sizes.insert(piece, field.value.len()).is_some() {
+            if held.sizes.insert(key, field.value.len()).is_some() {
                 return Err(Malformed);
             }
         }
@@ -68,26 +69,26 @@ impl HeldRows {
     /// All its fields.
     #[cfg(test)]
     pub(super) fn encode(&self) -> Vec<Field> {
-        let pieces = self.sizes.keys();
-        let fields = pieces.map(|piece| Field {
-            name: piece.name(),
-            value: codec::write(&self.rows, piece).unwrap(),
+        let keys = self.sizes.keys();
+        let fields = keys.map(|key| Field {
+            name: key.name(),
+            value: codec::write(&self.rows, key).unwrap(),
         });
         fields.collect()
     }
 
-    /// Whether something was touched since it was last put.
+    /// Whether any row was touched since the last commit.
     pub(super) fn is_changed(&self) -> bool {
-        let touched = |account: &Account| account.erased || !account.touched.is_empty();
-        self.rows.account.as_ref().is_some_and(touched) || !self.pending.is_empty()
+        let touched = |changes: &RowChanges| changes.erased || !changes.touched.is_empty();
+        self.rows.changes.as_ref().is_some_and(touched) || !self.pending.is_empty()
     }
 
-    /// What was changed since it was last put, and from now on counts as put.
+    /// The changes since the last commit; they count as committed from now on.
     pub(super) fn take_change(&mut self) -> Change {
-        self.settle();
+        self.encode_touched();
         let mut change = Change::default();
-        for (piece, value) in std::mem::take(&mut self.pending) {
-            let name = piece.name();
+        for (key, value) in std::mem::take(&mut self.pending) {
+            let name = key.name();
             match value {
                 Some(value) => change.puts.push(Field { name, value }),
                 None => change.removes.push(name),
@@ -96,30 +97,30 @@ impl HeldRows {
         change
     }
 
-    /// Encodes what was touched; its bytes are counted then.
-    fn settle(&mut self) {
-        let account = self.account();
-        let mut touched = std::mem::take(&mut account.touched);
-        if std::mem::take(&mut account.erased) {
-            let stays = |piece: &&Piece| matches!(piece, Piece::Session | Piece::Head);
+    /// Encodes the touched rows and updates the sizes.
+    fn encode_touched(&mut self) {
+        let changes = self.changes();
+        let mut touched = std::mem::take(&mut changes.touched);
+        if std::mem::take(&mut changes.erased) {
+            let stays = |key: &&RowKey| matches!(key, RowKey::Session | RowKey::Head);
             touched.extend(self.sizes.keys().filter(|p| !stays(p)).cloned());
         }
-        for piece in touched {
-            let value = codec::write(&self.rows, &piece);
+        for key in touched {
+            let value = codec::write(&self.rows, &key);
             let before = match &value {
-                Some(value) => self.sizes.insert(piece.clone(), value.len()),
-                None => self.sizes.remove(&piece),
+                Some(value) => self.sizes.insert(key.clone(), value.len()),
+                None => self.sizes.remove(&key),
             };
             self.bytes += value.as_ref().map_or(0, Vec::len) as u64;
             self.bytes -= before.unwrap_or(0) as u64;
-            // What was never put need not go.
+            // A field that was never written need not be removed.
             if value.is_some() || before.is_some() {
-                self.pending.insert(piece, value);
+                self.pending.insert(key, value);
             }
         }
     }
 
-    /// The bytes of all its values.
+    /// The size of all values in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -129,32 +130,32 @@ impl HeldRows {
         self.rows.heads.get(&PK)
     }
 
-    /// What is not as it was signed among the rows of turns, events and drafts. What a key signed that is not there is left
-    /// to whoever asks for it.
-    pub(super) fn changed(&self, keyring: &Keyring) -> Option<&'static str> {
+    /// The kind of a modified row among the turns, events and drafts, if there is one. A row that was signed with a key that
+    /// is not in the keyring is not reported.
+    pub(super) fn find_modified(&self, keyring: &Keyring) -> Option<&'static str> {
         let rows = &self.rows;
-        let changed = Some(false);
+        let modified = Some(false);
         if rows
             .turns
             .values()
-            .any(|t| t.verified(keyring, PK) == changed)
+            .any(|t| t.verified(keyring, PK) == modified)
         {
             return Some("a turn was changed");
         }
         if rows
             .events
             .values()
-            .any(|e| e.verified(keyring, PK) == changed)
+            .any(|e| e.verified(keyring, PK) == modified)
         {
             return Some("an event was changed");
         }
         let mut drafts = rows.drafts.values();
         drafts
-            .any(|d| d.verified(keyring, PK) == changed)
+            .any(|d| d.verified(keyring, PK) == modified)
             .then_some("a draft was changed")
     }
 
-    /// The turns that are open.
+    /// The open turns.
     pub(super) fn open_turns(&self) -> impl Iterator<Item = &TurnRow> {
         let any = self.head().is_some_and(|head| head.open_turns > 0);
         let turns = any.then(|| self.rows.turns.values());
@@ -162,9 +163,12 @@ impl HeldRows {
         turns.filter(|turn| turn.status == filrouge_types::TurnStatus::Open)
     }
 
-    fn account(&mut self) -> &mut Account {
-        self.rows.account.get_or_insert_default()
+    fn changes(&mut self) -> &mut RowChanges {
+        self.rows.changes.get_or_insert_default()
     }
 }
 
-const _: () = assert!(PK == 1, "rows in memory number their first session so");
+const _: () = assert!(
+    PK == 1,
+    "rows in memory give their first session the number 1"
+);

@@ -1,5 +1,5 @@
-//! The suite every hot store has to pass. A backend's test file gives a function that makes a [`HotFixture`] within given
-//! bounds, with nothing in it, and names it:
+//! The suite that every hot store must pass. A backend's test file names a function that creates an empty [`HotFixture`]
+//! with given limits:
 //!
 //! ```text
 //! async fn make(bounds: HotBounds) -> filrouge_store::hot::suite::HotFixture { … }
@@ -9,7 +9,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     missing_docs,
-    reason = "test code: a failure is a panic, and a test's name tells what it is about"
+    reason = "test code: a failure is a panic, and a test's name says what it is about"
 )]
 
 pub mod fixture;
@@ -24,42 +24,53 @@ pub mod lives;
 pub mod random;
 pub mod together;
 
-pub use fixture::{HotFixture, Passing, run};
+pub use fixture::{HotFixture, TestClock, run};
 
-/// Makes a `#[test]` of every test of the suite, over the hot stores that `$make` gives; with `at_once` before it, one of
-/// all of them.
+/// Generates a `#[test]` from every test of the suite, over the hot stores that `$make` creates; with `at_once` before
+/// it, a single test of all.
 #[macro_export]
 macro_rules! hot_contract_tests {
     ($make:ident) => { $crate::hot_contract_tests! { @list each $make } };
-    // One test that runs them all, one after the other: where what they need takes long to start.
+    // One test that runs all in sequence, for stores that take long to start.
     (at_once $make:ident) => { $crate::hot_contract_tests! { @list at_once $make } };
     (@list $how:ident $make:ident) => {
         $crate::hot_contract_tests! { @$how $make;
             bounds {
-                a_copy_has_so_many_turns, a_copy_has_so_many_bytes, a_turn_larger_than_all,
+                a_copy_has_a_turn_limit, a_copy_has_a_byte_limit, a_turn_larger_than_the_limit_empties_the_copy,
                 fills_are_bounded, a_late_turn_fills_no_gap,
             }
             commits {
-                making_and_changing, in_another_state_nothing_changes, words, incarnations, forgetting,
-                puts_and_removes,
+                sessions_are_created_and_changed, a_commit_in_another_version_changes_nothing,
+                each_commit_draws_a_new_nonce, incarnations_distinguish_sessions_of_one_name,
+                a_session_is_forgotten_only_in_the_expected_version, fields_are_removed_before_others_are_written,
             }
             copies {
-                from_the_first_turn, going_on, a_replaced_turn, a_removed_turn, limit_and_order,
-                empty_records, filling, seqs_of_any_size, several_sessions_in_one_batch,
+                a_copy_starts_with_the_first_turn, consecutive_updates_advance_the_copy,
+                a_turn_is_replaced_by_its_ordinal, removed_turns_are_not_returned,
+                the_newest_turns_are_returned_oldest_first, records_may_be_empty_or_any_bytes,
+                a_fill_replaces_an_older_copy, seqs_of_any_size_are_compared_exactly,
+                one_batch_updates_several_sessions,
             }
-            fields { any_bytes, large_values, many_fields, no_fields, keys_do_not_meet }
+            fields {
+                any_bytes_are_stored, large_values_are_stored, many_fields_are_stored,
+                a_session_without_fields_is_stored, keys_are_independent,
+            }
             late {
-                a_gap, steps_behind_change_nothing, no_copy_no_use, another_history_of_one_length,
-                older_fills, forgotten_copies, a_removal_stands,
+                a_gap_invalidates_the_copy, older_updates_change_nothing, an_update_without_a_copy_creates_none,
+                an_update_of_another_history_invalidates_the_copy, older_fills_and_updates_are_ignored,
+                a_forgotten_copy_is_not_restored_by_older_data, a_removed_turn_does_not_return,
             }
-            lives { time_to_live_acts, writes_make_it_longer, after_its_time_it_is_new }
-            random { any_commits, any_interleaving }
-            together { every_version_once, one_of_many_makes_it, loads_are_of_one_state, many_deliver }
+            lives { keys_expire, writes_extend_the_time_to_live, an_expired_session_starts_afresh }
+            random { random_commits_are_loaded_as_written, random_interleavings_return_consistent_copies }
+            together {
+                every_version_is_created_once, one_of_many_creates_the_session, a_load_returns_a_single_version,
+                concurrent_updates_end_with_the_newest_state_or_none,
+            }
         }
     };
     (@at_once $make:ident; $($module:ident { $($test:ident),* $(,)? })*) => {
         #[test]
-        fn whole_suite() {
+        fn the_contract_holds() {
             $crate::hot::suite::run(async || {
                 $($($crate::hot::suite::$module::$test($make).await;)*)*
             });

@@ -1,4 +1,4 @@
-//! Ledgers that stand before another one.
+//! Ledgers that wrap another ledger.
 
 use std::any::Any;
 
@@ -6,90 +6,92 @@ use async_trait::async_trait;
 use filrouge_types::Failure;
 use tokio::sync::watch;
 
-use super::{About, Backend, Health, Inspect, Ledger, Load, Position, Stored};
+use super::{
+    Backend, CommittedWrite, Health, Ledger, Position, QuerySubject, SnapshotQuery, StoreLoad,
+};
 use crate::command::Command;
 use crate::keyring::Keyring;
 
-/// What stands before a ledger and is one by it: it answers itself what is here, the one behind it all else.
+/// A ledger that wraps another one: it serves some operations itself and forwards the rest.
 #[async_trait]
-pub trait Layer: Any + Send + Sync {
-    /// The ledger behind it.
-    fn behind(&self) -> &dyn Ledger;
+pub trait LedgerLayer: Any + Send + Sync {
+    /// The wrapped ledger.
+    fn inner(&self) -> &dyn Ledger;
 
     /// As [`Ledger::write`].
-    async fn write(&self, command: Command) -> Result<Stored, Failure>;
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure>;
 
     /// As [`Ledger::inspect`].
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
-        self.behind().inspect(about, question).await
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
+        self.inner().inspect(about, query).await
     }
 
     /// As [`Ledger::backend`].
     fn backend(&self) -> Backend {
-        self.behind().backend()
+        self.inner().backend()
     }
 
     /// As [`Ledger::close`].
     async fn close(&self) {
-        self.behind().close().await;
+        self.inner().close().await;
     }
 }
 
 #[async_trait]
-impl<L: Layer> Ledger for L {
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
-        Layer::write(self, command).await
+impl<L: LedgerLayer> Ledger for L {
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+        LedgerLayer::write(self, command).await
     }
 
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
-        Layer::inspect(self, about, question).await
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
+        LedgerLayer::inspect(self, about, query).await
     }
 
     fn backend(&self) -> Backend {
-        Layer::backend(self)
+        LedgerLayer::backend(self)
     }
 
     fn position(&self) -> Position {
-        self.behind().position()
+        self.inner().position()
     }
 
-    fn witnessed(&self) -> Position {
-        self.behind().witnessed()
+    fn anchor_position(&self) -> Position {
+        self.inner().anchor_position()
     }
 
     fn commits(&self) -> watch::Receiver<u64> {
-        self.behind().commits()
+        self.inner().commits()
     }
 
     fn writer(&self) -> String {
-        self.behind().writer()
+        self.inner().writer()
     }
 
-    fn is_gone(&self, writer: &str) -> bool {
-        self.behind().is_gone(writer)
+    fn has_exited(&self, writer: &str) -> bool {
+        self.inner().has_exited(writer)
     }
 
     fn store_id(&self) -> &str {
-        self.behind().store_id()
+        self.inner().store_id()
     }
 
     fn keyring(&self) -> &Keyring {
-        self.behind().keyring()
+        self.inner().keyring()
     }
 
     fn health(&self) -> Health {
-        self.behind().health()
+        self.inner().health()
     }
 
-    fn load(&self) -> Load {
-        self.behind().load()
+    fn load(&self) -> StoreLoad {
+        self.inner().load()
     }
 
     fn distrust(&self, what: String) {
-        self.behind().distrust(what);
+        self.inner().distrust(what);
     }
 
     async fn close(&self) {
-        Layer::close(self).await;
+        LedgerLayer::close(self).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The rows, in maps.
+//! Stores rows in maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, HeadRow, KeyRow, LogRow, NoteRow,
-    Piece, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, View, item_key, request_key,
-    until_full,
+    RECORDS_BYTES, RowKey, SessionPk, SessionRow, StoredSession, TurnRow, View, item_key,
+    request_key, until_full,
 };
 
 mod tx;
@@ -34,41 +34,42 @@ pub(crate) struct Rows {
     pub(crate) drafts: BTreeMap<(SessionPk, u64), DraftRow>,
     pub(crate) draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
     pub(crate) checkpoints: BTreeMap<(SessionPk, u64), CheckpointRow>,
-    /// The seq that the items of a session begin at, where that is not 1.
+    /// The first seq of the items, for sessions where it is not 1.
     pub(crate) floors: BTreeMap<SessionPk, u64>,
-    /// Kept of the rows of one session that a hot store has: there its oldest turns are let go.
-    pub(crate) account: Option<Account>,
+    /// The changes since loading, for the rows of one session in a hot store, which trims the oldest turns; `None` for a
+    /// ledger.
+    pub(crate) changes: Option<RowChanges>,
 }
 
-/// What was done to the rows of one session.
+/// The changes of the rows of one session since they were loaded.
 #[derive(Default)]
-pub(crate) struct Account {
-    /// What was put or taken away.
-    pub(crate) touched: BTreeSet<Piece>,
-    /// Whether everything but the session's row and head was taken away.
+pub(crate) struct RowChanges {
+    /// The rows that were written or deleted.
+    pub(crate) touched: BTreeSet<RowKey>,
+    /// Whether all rows but the session's row and head were deleted.
     pub(crate) erased: bool,
-    /// Where the items with keys stand.
+    /// The keys of items by seq.
     pub(crate) item_keys: BTreeMap<u64, Vec<ItemId>>,
 }
 
 impl Rows {
-    fn stored(&self, pk: SessionPk) -> Option<Stored> {
+    fn stored(&self, pk: SessionPk) -> Option<StoredSession> {
         let row = self.sessions.get(&pk)?.clone();
-        Some(Stored {
+        Some(StoredSession {
             pk,
             row,
             head: self.heads.get(&pk).cloned(),
         })
     }
 
-    /// Of one session alone.
+    /// The oldest turn; only for the rows of a single session.
     pub(crate) fn oldest(&self) -> Option<&TurnRow> {
         self.turns.values().next()
     }
 
-    pub(crate) fn touch(&mut self, piece: Piece) {
-        if let Some(account) = &mut self.account {
-            account.touched.insert(piece);
+    pub(crate) fn touch(&mut self, key: RowKey) {
+        if let Some(changes) = &mut self.changes {
+            changes.touched.insert(key);
         }
     }
 }
@@ -79,13 +80,13 @@ impl View for Rows {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<Stored>, Failure> {
+    ) -> Result<Option<StoredSession>, Failure> {
         let pk = self.names.get(&(tenant.clone(), id.clone()));
         let stored = pk.and_then(|pk| self.stored(*pk));
         Ok(stored.filter(|s| scope.is_none_or(|scope| scope.sees(&s.row))))
     }
 
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure> {
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
         Ok(self.stored(pk))
     }
 
@@ -95,7 +96,7 @@ impl View for Rows {
         filter: &SessionFilter,
         before: Option<SessionPk>,
         limit: usize,
-    ) -> Result<Vec<Stored>, Failure> {
+    ) -> Result<Vec<StoredSession>, Failure> {
         let rows = self
             .sessions
             .range(..before.unwrap_or(SessionPk::MAX))
@@ -105,7 +106,7 @@ impl View for Rows {
             row.tenant_id == scope.tenant
                 && row.erased.is_none()
                 && scope.lists(row)
-                && filter.takes(row)
+                && filter.matches(row)
                 && filter.agent.as_ref().is_none_or(|agent| by(pk, agent))
         });
         let stored = shown
@@ -195,7 +196,7 @@ impl View for Rows {
             .map_or(self.first_seq(pk)? - 1, |(_, row)| row.last_seq()))
     }
 
-    /// Where the oldest turn begins, if there were older ones.
+    /// The first seq of the oldest turn if older turns were trimmed.
     fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
         let trimmed = self.first_ordinal(pk)? > 1;
         let oldest = self.oldest().filter(|_| trimmed);
@@ -209,7 +210,7 @@ impl View for Rows {
     }
 
     fn forgets(&self) -> bool {
-        self.account.is_some()
+        self.changes.is_some()
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
@@ -260,7 +261,10 @@ impl View for Rows {
         Ok(self.log.values().next_back().cloned())
     }
 
-    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure> {
+    fn each_session(
+        &self,
+        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+    ) -> Result<(), Failure> {
         for pk in self.sessions.keys() {
             see(*pk, self.stored(*pk));
         }

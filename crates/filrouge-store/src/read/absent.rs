@@ -1,13 +1,13 @@
-//! What is said of sessions and turns that are not there, or not for the caller.
+//! Failures for sessions and turns that are absent, or hidden from the caller.
 
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnId};
 
-use super::{Loaded, Sight};
+use super::{VerifiedSession, VerifiedSnapshot};
 use crate::command::{Scope, Viewer};
 use crate::hot::turn_expired;
 use crate::rows::View;
 
-/// Erased: only its owner is told (DESIGN §9).
+/// The failure for an erased session. Only its owner receives it (DESIGN §9).
 #[must_use]
 pub fn session_erased(id: &SessionId) -> Failure {
     let what = format!("session {:?} was erased", id.as_str());
@@ -15,17 +15,17 @@ pub fn session_erased(id: &SessionId) -> Failure {
         .with_hint("its id is not used again: begin a session with another one")
 }
 
-/// Somebody else's, where creating tells (P6).
+/// The failure for creating a session whose id another owner uses. No other operation reveals this (P6).
 #[must_use]
 pub fn session_conflict() -> Failure {
     Failure::new(
         ErrorCode::SessionConflict,
-        "a session with this id belongs to somebody else",
+        "a session with this id belongs to another owner",
     )
     .with_hint("choose another session_id")
 }
 
-/// Absent, or not the caller's: the two look alike (P6).
+/// The failure for a session that is absent or hidden from the caller; the caller cannot distinguish the two (P6).
 #[must_use]
 pub fn session_not_found(id: &SessionId) -> Failure {
     Failure::new(
@@ -34,7 +34,7 @@ pub fn session_not_found(id: &SessionId) -> Failure {
     )
 }
 
-/// Absent, or not the caller's.
+/// The failure for a turn that is absent or hidden from the caller.
 #[must_use]
 pub fn turn_not_found(id: &TurnId) -> Failure {
     Failure::new(
@@ -43,9 +43,9 @@ pub fn turn_not_found(id: &TurnId) -> Failure {
     )
 }
 
-impl<V: View + ?Sized> Sight<'_, V> {
-    /// What is said of a turn that a session has not got: where the oldest turns are let go, it may have been one.
-    pub(crate) fn no_turn(&self, session: &Loaded, id: &TurnId) -> Failure {
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// The failure for a turn that the session does not have: expired if the oldest turns were trimmed, else absent.
+    pub(crate) fn no_turn(&self, session: &VerifiedSession, id: &TurnId) -> Failure {
         match self.view.first_ordinal(session.pk) {
             Ok(1) => turn_not_found(id),
             Ok(_) => turn_expired(id),
@@ -53,16 +53,16 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    /// What is said of a turn in a session that is absent: nobody's sessions may have been let go whole.
+    /// The failure for a turn of an absent session: an anonymous session may have expired with all its turns.
     pub(crate) fn no_session(
         &self,
         scope: &Scope,
         session: &SessionId,
         id: &TurnId,
     ) -> Result<Failure, Failure> {
-        let nobody = scope.viewer == Viewer::EndUser(None);
-        let forgotten = nobody && self.view.forgets();
-        let absent = forgotten && self.view.session(&scope.tenant, session, None)?.is_none();
+        let is_anonymous = scope.viewer == Viewer::EndUser(None);
+        let may_have_expired = is_anonymous && self.view.forgets();
+        let absent = may_have_expired && self.view.session(&scope.tenant, session, None)?.is_none();
         Ok(if absent {
             turn_expired(id)
         } else {

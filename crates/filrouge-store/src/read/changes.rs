@@ -1,7 +1,7 @@
-//! The change feed: every commit, in the order of commits, which no late one can come before (DESIGN §10).
+//! The change feed: all commits in order. No later commit is inserted before an earlier one (DESIGN §10).
 //!
-//! A commit gets its number inside its transaction, and one transaction writes at a time; so whoever has seen commit
-//! n has seen all before it.
+//! A commit gets its number inside its transaction, and transactions write one at a time. So a reader that has seen
+//! commit n has seen all earlier commits.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,43 +11,43 @@ use std::str::FromStr;
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use serde::Serialize;
 
-use super::Sight;
+use super::VerifiedSnapshot;
 use crate::command::Scope;
-use crate::record::Check;
+use crate::record::MacCheck;
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
 mod search;
 
-/// Commits read at once.
+/// The number of commits per read.
 const COMMITS: usize = 256;
-/// Most commits that one page looks at: bounds what a page costs whose reader sees little of them.
+/// The maximum number of commits that one page examines; bounds the cost of a page whose reader sees few of them.
 const COMMITS_MAX: u64 = 8192;
 
-/// A place in the feed: behind some changes of a commit, or behind all of them.
+/// A position in the feed: after some changes of a commit, or after all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangeCursor {
-    /// The commit; 0 is the beginning.
+    /// The number of the commit; 0 is the beginning.
     pub commit_no: u64,
-    /// How many of its changes are behind; `None` for all.
-    pub taken: Option<usize>,
+    /// The number of its changes that precede the position; `None` for all.
+    pub preceding: Option<usize>,
 }
 
 impl ChangeCursor {
-    /// Behind a whole commit.
+    /// The position after all changes of a commit.
     #[must_use]
-    pub const fn behind(commit_no: u64) -> Self {
+    pub const fn after_commit(commit_no: u64) -> Self {
         Self {
             commit_no,
-            taken: None,
+            preceding: None,
         }
     }
 }
 
 impl Ord for ChangeCursor {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Behind all changes of a commit is behind any number of them.
-        let place = |c: &Self| (c.commit_no, c.taken.unwrap_or(usize::MAX));
-        place(self).cmp(&place(other))
+        // The position after all changes of a commit follows every position within it.
+        let order = |c: &Self| (c.commit_no, c.preceding.unwrap_or(usize::MAX));
+        order(self).cmp(&order(other))
     }
 }
 
@@ -59,8 +59,8 @@ impl PartialOrd for ChangeCursor {
 
 impl fmt::Display for ChangeCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.taken {
-            Some(taken) => write!(f, "{}.{taken}", self.commit_no),
+        match self.preceding {
+            Some(preceding) => write!(f, "{}.{preceding}", self.commit_no),
             None => write!(f, "{}", self.commit_no),
         }
     }
@@ -71,13 +71,16 @@ impl FromStr for ChangeCursor {
 
     fn from_str(text: &str) -> Result<Self, Failure> {
         let read = || {
-            let (commit, taken) = match text.split_once('.') {
-                Some((commit, taken)) => (commit, Some(taken.parse().ok()?)),
+            let (commit, preceding) = match text.split_once('.') {
+                Some((commit, preceding)) => (commit, Some(preceding.parse().ok()?)),
                 None => (text, None),
             };
             let digits = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
             let commit_no = commit.parse().ok().filter(|_| digits)?;
-            Some(Self { commit_no, taken })
+            Some(Self {
+                commit_no,
+                preceding,
+            })
         };
         read().ok_or_else(|| no_cursor(text))
     }
@@ -88,17 +91,17 @@ fn no_cursor(text: impl fmt::Debug) -> Failure {
         ErrorCode::Invalid,
         format!("{text:?} is no cursor of this feed"),
     )
-    .with_hint("pass a next_cursor as it came, or leave it out to begin with the first change")
+    .with_hint("pass a next_cursor unchanged, or leave it out to begin with the first change")
 }
 
-/// What happened to a session.
+/// The kind of change of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// It was made, perhaps with items.
+    /// The session was created, possibly with items.
     Created,
-    /// Items were added: what they are tells what was done.
+    /// Items were added; their kinds show what was done.
     Items,
     /// Its title, status, state, project or metadata were changed.
     Patched,
@@ -106,50 +109,50 @@ pub enum ChangeKind {
     Erased,
     /// An event was recorded.
     Event,
-    /// A checkpoint was put.
+    /// A checkpoint was written.
     Checkpoint,
 }
 
-/// What happened to a session.
+/// A change of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionChange {
-    /// The place behind this change, which no other has: what `after` takes.
+    /// The position after this change, unique in the feed: pass it as `after`.
     #[cfg_attr(feature = "openapi", schema(example = "42"))]
     pub cursor: String,
-    /// What happened.
+    /// The kind of change.
     pub kind: ChangeKind,
     /// The session.
     pub session_id: SessionId,
-    /// The first seq that was added, if any was.
+    /// The first added seq, if items were added.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub first_seq: Option<u64>,
-    /// The last seq that was added, if any was.
+    /// The last added seq, if items were added.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub last_seq: Option<u64>,
     /// The store's time of the commit.
     pub at: Timestamp,
 }
 
-/// Changes in order.
+/// A page of changes in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangePage {
     /// The changes that the reader may see.
     pub data: Vec<SessionChange>,
-    /// Where to go on, also when there was nothing to see.
+    /// The position at which to continue, even if the page is empty.
     pub next: ChangeCursor,
-    /// Whether more commits are there already.
+    /// Whether more commits exist already.
     pub more: bool,
 }
 
-/// The sessions of a page, looked up once: their names, for those that the reader may see.
+/// The sessions of a page, each looked up once: the name of each session that the reader may see.
 type Seen = BTreeMap<SessionPk, Option<SessionId>>;
 
-impl<V: View + ?Sized> Sight<'_, V> {
-    /// The changes behind `after` in sessions that `scope` lists, at most `limit`.
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// The changes after `after` in sessions that `scope` lists, at most `limit`.
     ///
     /// # Errors
-    /// `invalid` for a cursor that this store never gave; `integrity_error`, `key_missing`.
+    /// `invalid` for a cursor that this store never issued; `integrity_error`, `key_missing`.
     pub fn changes(
         &self,
         scope: &Scope,
@@ -174,9 +177,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     return Ok(page);
                 }
                 let entries = self.entries(&row, previous.as_ref())?;
-                let skip = match after.taken {
-                    Some(taken) if row.commit_no == after.commit_no => {
-                        within(after, taken, entries.len())?
+                let skip = match after.preceding {
+                    Some(preceding) if row.commit_no == after.commit_no => {
+                        within(after, preceding, entries.len())?
                     }
                     _ => 0,
                 };
@@ -186,11 +189,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
                         return Ok(page);
                     }
                     page.next.commit_no = row.commit_no;
-                    page.next.taken = Some(index + 1).filter(|n| *n < entries.len());
+                    page.next.preceding = Some(index + 1).filter(|n| *n < entries.len());
                     let change = self.change(scope, &row, entry, page.next, &mut seen)?;
                     page.data.extend(change);
                 }
-                page.next = ChangeCursor::behind(row.commit_no);
+                page.next = ChangeCursor::after_commit(row.commit_no);
                 previous = Some(row);
             }
             if exhausted {
@@ -199,9 +202,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    /// The commit that the first one to be read follows; the one that the cursor names must be there.
+    /// The commit before the first one to read. The commit that the cursor names must exist.
     fn commit_before(&self, after: ChangeCursor) -> Result<Option<LogRow>, Failure> {
-        let first = match (after.commit_no, after.taken) {
+        let first = match (after.commit_no, after.preceding) {
             (0, None) => return Ok(None),
             (0, Some(_)) => return Err(no_cursor(after.to_string())),
             (n, None) => n,
@@ -211,14 +214,14 @@ impl<V: View + ?Sized> Sight<'_, V> {
         if rows.iter().all(|row| row.commit_no != after.commit_no) {
             return Err(no_cursor(after.to_string()));
         }
-        let behind = after.commit_no - u64::from(after.taken.is_some());
-        Ok(rows.into_iter().find(|row| row.commit_no == behind))
+        let previous_no = after.commit_no - u64::from(after.preceding.is_some());
+        Ok(rows.into_iter().find(|row| row.commit_no == previous_no))
     }
 
-    /// What a commit has touched, when it is the one that follows `previous`.
+    /// The entries of a commit, which must follow `previous`.
     ///
     /// # Errors
-    /// `integrity_error` when it was changed; `key_missing`.
+    /// `integrity_error` when the commit was changed; `key_missing`.
     pub fn entries(
         &self,
         row: &LogRow,
@@ -227,7 +230,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let broken =
             |code, what: &str| Failure::new(code, format!("commit {} {what}", row.commit_no));
         match row.follows(previous, self.keyring) {
-            _ if self.check == Check::Unverified => {}
+            _ if self.check == MacCheck::Unverified => {}
             Some(true) => {}
             Some(false) => return Err(broken(ErrorCode::IntegrityError, "was changed")),
             None => {
@@ -246,7 +249,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         scope: &Scope,
         row: &LogRow,
         entry: &LogEntry,
-        behind: ChangeCursor,
+        position: ChangeCursor,
         seen: &mut Seen,
     ) -> Result<Option<SessionChange>, Failure> {
         let kind = match entry.change {
@@ -267,7 +270,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             }
         };
         Ok(session.map(|session_id| SessionChange {
-            cursor: behind.to_string(),
+            cursor: position.to_string(),
             kind,
             session_id,
             first_seq: (entry.count > 0).then_some(entry.first_seq),
@@ -276,9 +279,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }))
     }
 
-    /// The session's name, if its changes are the caller's to see.
+    /// The session's name if the caller may see its changes.
     fn listed(&self, scope: &Scope, pk: SessionPk) -> Result<Option<SessionId>, Failure> {
-        // Those of this tenant have kept the feed from being shown: it is another's.
+        // A suspect session of this tenant would have failed the listing check, so this one belongs to another tenant.
         if self.suspects.holds(pk) {
             return Ok(None);
         }
@@ -302,10 +305,10 @@ fn number(row: Option<&LogRow>) -> u64 {
     row.map_or(0, |r| r.commit_no)
 }
 
-/// How many changes of its commit a cursor has behind it: some, but not all.
-fn within(after: ChangeCursor, taken: usize, all: usize) -> Result<usize, Failure> {
-    if taken == 0 || taken >= all {
+/// Checks that some, but not all, changes of a commit precede a cursor within it; returns their number.
+fn within(after: ChangeCursor, preceding: usize, all: usize) -> Result<usize, Failure> {
+    if preceding == 0 || preceding >= all {
         return Err(no_cursor(after.to_string()));
     }
-    Ok(taken)
+    Ok(preceding)
 }

@@ -7,26 +7,26 @@ use filrouge_types::{
     Checkpoint, Failure, Lease, SessionEvent, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
 };
 
-use super::{Loaded, Sight};
+use super::{VerifiedSession, VerifiedSnapshot};
 use crate::command::Scope;
 use crate::rows::{CheckpointRow, EventPlace, SessionPk, View};
 
-/// Events read at once.
+/// The number of events per read.
 const EVENTS: usize = 1024;
-/// Sessions remembered while events of all of them are read.
+/// The maximum number of sessions cached while events of all sessions are read.
 const SESSIONS: usize = 512;
 
-/// The newest checkpoint that can be read, and how far the search for it went.
+/// The newest readable checkpoint, and the number of unreadable ones that are newer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewestCheckpoint {
-    /// The checkpoint; `None` when none can be read, or none is there.
+    /// The checkpoint; `None` if none exists or none is readable.
     pub checkpoint: Option<Checkpoint>,
-    /// How many newer ones could not be read.
+    /// The number of newer checkpoints that could not be read.
     pub unreadable: u64,
 }
 
-impl<V: View + ?Sized> Sight<'_, V> {
-    /// Who holds a session, at this time.
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// The lease of a session at the time `now`.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`.
@@ -34,12 +34,12 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(self.get(scope, id)?.head.lease.shown(now))
     }
 
-    /// Whether who asks holds the session at this time, and nobody has worked at this turn since the fence was given out: it
-    /// was left behind, and is the holder's to work at (DESIGN §6).
+    /// Whether the caller holds the session at this time and inherited this open turn: the turn was not written to since
+    /// the fence was granted, so the previous holder left it open, and the caller may continue it (DESIGN §6).
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `turn_not_found`, `integrity_error`.
-    pub fn is_left_turn(
+    pub fn is_inherited_turn(
         &self,
         scope: &Scope,
         id: &SessionId,
@@ -65,54 +65,61 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// The checkpoint at a seq, verified.
     ///
     /// # Errors
-    /// `integrity_error` when it is not what was put; `key_missing`.
-    pub fn checkpoint_at(&self, session: &Loaded, seq: u64) -> Result<Option<Checkpoint>, Failure> {
+    /// `integrity_error` when it differs from what was written; `key_missing`.
+    pub fn checkpoint_at(
+        &self,
+        session: &VerifiedSession,
+        seq: u64,
+    ) -> Result<Option<Checkpoint>, Failure> {
         let found = self.view.checkpoint(session.pk, seq)?;
         found
             .map(|row| self.verified_checkpoint(session, row))
             .transpose()
     }
 
-    /// As [`Self::checkpoint_at`]; none when it is not what was put.
+    /// Like [`Self::checkpoint_at`], but `None` for a checkpoint that fails verification.
     pub(crate) fn readable_checkpoint(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         seq: u64,
     ) -> Result<Option<Checkpoint>, Failure> {
         match self.checkpoint_at(session, seq) {
-            Err(failure) if is_of_the_row(&failure) => Ok(None),
+            Err(failure) if concerns_row(&failure) => Ok(None),
             found => found,
         }
     }
 
     pub(crate) fn verified_checkpoint(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: CheckpointRow,
     ) -> Result<Checkpoint, Failure> {
-        let (fits, seq) = (row.verified(self.keyring, session.pk), row.checkpoint.seq);
-        self.vouch(session, fits, None, || {
+        let (mac_matches, seq) = (row.verified(self.keyring, session.pk), row.checkpoint.seq);
+        self.check_mac(session, mac_matches, None, || {
             format!("the checkpoint at seq {seq} was changed")
         })?;
         Ok(row.checkpoint)
     }
 
-    /// The newest checkpoint that can be read: where one cannot, or is missing, the one before it, and so on.
+    /// The newest readable checkpoint: skips those that are unreadable or missing.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn newest_checkpoint(&self, session: &Loaded) -> Result<NewestCheckpoint, Failure> {
-        let known = session.head.checkpoints;
+    pub fn newest_checkpoint(
+        &self,
+        session: &VerifiedSession,
+    ) -> Result<NewestCheckpoint, Failure> {
+        let named = session.head.checkpoints;
         let mut newest = NewestCheckpoint::default();
-        if known.count == 0 {
+        if named.count == 0 {
             return Ok(newest);
         }
-        newest.checkpoint = self.readable_checkpoint(session, known.newest)?;
+        newest.checkpoint = self.readable_checkpoint(session, named.newest)?;
         if newest.checkpoint.is_some() {
             return Ok(newest);
         }
         let mut seqs = self.view.checkpoint_seqs(session.pk)?;
-        seqs.retain(|seq| *seq < known.newest);
+        seqs.retain(|seq| *seq < named.newest);
         newest.unreadable = 1;
         for seq in seqs.into_iter().rev() {
             newest.checkpoint = self.readable_checkpoint(session, seq)?;
@@ -124,7 +131,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(newest)
     }
 
-    /// All checkpoints of a session, newest first; of one that cannot be read its seq alone.
+    /// All checkpoints of a session, newest first; an unreadable one is represented by its seq.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`.
@@ -139,17 +146,18 @@ impl<V: View + ?Sized> Sight<'_, V> {
         for seq in seqs.into_iter().rev() {
             match self.checkpoint_at(&session, seq) {
                 Ok(found) => all.extend(found.map(Ok)),
-                Err(failure) if is_of_the_row(&failure) => all.push(Err(seq)),
+                Err(failure) if concerns_row(&failure) => all.push(Err(seq)),
                 Err(failure) => return Err(failure),
             }
         }
         Ok(all)
     }
 
-    /// Shows the events of a tenant's sessions that happened in `from..to`, in that order, with their sessions.
+    /// Calls `see` with the events of a tenant's sessions that happened in `from..to`, ordered by time, and with their
+    /// sessions.
     ///
     /// # Errors
-    /// `integrity_error`, `key_missing`; those of `see`, which end it.
+    /// `integrity_error`, `key_missing`; a failure of `see` ends the scan.
     pub fn tenant_events(
         &self,
         tenant: &TenantId,
@@ -157,8 +165,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
         see: &mut dyn FnMut(&SessionId, &SessionEvent) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut after: Option<EventPlace> = None;
-        // Calls overlap: their events come in turns.
-        let mut known: HashMap<SessionPk, Option<Loaded>> = HashMap::new();
+        // Calls overlap, so the events of several sessions alternate.
+        let mut sessions: HashMap<SessionPk, Option<VerifiedSession>> = HashMap::new();
         loop {
             let rows = self.view.events_at(from, to, after, EVENTS)?;
             if rows.is_empty() {
@@ -166,15 +174,15 @@ impl<V: View + ?Sized> Sight<'_, V> {
             }
             for (pk, row) in rows {
                 after = Some((row.event.at, pk, row.number));
-                if known.len() >= SESSIONS && !known.contains_key(&pk) {
-                    known.clear();
+                if sessions.len() >= SESSIONS && !sessions.contains_key(&pk) {
+                    sessions.clear();
                 }
-                let session = match known.entry(pk) {
+                let session = match sessions.entry(pk) {
                     Entry::Occupied(session) => session.into_mut(),
-                    Entry::Vacant(place) => {
+                    Entry::Vacant(vacant) => {
                         let stored = self.view.session_by_pk(pk)?;
                         let stored = stored.filter(|s| s.row.tenant_id == *tenant);
-                        place.insert(stored.map(|s| self.load(s)).transpose()?)
+                        vacant.insert(stored.map(|s| self.load(s)).transpose()?)
                     }
                 };
                 if let Some(session) = session {
@@ -186,8 +194,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 }
 
-/// Whether one row is not what was put, or cannot be told to be.
-fn is_of_the_row(failure: &Failure) -> bool {
+/// Whether the failure concerns the row itself: it was modified, or its key is missing.
+fn concerns_row(failure: &Failure) -> bool {
     use filrouge_types::ErrorCode::{IntegrityError, KeyMissing};
     matches!(failure.code, IntegrityError | KeyMissing)
 }

@@ -1,22 +1,22 @@
-//! Many records are verified by all cores: each carries the link it stands on, so they are independent.
+//! Verifies many records on several cores. Each record stores the link before it, so records are independent.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
 
 use filrouge_types::Failure;
 
-use super::{Loaded, Sight};
-use crate::record::{Check, Decoded, Fault, FaultKind, RecordRow, decode};
+use super::{VerifiedSession, VerifiedSnapshot};
+use crate::record::{Decoded, MacCheck, RecordFault, RecordFaultKind, RecordRow, decode};
 use crate::rows::View;
 
-/// From so many records on, threads pay for themselves.
+/// The number of records from which threads pay off.
 const PARALLEL_FROM: usize = 128;
 
-impl<V: View + ?Sized> Sight<'_, V> {
-    /// Unpacks and verifies records, in order; whoever asks looks at their redactions.
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// Unpacks and verifies records, in order; the caller checks their redactions.
     pub(super) fn decode_many(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         rows: &[RecordRow],
     ) -> Vec<Result<Decoded, Failure>> {
         let (scope, keyring, check) = (&session.scope, self.keyring, self.check);
@@ -25,7 +25,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         } else {
             threads()
         };
-        let decoded: Vec<Result<Decoded, Fault>> = if threads == 1 {
+        let decoded: Vec<Result<Decoded, RecordFault>> = if threads == 1 {
             rows.iter()
                 .map(|row| decode(row, scope, keyring, check))
                 .collect()
@@ -47,7 +47,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             .into_iter()
             .map(|d| {
                 d.map_err(|fault| match fault.what {
-                    FaultKind::KeyMissing(_) => super::key_missing(session.name()),
+                    RecordFaultKind::KeyMissing(_) => super::key_missing(session.name()),
                     what => session.broken(Some(fault.seq), what),
                 })
             })
@@ -55,7 +55,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 }
 
-/// How many threads verify; asked of the system once, which reads files for it.
+/// The number of verifying threads. Queried once, because the query reads system files.
 fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| {
@@ -68,23 +68,23 @@ fn work(
     rows: &[RecordRow],
     scope: &crate::chain::LinkScope,
     keyring: &crate::Keyring,
-    check: Check,
-) -> Vec<Result<Decoded, Fault>> {
+    check: MacCheck,
+) -> Vec<Result<Decoded, RecordFault>> {
     rows.iter()
         .map(|row| decode(row, scope, keyring, check))
         .collect()
 }
 
-type Worker<'s> = std::thread::ScopedJoinHandle<'s, Vec<Result<Decoded, Fault>>>;
+type Worker<'s> = std::thread::ScopedJoinHandle<'s, Vec<Result<Decoded, RecordFault>>>;
 
-/// A worker that panicked has verified nothing: its records are not given out.
-fn join(worker: Worker<'_>, rows: &[RecordRow]) -> Vec<Result<Decoded, Fault>> {
+/// The results of a worker. If it panicked, its records count as malformed, because nothing was verified.
+fn join(worker: Worker<'_>, rows: &[RecordRow]) -> Vec<Result<Decoded, RecordFault>> {
     worker.join().unwrap_or_else(|_| {
         rows.iter()
             .map(|r| {
-                Err(Fault {
+                Err(RecordFault {
                     seq: r.first_seq,
-                    what: FaultKind::Malformed,
+                    what: RecordFaultKind::Malformed,
                 })
             })
             .collect()

@@ -4,35 +4,35 @@ use std::collections::BTreeMap;
 
 use filrouge_types::{Failure, SessionId, Timestamp, TurnId};
 
-use super::{Loaded, Sight, in_session};
+use super::{VerifiedSession, VerifiedSnapshot, in_session};
 use crate::command::Scope;
-use crate::draft::{Delta, Piece, StreamId, assemble};
+use crate::draft::{Delta, DraftPiece, StreamId, assemble};
 use crate::rows::{DraftChunk, DraftRow, TurnRow, View};
 
-/// What has come to a draft behind what its reader knows.
+/// The growth of a draft since the reader's last chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftNews {
     /// The turn.
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
-    /// The process that records.
+    /// The recording process.
     pub writer: Box<str>,
     /// When the recording began.
     pub begun_at: Timestamp,
-    /// When its writer last gave a sign of life.
+    /// The time of its writer's last heartbeat.
     pub beat_at: Timestamp,
-    /// The number of its newest chunk: what the reader knows from now on.
+    /// The number of its newest chunk; the reader passes it as `last_read` next time.
     pub chunk: u64,
-    /// Whether the deltas are all that the draft has, rather than what came behind the reader's chunk.
-    pub whole: bool,
-    /// What has come.
+    /// Whether the deltas are the complete draft, rather than those after the reader's chunk.
+    pub complete: bool,
+    /// The new deltas.
     pub deltas: Vec<Delta>,
 }
 
-impl<V: View + ?Sized> Sight<'_, V> {
-    /// The drafts of a session's turns: of a recording whose chunks the reader has up to a number, what came behind
-    /// it; of another, or when that is not kept any more, all of it.
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// The drafts of a session's turns. For a recording in `last_read`, the result has only the deltas after the reader's
+    /// chunk; for any other recording, or when later chunks were merged, it has the complete draft.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`.
@@ -40,13 +40,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
         &self,
         scope: &Scope,
         id: &SessionId,
-        known: &BTreeMap<StreamId, u64>,
+        last_read: &BTreeMap<StreamId, u64>,
     ) -> Result<Vec<DraftNews>, Failure> {
         let session = self.get(scope, id)?;
         let all = || {
             let rows = self.view.drafts(session.pk)?;
             rows.into_iter()
-                .map(|row| self.news(&session, row, known))
+                .map(|row| self.news(&session, row, last_read))
                 .collect()
         };
         in_session(id, all())
@@ -54,15 +54,15 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
     fn news(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: DraftRow,
-        known: &BTreeMap<StreamId, u64>,
+        last_read: &BTreeMap<StreamId, u64>,
     ) -> Result<DraftNews, Failure> {
         let row = self.verified_draft(session, row)?;
-        let known = known.get(&row.stream).copied();
-        // The first chunk is whole, also for whoever has those before it.
-        let whole = known.is_none_or(|chunk| chunk < row.first_chunk);
-        let after = if whole { 0 } else { known.unwrap_or(0) };
+        let last_chunk = last_read.get(&row.stream).copied();
+        // If chunks were merged, the first chunk replaces all earlier ones, also for readers that have them.
+        let complete = last_chunk.is_none_or(|chunk| chunk < row.first_chunk);
+        let after = if complete { 0 } else { last_chunk.unwrap_or(0) };
         let chunks = self.draft_chunks(session, &row, after)?;
         let deltas = self.deltas(session, &row, chunks)?;
         Ok(DraftNews {
@@ -72,7 +72,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             begun_at: row.begun_at,
             beat_at: row.beat_at,
             chunk: row.last_chunk,
-            whole,
+            complete,
             deltas,
         })
     }
@@ -80,7 +80,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// The draft of a turn, if it has one.
     pub(crate) fn draft_row(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         turn: &TurnRow,
     ) -> Result<Option<DraftRow>, Failure> {
         let row = self.view.draft(session.pk, turn.place())?;
@@ -89,29 +89,29 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
     pub(crate) fn verified_draft(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: DraftRow,
     ) -> Result<DraftRow, Failure> {
-        let fits = row.verified(self.keyring, session.pk);
-        self.vouch(session, fits, None, || changed(&row))?;
+        let mac_matches = row.verified(self.keyring, session.pk);
+        self.check_mac(session, mac_matches, None, || changed(&row))?;
         Ok(row)
     }
 
-    /// What a draft shows.
+    /// The pieces of a draft.
     pub(crate) fn draft_pieces(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: &DraftRow,
-    ) -> Result<Vec<Piece>, Failure> {
+    ) -> Result<Vec<DraftPiece>, Failure> {
         let chunks = self.draft_chunks(session, row, 0)?;
         let deltas = self.deltas(session, row, chunks)?;
         assemble(deltas).ok_or_else(|| chunk_broken(session, row))
     }
 
-    /// The chunks above `after`, which must all be there.
+    /// The chunks after `after`; fails if one is missing.
     fn draft_chunks(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: &DraftRow,
         after: u64,
     ) -> Result<Vec<DraftChunk>, Failure> {
@@ -126,14 +126,14 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
     fn deltas(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: &DraftRow,
         chunks: Vec<DraftChunk>,
     ) -> Result<Vec<Delta>, Failure> {
         let mut deltas = Vec::new();
         for chunk in chunks {
-            let fits = chunk.verified(self.keyring, (session.pk, row));
-            self.vouch(session, fits, None, || changed(row))?;
+            let mac_matches = chunk.verified(self.keyring, (session.pk, row));
+            self.check_mac(session, mac_matches, None, || changed(row))?;
             let more = chunk.deltas();
             deltas.extend(more.ok_or_else(|| chunk_broken(session, row))?);
         }
@@ -141,7 +141,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 }
 
-fn chunk_broken(session: &Loaded, row: &DraftRow) -> Failure {
+fn chunk_broken(session: &VerifiedSession, row: &DraftRow) -> Failure {
     session.broken(None, changed(row))
 }
 

@@ -2,35 +2,35 @@
 
 use filrouge_types::{Failure, Item, SessionId};
 
-use super::{Loaded, Redactions, Sight, genesis_for, in_session};
+use super::{Redactions, VerifiedSession, VerifiedSnapshot, genesis_for, in_session};
 use crate::chain::Link;
 use crate::command::Scope;
-use crate::record::{FaultKind, RecordRow};
+use crate::record::{RecordFaultKind, RecordRow};
 use crate::rows::{RECORDS_BYTES, SEQ_MAX, View};
 
-/// Records fetched first, and at most at once.
+/// The number of records of the first read, and the maximum per read.
 const CHUNK_FIRST: usize = 32;
 const CHUNK_MAX: usize = 4096;
 
-/// Items in order, and the cursor of the next page.
+/// A page of items in order, and the cursor of the next page.
 pub type ItemPage = (Vec<Item>, Option<String>);
 
-/// How many of the records hold the `wanted` items from `next` on, within the page's bytes; at least one.
-fn enough(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> usize {
+/// The number of records that hold the `wanted` items from `next` on, within the page's byte limit; at least one.
+fn records_needed(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> usize {
     let last = next.saturating_add(wanted as u64) - 1;
-    let mut taken = 0;
+    let mut count = 0;
     for row in rows {
-        taken += 1;
+        count += 1;
         *bytes += row.unpacked_len();
         if *bytes >= RECORDS_BYTES || row.last_seq() >= last {
             break;
         }
     }
-    taken
+    count
 }
 
-/// How many items these records hold each, rounded down; at least one.
-fn items_each(rows: &[RecordRow]) -> usize {
+/// The average number of items per record, rounded down; at least one.
+fn items_per_record(rows: &[RecordRow]) -> usize {
     let items: u64 = rows.iter().map(|r| r.count).sum();
     usize::try_from(items)
         .unwrap_or(1)
@@ -38,11 +38,11 @@ fn items_each(rows: &[RecordRow]) -> usize {
         .max(1)
 }
 
-impl<V: View + ?Sized> Sight<'_, V> {
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// A page of items after `after`.
     ///
     /// # Errors
-    /// `session_not_found`, `integrity_error` naming the first seq that is not what was written.
+    /// `session_not_found`, `integrity_error` with the first seq that fails verification.
     pub fn items(
         &self,
         scope: &Scope,
@@ -54,20 +54,20 @@ impl<V: View + ?Sized> Sight<'_, V> {
         in_session(session, self.items_of(&loaded, after, limit))
     }
 
-    /// As [`Self::items`], of a session at hand.
+    /// Like [`Self::items`], for a loaded session.
     ///
     /// # Errors
     /// `integrity_error`.
     pub fn items_of(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         after: u64,
         limit: usize,
     ) -> Result<ItemPage, Failure> {
         let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
         let mut bytes = 0;
         let mut redactions = Redactions::default();
-        // A position behind any item stands for the end.
+        // A position after the last possible item means the end.
         let mut next = (after.min(SEQ_MAX) + 1).max(self.view.first_seq(session.pk)?);
         let mut previous: Option<Link> = genesis_for(next).copied();
         let mut chunk = CHUNK_FIRST;
@@ -75,21 +75,21 @@ impl<V: View + ?Sized> Sight<'_, V> {
             let wanted = limit - page.len();
             let rows = self.view.records(session.pk, next, chunk.min(wanted))?;
             if rows.is_empty() {
-                return Err(session.broken(Some(next), FaultKind::Missing));
+                return Err(session.broken(Some(next), RecordFaultKind::Missing));
             }
-            let taken = enough(&rows, next, wanted, &mut bytes);
-            // Most records hold several items; once it is known how many, few are fetched in vain.
-            chunk = CHUNK_MAX.min(wanted.div_ceil(items_each(&rows[..taken])));
-            for decoded in self.decode_many(session, &rows[..taken]) {
+            let needed = records_needed(&rows, next, wanted, &mut bytes);
+            // Most records hold several items. The average so far limits how many records are fetched needlessly.
+            chunk = CHUNK_MAX.min(wanted.div_ceil(items_per_record(&rows[..needed])));
+            for decoded in self.decode_many(session, &rows[..needed]) {
                 let decoded = decoded?;
                 self.check_redactions(session, &decoded.redacted, &mut redactions)?;
                 let first = decoded.items.first().map_or(0, |(i, _)| i.seq);
                 let last = decoded.items.last().map_or(0, |(i, _)| i.seq);
                 if first > next || last < next {
-                    return Err(session.broken(Some(next), FaultKind::Missing));
+                    return Err(session.broken(Some(next), RecordFaultKind::Missing));
                 }
                 if previous.is_some_and(|p| p != decoded.previous) {
-                    return Err(session.broken(Some(first), FaultKind::Gap));
+                    return Err(session.broken(Some(first), RecordFaultKind::Gap));
                 }
                 previous = Some(decoded.last);
                 let skip = usize::try_from(next - first).unwrap_or(usize::MAX);
@@ -106,10 +106,15 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok((page, more.then(|| end.to_string())))
     }
 
-    /// The last item read must be the head's, and nothing may stand behind it.
-    fn check_end(&self, session: &Loaded, last: u64, link: Option<Link>) -> Result<(), Failure> {
+    /// Checks that the last item read is the head's newest, and that no item follows it.
+    fn check_end(
+        &self,
+        session: &VerifiedSession,
+        last: u64,
+        link: Option<Link>,
+    ) -> Result<(), Failure> {
         if last == session.head.last_seq && link.is_some_and(|l| l != session.head.link) {
-            return Err(session.broken(Some(last), FaultKind::Gap));
+            return Err(session.broken(Some(last), RecordFaultKind::Gap));
         }
         let newest = self.view.newest_seq(session.pk)?;
         if newest != session.head.last_seq {

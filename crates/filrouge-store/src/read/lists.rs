@@ -1,26 +1,26 @@
-//! Pages of sessions and turns. Cursors stand on immutable keys, so that paging neither skips
-//! nor repeats while others write (DESIGN §12). A page ends early once it has [`RECORDS_BYTES`].
+//! Pages of sessions and turns. Cursors are immutable keys, so that paging neither skips nor repeats rows while others
+//! write (DESIGN §12). A page ends early when it reaches [`RECORDS_BYTES`].
 
 use filrouge_types::{ErrorCode, Failure, Session, SessionId, Turn, TurnId, TurnStatus};
 
-use super::{ALL_PLACES, Loaded, Sight, in_session};
+use super::{ALL_PLACES, VerifiedSession, VerifiedSnapshot, in_session};
 use crate::command::{Scope, SessionFilter};
 use crate::rows::{RECORDS_BYTES, TurnRow, View};
 
-/// Turns projected at once when all of a session are shown.
+/// The number of turns per page when all turns of a session are visited.
 const EACH_TURN: usize = 500;
 
-/// Sessions, newest first, and the cursor of the next page.
+/// A page of sessions, newest first, and the cursor of the next page.
 pub type SessionPage = (Vec<Session>, Option<String>);
-/// Turns in order, and the cursor of the next page.
+/// A page of turns in order, and the cursor of the next page.
 pub type TurnPage = (Vec<Turn>, Option<String>);
-/// A turn of a page, with the next version that the page has come across.
-pub(super) struct Listed {
+/// A turn of a page, with its next version if the page contains it.
+pub(super) struct ListedTurn {
     pub(super) row: TurnRow,
     pub(super) replaced_by: Option<TurnId>,
 }
 
-impl Listed {
+impl ListedTurn {
     const fn new(row: TurnRow) -> Self {
         Self {
             row,
@@ -29,13 +29,13 @@ impl Listed {
     }
 }
 
-/// In which order turns are paged.
+/// The order of paged turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TurnOrder {
-    /// From the first on.
+    /// From the oldest turn on.
     #[default]
     Oldest,
-    /// The newest page first, each page oldest first; replaced turns are left out.
+    /// The newest page first, each page in ascending order; replaced turns are left out.
     Newest,
 }
 
@@ -44,30 +44,30 @@ impl TurnOrder {
     fn cursor_at(self, row: &TurnRow) -> String {
         let place = match self {
             Self::Oldest => row.place(),
-            // From the newest version of the turn on, whichever that will be.
+            // Begins at the highest place of any version of the turn, so that later versions are included.
             Self::Newest => (row.ordinal << 8) | 0xff,
         };
         place.to_string()
     }
 }
 
-/// Which turns a page shows.
+/// The filter, order and page of a query for turns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TurnQuery {
-    /// Only with this status.
+    /// If given, selects the turns with this status.
     pub status: Option<TurnStatus>,
-    /// Whether redacted turns are shown as well.
+    /// Whether to include redacted turns.
     pub include_redacted: bool,
     /// The order.
     pub order: TurnOrder,
-    /// Where the page begins.
+    /// The start of the page.
     pub cursor: Option<String>,
-    /// At most so many.
+    /// The maximum number of turns.
     pub limit: usize,
 }
 
 impl TurnQuery {
-    fn takes(&self, row: &TurnRow) -> bool {
+    fn matches(&self, row: &TurnRow) -> bool {
         self.status.is_none_or(|s| s == row.status)
             && (self.include_redacted || row.redacted_by == 0)
     }
@@ -77,13 +77,13 @@ fn cursor(text: Option<&str>) -> Result<Option<u64>, Failure> {
     text.map(|t| {
         t.parse().map_err(|_| {
             Failure::new(ErrorCode::Invalid, format!("{t:?} is no cursor"))
-                .with_hint("pass a next_cursor as it came, or leave it out for the first page")
+                .with_hint("pass a next_cursor unchanged, or leave it out for the first page")
         })
     })
     .transpose()
 }
 
-impl<V: View + ?Sized> Sight<'_, V> {
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// One session.
     ///
     /// # Errors
@@ -93,10 +93,10 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(loaded.row.with_head(&loaded.head))
     }
 
-    /// A page of sessions, newest first; it ends early once their rows have [`RECORDS_BYTES`], not before the first.
+    /// A page of sessions, newest first. It ends early when its rows reach [`RECORDS_BYTES`], but has at least one.
     ///
     /// # Errors
-    /// `invalid` for a cursor that is none, `integrity_error`.
+    /// `invalid` for a malformed cursor, `integrity_error`.
     pub fn sessions(
         &self,
         scope: &Scope,
@@ -125,7 +125,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// One turn.
     ///
     /// # Errors
-    /// `session_not_found`, `turn_not_found`, `turn_expired` where turns are let go, `turn_mismatch`, `integrity_error`.
+    /// `session_not_found`, `turn_not_found`, `turn_expired` where turns are trimmed, `turn_mismatch`, `integrity_error`.
     pub fn turn(&self, scope: &Scope, session: &SessionId, id: &TurnId) -> Result<Turn, Failure> {
         let Some(loaded) = self.find(scope, session)? else {
             return Err(self.no_session(scope, session, id)?);
@@ -139,10 +139,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
         in_session(session, turn())
     }
 
-    /// A page of turns, by ordinal and version; it ends early once they have [`RECORDS_BYTES`], not before the first.
+    /// A page of turns, by ordinal and version. It ends early when the turns reach [`RECORDS_BYTES`], but has at least
+    /// one.
     ///
     /// # Errors
-    /// `session_not_found`, `invalid` for a cursor that is none, `integrity_error`.
+    /// `session_not_found`, `invalid` for a malformed cursor, `integrity_error`.
     pub fn turns(
         &self,
         scope: &Scope,
@@ -153,13 +154,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
         in_session(session, self.turn_page(&loaded, query))
     }
 
-    fn turn_page(&self, session: &Loaded, query: &TurnQuery) -> Result<TurnPage, Failure> {
+    fn turn_page(&self, session: &VerifiedSession, query: &TurnQuery) -> Result<TurnPage, Failure> {
         let (rows, next) = match query.order {
             TurnOrder::Oldest => self.oldest_turns(session, query)?,
             TurnOrder::Newest => self.newest_turns(session, query)?,
         };
         let mut page = self.project_page(session, &rows)?;
-        // The first turn that had no room begins the next page.
+        // The first turn that did not fit begins the next page.
         let next = rows
             .get(page.len())
             .map_or(next, |left| Some(query.order.cursor_at(&left.row)));
@@ -169,13 +170,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok((page, next))
     }
 
-    /// Shows every turn of a session at hand by ordinal and version, replaced and redacted ones as well.
+    /// Calls `see` with every turn of a loaded session by ordinal and version, including replaced and redacted ones.
     ///
     /// # Errors
     /// `integrity_error`, and those of `see`.
     pub fn each_turn(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         mut see: impl FnMut(Turn) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut query = TurnQuery {
@@ -198,9 +199,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
     fn oldest_turns(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         query: &TurnQuery,
-    ) -> Result<(Vec<Listed>, Option<String>), Failure> {
+    ) -> Result<(Vec<ListedTurn>, Option<String>), Failure> {
         let oldest = self.view.first_ordinal(session.pk)?;
         let from = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
         let mut from = if from >> 8 < oldest {
@@ -208,14 +209,14 @@ impl<V: View + ?Sized> Sight<'_, V> {
         } else {
             from
         };
-        // A cursor may point into a turn's versions; then the turn itself may lie before it.
+        // A cursor may point between a turn's versions; the turn's earlier versions then precede it.
         let mut ordinal = if from & 0xff == 0 {
             (from >> 8).saturating_sub(1)
         } else {
             from >> 8
         };
         let fetch = query.limit.saturating_add(1);
-        let mut page: Vec<Listed> = Vec::new();
+        let mut page: Vec<ListedTurn> = Vec::new();
         loop {
             let rows = self
                 .view
@@ -229,39 +230,39 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     && last.row.place() + 1 == row.place()
                     && last.row.ordinal == row.ordinal
                 {
-                    self.authentic(session, &row)?;
+                    self.check_turn_mac(session, &row)?;
                     last.replaced_by = Some(row.turn_id);
                 }
-                if page.len() == query.limit && query.takes(&row) {
+                if page.len() == query.limit && query.matches(&row) {
                     return Ok((page, Some(query.order.cursor_at(&row))));
                 }
                 ordinal = row.ordinal;
                 from = row.place() + 1;
                 let row = self.verified_turn(session, row)?;
-                if query.takes(&row) {
-                    page.push(Listed::new(row));
+                if query.matches(&row) {
+                    page.push(ListedTurn::new(row));
                 }
             }
             if exhausted {
                 if ordinal < session.head.turn_count {
                     return Err(session.broken(None, format!("turn {} is missing", ordinal + 1)));
                 }
-                self.all_turn_rows(session)?;
+                self.check_all_turn_rows(session)?;
                 return Ok((page, None));
             }
         }
     }
 
-    /// The newest first.
+    /// The page of turns from the newest back.
     fn newest_turns(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         query: &TurnQuery,
-    ) -> Result<(Vec<Listed>, Option<String>), Failure> {
+    ) -> Result<(Vec<ListedTurn>, Option<String>), Failure> {
         let mut to = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.1);
         let mut ordinal = (to >> 8).min(session.head.turn_count) + 1;
         let fetch = query.limit.saturating_add(1);
-        let mut page: Vec<Listed> = Vec::new();
+        let mut page: Vec<ListedTurn> = Vec::new();
         let mut next = None;
         'pages: loop {
             let rows = self.view.turns(session.pk, ALL_PLACES.0, to, true, fetch)?;
@@ -272,36 +273,36 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 }
                 to = row.place().saturating_sub(1);
                 if row.ordinal == ordinal {
-                    // An older version of a turn just seen.
+                    // This row is an older version of the turn just examined.
                     continue;
                 }
                 ordinal = row.ordinal;
                 let row = self.verified_turn(session, row)?;
-                if !query.takes(&row) {
+                if !query.matches(&row) {
                     continue;
                 }
                 if page.len() == query.limit {
                     next = Some(query.order.cursor_at(&row));
                     break 'pages;
                 }
-                page.push(Listed::new(row));
+                page.push(ListedTurn::new(row));
             }
             if exhausted {
                 if ordinal > self.view.first_ordinal(session.pk)? {
                     return Err(session.broken(None, format!("turn {} is missing", ordinal - 1)));
                 }
-                self.all_turn_rows(session)?;
+                self.check_all_turn_rows(session)?;
                 break;
             }
         }
         Ok((page, next))
     }
 
-    /// Who has seen all turns knows whether a row is missing among the replaced ones as well.
+    /// Checks that no turn row is missing, including replaced ones; call it after reading all turns.
     ///
     /// # Errors
     /// `integrity_error`.
-    pub fn all_turn_rows(&self, session: &Loaded) -> Result<(), Failure> {
+    pub fn check_all_turn_rows(&self, session: &VerifiedSession) -> Result<(), Failure> {
         if self.view.turn_rows(session.pk)? == session.head.turn_rows {
             return Ok(());
         }

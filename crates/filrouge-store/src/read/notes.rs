@@ -2,13 +2,13 @@
 
 use filrouge_types::{ErrorCode, Failure, SessionEvent, SessionId};
 
-use super::{Loaded, Sight, in_session};
+use super::{VerifiedSession, VerifiedSnapshot, in_session};
 use crate::command::Scope;
 use crate::ledger::Note;
-use crate::record::Check;
+use crate::record::MacCheck;
 use crate::rows::{EventRow, NoteRow, RECORDS_BYTES, View};
 
-impl<V: View + ?Sized> Sight<'_, V> {
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// A note, verified.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             return Ok(None);
         };
         match row.verified(self.keyring) {
-            _ if self.check == Check::Unverified => Ok(Some(row)),
+            _ if self.check == MacCheck::Unverified => Ok(Some(row)),
             Some(true) => Ok(Some(row)),
             Some(false) => Err(Failure::new(
                 ErrorCode::IntegrityError,
@@ -40,8 +40,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    /// A page of a session's events in the order they were recorded, and the cursor of the next page. It ends early
-    /// once they have [`RECORDS_BYTES`], not before the first.
+    /// A page of a session's events in the order of recording, and the cursor of the next page. It ends early when the
+    /// events reach [`RECORDS_BYTES`], but has at least one.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`.
@@ -76,11 +76,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
     pub(crate) fn verified_event(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: EventRow,
     ) -> Result<SessionEvent, Failure> {
-        let fits = row.verified(self.keyring, session.pk);
-        self.vouch(session, fits, None, || {
+        let mac_matches = row.verified(self.keyring, session.pk);
+        self.check_mac(session, mac_matches, None, || {
             format!("event {} was changed", row.number)
         })?;
         Ok(row.event)

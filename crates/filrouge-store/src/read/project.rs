@@ -1,43 +1,43 @@
-//! Turns as callers see them: projections over their items (DESIGN §3).
+//! Turns in their public form: projections of their items (DESIGN §3).
 
 use filrouge_types::{Channel, Failure, Item, JsonText, Role, Timestamp, Turn, TurnId, TurnStatus};
 
-use super::lists::Listed;
-use super::redactions::{Redactions, named_by};
-use super::{Loaded, Sight, merged};
-use crate::record::{Batch, CloseEvent, Event, FaultKind, RecordRow, StartEvent};
+use super::lists::ListedTurn;
+use super::redactions::{Redactions, redacted_seqs};
+use super::{VerifiedSession, VerifiedSnapshot, merged};
+use crate::record::{Batch, CloseEvent, Event, RecordFaultKind, RecordRow, StartEvent};
 use crate::rows::{RECORDS_BYTES, TurnRow, View};
 
-impl<V: View + ?Sized> Sight<'_, V> {
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// The public record of a turn, from its items.
     ///
     /// # Errors
-    /// `integrity_error` when the items and the row do not agree.
-    pub fn project(&self, session: &Loaded, row: &TurnRow) -> Result<Turn, Failure> {
+    /// `integrity_error` when the items contradict the row.
+    pub fn project(&self, session: &VerifiedSession, row: &TurnRow) -> Result<Turn, Failure> {
         let newer = self.next_version(session, row)?;
-        Pages::new(self, session).project(row, newer.map(|n| n.turn_id))
+        ItemCache::new(self, session).project(row, newer.map(|n| n.turn_id))
     }
 
-    /// The public records of the first turns of a page, up to and with the one that fills [`RECORDS_BYTES`]. Turns
-    /// that lie close together are read in one go.
+    /// The public records of a page's first turns, up to the one that reaches [`RECORDS_BYTES`]. Turns that are stored
+    /// close together are read at once.
     pub(super) fn project_page(
         &self,
-        session: &Loaded,
-        page: &[Listed],
+        session: &VerifiedSession,
+        page: &[ListedTurn],
     ) -> Result<Vec<Turn>, Failure> {
         let (mut turns, mut bytes) = (Vec::new(), 0);
-        let mut pages = Pages::new(self, session);
+        let mut cache = ItemCache::new(self, session);
         for chunk in page.chunks(TURNS_AT_ONCE) {
-            pages.forget();
-            pages.prefetch(chunk)?;
+            cache.drop_runs();
+            cache.prefetch(chunk)?;
             for listed in chunk {
                 if bytes >= RECORDS_BYTES {
                     return Ok(turns);
                 }
-                if pages.bytes >= RECORDS_BYTES {
-                    pages.forget();
+                if cache.bytes >= RECORDS_BYTES {
+                    cache.drop_runs();
                 }
-                let turn = pages.project(&listed.row, listed.replaced_by)?;
+                let turn = cache.project(&listed.row, listed.replaced_by)?;
                 bytes += turn_len(&turn);
                 turns.push(turn);
             }
@@ -45,21 +45,21 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(turns)
     }
 
-    /// As [`Self::project`], for a turn that has just been written to: what was put need not be read back.
+    /// Like [`Self::project`], for a turn that this transaction has just written: `fresh` saves reading its items back.
     pub(crate) fn project_fresh(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: &TurnRow,
-        fresh: Fresh<'_>,
+        fresh: NewBatch<'_>,
     ) -> Result<Turn, Failure> {
-        let mut pages = Pages::new(self, session);
-        pages.fresh = Some(fresh);
+        let mut cache = ItemCache::new(self, session);
+        cache.fresh = Some(fresh);
         let newer = self.next_version(session, row)?;
-        let turn = pages.project(row, newer.map(|n| n.turn_id))?;
-        // A damaged store may not read back what it took; that is for the next read to say.
+        let turn = cache.project(row, newer.map(|n| n.turn_id))?;
+        // A damaged store may not return what was written; the next read reports that.
         debug_assert!(
             self.project(session, row).map_or(true, |read| read == turn),
-            "a written turn reads back otherwise"
+            "a written turn differs when it is read back"
         );
         Ok(turn)
     }
@@ -67,39 +67,47 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// The next version of a turn, if it was replaced.
     pub(crate) fn next_version(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         row: &TurnRow,
     ) -> Result<Option<TurnRow>, Failure> {
         let (from, to) = (row.place() + 1, (row.ordinal << 8) | 0xff);
         let newer = self.view.turns(session.pk, from, to, false, 1)?.pop();
         if let Some(newer) = &newer {
-            self.authentic(session, newer)?;
+            self.check_turn_mac(session, newer)?;
         }
         Ok(newer)
     }
 
-    /// What started a turn.
+    /// The start event of a turn.
     ///
     /// # Errors
     /// `integrity_error`.
-    pub fn start_of(&self, session: &Loaded, row: &TurnRow) -> Result<StartEvent, Failure> {
-        Pages::new(self, session).start(row)
+    pub fn start_of(
+        &self,
+        session: &VerifiedSession,
+        row: &TurnRow,
+    ) -> Result<StartEvent, Failure> {
+        ItemCache::new(self, session).start(row)
     }
 
-    /// What closed a turn.
-    pub(crate) fn close_of(&self, session: &Loaded, row: &TurnRow) -> Result<CloseEvent, Failure> {
-        Pages::new(self, session).close(row)
+    /// The close event of a turn.
+    pub(crate) fn close_of(
+        &self,
+        session: &VerifiedSession,
+        row: &TurnRow,
+    ) -> Result<CloseEvent, Failure> {
+        ItemCache::new(self, session).close(row)
     }
 
     /// One item of a session.
-    pub(crate) fn item_at(&self, session: &Loaded, seq: u64) -> Result<Item, Failure> {
-        Pages::new(self, session).item(seq).cloned()
+    pub(crate) fn item_at(&self, session: &VerifiedSession, seq: u64) -> Result<Item, Failure> {
+        ItemCache::new(self, session).item(seq).cloned()
     }
 }
 
-/// A batch that was put a moment ago, in the same transaction.
+/// A batch that the same transaction has just written.
 #[derive(Clone, Copy)]
-pub(crate) struct Fresh<'a> {
+pub(crate) struct NewBatch<'a> {
     /// The batch.
     pub(crate) batch: &'a Batch,
     /// Its turn.
@@ -110,7 +118,7 @@ pub(crate) struct Fresh<'a> {
     pub(crate) created_at: Timestamp,
 }
 
-/// The bytes of what callers wrote in a turn's public record: its texts, labels and metadata.
+/// The length in bytes of the content in a turn's public record: its texts, labels and metadata.
 #[must_use]
 pub fn turn_len(turn: &Turn) -> usize {
     let texts = [
@@ -125,31 +133,31 @@ pub fn turn_len(turn: &Turn) -> usize {
     texts.chain(labels).sum::<usize>() + turn.metadata.as_str().len()
 }
 
-/// Turns of a page whose records are read in one go.
+/// The number of turns of a page whose records are read at once.
 const TURNS_AT_ONCE: usize = 128;
 
-/// Items a turn, on average, up to which a page's turns are read in one go.
+/// The maximum average number of items per turn at which a page's turns are read at once.
 const CLOSE_BY: u64 = 16;
 
 type Entries = Vec<(Item, Vec<Event>)>;
 
-/// The items a projection has looked at, in runs of consecutive seqs.
-struct Pages<'a, 'b, V: ?Sized> {
-    sight: &'a Sight<'b, V>,
-    session: &'a Loaded,
-    fresh: Option<Fresh<'a>>,
+/// The items that projections have read, in runs of consecutive seqs.
+struct ItemCache<'a, 'b, V: ?Sized> {
+    snapshot: &'a VerifiedSnapshot<'b, V>,
+    session: &'a VerifiedSession,
+    fresh: Option<NewBatch<'a>>,
     runs: Vec<Entries>,
-    /// Where the last one was found: turns are projected in order.
+    /// The index of the run of the last lookup: turns are projected in order.
     recent: usize,
-    /// Bytes of the records that were looked at one by one since the runs were last dropped.
+    /// The size of the records that were read one by one since the runs were last dropped.
     bytes: usize,
     redactions: Redactions,
 }
 
-impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
-    fn new(sight: &'a Sight<'b, V>, session: &'a Loaded) -> Self {
+impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
+    fn new(snapshot: &'a VerifiedSnapshot<'b, V>, session: &'a VerifiedSession) -> Self {
         Self {
-            sight,
+            snapshot,
             session,
             fresh: None,
             runs: Vec::new(),
@@ -159,16 +167,16 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         }
     }
 
-    /// Drops the items, which bounds what a long page holds.
-    fn forget(&mut self) {
+    /// Drops the cached items; bounds the memory of a long page.
+    fn drop_runs(&mut self) {
         self.runs.clear();
         self.recent = 0;
         self.bytes = 0;
     }
 
-    /// Reads the records of all these turns at once, when few others lie between them; of large ones the first, up
-    /// to [`RECORDS_BYTES`] unpacked.
-    fn prefetch(&mut self, page: &[Listed]) -> Result<(), Failure> {
+    /// Reads the records of all these turns at once if few other turns' items are between them. Of large turns it reads
+    /// the first [`RECORDS_BYTES`], unpacked.
+    fn prefetch(&mut self, page: &[ListedTurn]) -> Result<(), Failure> {
         let first = page.iter().map(|t| t.row.first_seq).min().unwrap_or(0);
         let last = page.iter().map(|t| t.row.last_seq).max().unwrap_or(0);
         if page.len() < 2 || last - first >= CLOSE_BY * page.len() as u64 {
@@ -177,7 +185,7 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         let (mut next, mut bytes) = (first, 0);
         while next <= last && bytes < RECORDS_BYTES {
             let rows = self
-                .sight
+                .snapshot
                 .view
                 .records(self.session.pk, next, page.len() + 1)?;
             let wanted = rows.iter().take_while(|r| r.first_seq <= last);
@@ -186,15 +194,15 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
                 bytes += row.unpacked_len();
                 before < RECORDS_BYTES
             });
-            let taken = fitting.count();
-            let Some(newest) = rows[..taken].last() else {
-                return Err(self.session.broken(Some(next), FaultKind::Missing));
+            let count = fitting.count();
+            let Some(newest) = rows[..count].last() else {
+                return Err(self.session.broken(Some(next), RecordFaultKind::Missing));
             };
             next = newest.last_seq().max(next) + 1;
-            let decoded = self.sight.decode_many(self.session, &rows[..taken]);
+            let decoded = self.snapshot.decode_many(self.session, &rows[..count]);
             for decoded in decoded {
                 let decoded = decoded?;
-                self.sight.check_redactions(
+                self.snapshot.check_redactions(
                     self.session,
                     &decoded.redacted,
                     &mut self.redactions,
@@ -273,7 +281,7 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         let index = usize::try_from(seq - first).unwrap_or(usize::MAX);
         self.runs[at]
             .get(index)
-            .ok_or_else(|| self.session.broken(Some(seq), FaultKind::Missing))
+            .ok_or_else(|| self.session.broken(Some(seq), RecordFaultKind::Missing))
     }
 
     fn load(&mut self, seq: u64) -> Result<Entries, Failure> {
@@ -288,14 +296,14 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         {
             return Ok(vec![entry]);
         }
-        let rows = self.sight.view.records(self.session.pk, seq, 1)?;
+        let rows = self.snapshot.view.records(self.session.pk, seq, 1)?;
         let holds = |row: &&RecordRow| row.first_seq <= seq && seq <= row.last_seq();
         let Some(row) = rows.first().filter(holds) else {
-            return Err(self.session.broken(Some(seq), FaultKind::Missing));
+            return Err(self.session.broken(Some(seq), RecordFaultKind::Missing));
         };
         self.bytes += row.unpacked_len();
-        let decoded = self.sight.decode_alone(self.session, row)?;
-        self.sight
+        let decoded = self.snapshot.decode_alone(self.session, row)?;
+        self.snapshot
             .check_redactions(self.session, &decoded.redacted, &mut self.redactions)?;
         Ok(decoded.items)
     }
@@ -327,24 +335,24 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         found.ok_or_else(|| {
             self.session.broken(
                 Some(row.last_seq),
-                "the turn does not end here as its row says",
+                "the turn does not end here, although its row says so",
             )
         })
     }
 
-    /// When the turn was redacted. What a projection shows of such a turn must be without content: a record that
-    /// was put back has one.
+    /// The time at which the turn was redacted. All items that the projection uses must have lost their content; a
+    /// restored older record has content.
     fn deleted_at(&mut self, row: &TurnRow) -> Result<Option<Timestamp>, Failure> {
         if row.redacted_by == 0 {
             return Ok(None);
         }
         let (redaction, events) = self.entry(row.redacted_by)?;
         let at = redaction.created_at;
-        let named = named_by(events).filter(|seqs| {
+        let named = redacted_seqs(events).filter(|seqs| {
             !redaction.redacted && seqs.contains(row.first_seq) && seqs.contains(row.last_seq)
         });
         if named.is_none() {
-            let what = "no redaction names the turn as its row says";
+            let what = "no redaction names the turn, although its row says so";
             return Err(self.session.broken(Some(row.first_seq), what));
         }
         let second = row.last_seq.min(row.first_seq + 1);
@@ -359,13 +367,14 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         Ok(Some(at))
     }
 
-    /// The question's texts, neutral and translated: the question items that the turn begins with.
+    /// The question's texts, neutral and translated, from the question items at the turn's start.
     fn questions(&mut self, row: &TurnRow) -> Result<[Option<JsonText>; 2], Failure> {
         let mut texts = [None, None];
         for seq in row.first_seq..=row.last_seq.min(row.first_seq + 1) {
             let item = self.item(seq)?;
-            let asked = item.body.role == Role::User && item.body.channel == Channel::Question;
-            if !asked || item.turn_id != Some(row.turn_id) {
+            let is_question =
+                item.body.role == Role::User && item.body.channel == Channel::Question;
+            if !is_question || item.turn_id != Some(row.turn_id) {
                 break;
             }
             let slot = &mut texts[item.body.variant.slot()];

@@ -1,21 +1,21 @@
-//! Turns and items of a span, for whoever restores a conversation: rows first, then the items they stand for.
+//! Turns and items of a span, for restoring a conversation: first the turn rows, then their items.
 
 use filrouge_types::{ErrorCode, Failure, Item, RequestId};
 
-use super::{ALL_PLACES, Loaded, Redactions, Sight};
+use super::{ALL_PLACES, Redactions, VerifiedSession, VerifiedSnapshot};
 use crate::chain::{GENESIS, Link};
-use crate::record::{ChainedItem, FaultKind, Proof, decode_chained, salted};
+use crate::record::{ChainedItem, CommitmentProof, RecordFaultKind, decode_chained, salted};
 use crate::rows::{TurnRow, View};
 
-impl<V: View + ?Sized> Sight<'_, V> {
-    /// Turn rows from the newest back, at most `limit`, below `before` (the place of the last one of the span
-    /// before), with every version of each turn. An empty answer means that all were seen.
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// Turn rows from the newest back, at most `limit`, below `before` (the last place of the previous span), with every
+    /// version of each turn. An empty result means that all rows were read.
     ///
     /// # Errors
     /// `integrity_error` when a row was changed or one is missing.
     pub fn turn_rows_back(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<TurnRow>, Failure> {
@@ -26,7 +26,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         };
         let found = self.view.turns(session.pk, ALL_PLACES.0, to, true, limit)?;
         let exhausted = found.len() < limit;
-        // The place that the next older row must have: a version less, or any version of the turn before.
+        // A row's place limits the place of the next older row: one version less, or any version of the previous turn.
         let mut above = before.unwrap_or((session.head.turn_count + 1) << 8);
         let mut rows = Vec::with_capacity(found.len());
         for row in found {
@@ -51,25 +51,25 @@ impl<V: View + ?Sized> Sight<'_, V> {
             if above != self.view.first_ordinal(session.pk)? << 8 {
                 return Err(session.broken(None, "turns are missing"));
             }
-            self.all_turn_rows(session)?;
+            self.check_all_turn_rows(session)?;
         }
         Ok(rows)
     }
 
-    /// The items from `first` to `last`, whole and in order, as long as their contents, usage and metadata stay
-    /// within `room` bytes, which what was read is taken from.
+    /// The items from `first` to `last`, complete and in order, if their contents, usage and metadata fit into `room`
+    /// bytes; subtracts their size from `room`.
     ///
     /// # Errors
     /// `limit_exceeded` when there is not enough room, `integrity_error`.
     pub fn items_between(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         first: u64,
         last: u64,
         room: &mut usize,
     ) -> Result<Vec<Item>, Failure> {
         let mut items: Vec<Item> = Vec::new();
-        // What went before the first item that is here is not asked for.
+        // Skips items before the first one that is stored here.
         let first = first.max(self.view.first_seq(session.pk)?);
         let mut after = first.saturating_sub(1);
         while after < last {
@@ -90,34 +90,34 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(items)
     }
 
-    /// Shows every item of the session in order, with what its link is made of.
+    /// Calls `see` with every item of the session in order, with the inputs of its link.
     ///
     /// # Errors
     /// `integrity_error`, and those of `see`.
     pub fn each_chained(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         mut see: impl FnMut(ChainedItem) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut next = self.view.first_seq(session.pk)?;
-        // What went before the first item that is here stands in its record, under the MAC.
+        // The record of the first stored item holds the link before it, under its MAC.
         let mut link = (next == 1).then_some(GENESIS);
-        let mut known = Redactions::default();
+        let mut redactions = Redactions::default();
         while next <= session.head.last_seq {
             let rows = self.view.records(session.pk, next, RECORDS)?;
             if rows.first().is_none_or(|r| r.first_seq != next) {
-                return Err(session.broken(Some(next), FaultKind::Missing));
+                return Err(session.broken(Some(next), RecordFaultKind::Missing));
             }
             for row in &rows {
                 let decoded = decode_chained(row, &session.scope, self.keyring, self.check);
                 let (previous, items) = decoded.map_err(|fault| self.fault(session, &fault))?;
                 if row.first_seq != next || link.is_some_and(|link| previous != link) {
-                    return Err(session.broken(Some(next), FaultKind::Gap));
+                    return Err(session.broken(Some(next), RecordFaultKind::Gap));
                 }
                 for one in items {
-                    if let Proof::Erased { redaction_seq, .. } = one.proof {
+                    if let CommitmentProof::Erased { redaction_seq, .. } = one.proof {
                         let pair = [(one.item.seq, redaction_seq)];
-                        self.check_redactions(session, &pair, &mut known)?;
+                        self.check_redactions(session, &pair, &mut redactions)?;
                     }
                     next = one.item.seq + 1;
                     link = Some(one.link);
@@ -126,40 +126,44 @@ impl<V: View + ?Sized> Sight<'_, V> {
             }
         }
         if link.is_none_or(|link| link != session.head.link) {
-            return Err(session.broken(Some(session.head.last_seq), FaultKind::Gap));
+            return Err(session.broken(Some(session.head.last_seq), RecordFaultKind::Gap));
         }
         Ok(())
     }
 
-    /// The link of the item at `seq`; `None` when the session does not reach so far.
-    pub(crate) fn link_at(&self, session: &Loaded, seq: u64) -> Result<Option<Link>, Failure> {
+    /// The link of the item at `seq`; `None` when the session has fewer items.
+    pub(crate) fn link_at(
+        &self,
+        session: &VerifiedSession,
+        seq: u64,
+    ) -> Result<Option<Link>, Failure> {
         Ok(self.chained_at(session, seq)?.map(|one| one.link))
     }
 
-    /// Whether the request that left `stored` in the item at `seq` had the same body as the one `asked` is of. Once
-    /// something of it is redacted nobody is told, and of what was recorded elsewhere nobody can tell; a retry is then
-    /// taken for what it says it is.
+    /// Whether the request whose fingerprint `stored` is in the item at `seq` had the same body as the request with
+    /// fingerprint `current`. The result is also `true`, so that the retry is accepted, if part of the item's record is
+    /// redacted (a comparison would reveal content) or the turn was recorded elsewhere (the fingerprints are not comparable).
     pub(crate) fn same_request(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         (row, seq): (&TurnRow, u64),
         stored: &[u8; 16],
-        asked: &[u8; 16],
+        current: &[u8; 16],
     ) -> Result<bool, Failure> {
         let items = self.record_around(session, seq)?;
-        // What was written with the item was of the same request, mostly.
+        // The items of one record usually belong to one request.
         if items.iter().any(|one| one.item.redacted) || self.is_foreign(session, row)? {
             return Ok(true);
         }
         let own = items.iter().find(|one| one.item.seq == seq);
         Ok(match own.map(|one| one.proof) {
-            Some(Proof::Salt(salt)) => *stored == salted(asked, &salt),
+            Some(CommitmentProof::Salt(salt)) => *stored == salted(current, &salt),
             _ => false,
         })
     }
 
-    /// Whether a turn was recorded elsewhere: its fingerprints are under another key.
-    fn is_foreign(&self, session: &Loaded, row: &TurnRow) -> Result<bool, Failure> {
+    /// Whether a turn was recorded elsewhere: its fingerprints were computed with another key.
+    fn is_foreign(&self, session: &VerifiedSession, row: &TurnRow) -> Result<bool, Failure> {
         if !session.head.adopted {
             return Ok(false);
         }
@@ -168,13 +172,21 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(self.keyring.turn_id(tenant, name, &request) != row.turn_id)
     }
 
-    fn chained_at(&self, session: &Loaded, seq: u64) -> Result<Option<ChainedItem>, Failure> {
+    fn chained_at(
+        &self,
+        session: &VerifiedSession,
+        seq: u64,
+    ) -> Result<Option<ChainedItem>, Failure> {
         let items = self.record_around(session, seq)?;
         Ok(items.into_iter().find(|i| i.item.seq == seq))
     }
 
-    /// The items of the record that holds `seq`; none when the session does not reach so far.
-    fn record_around(&self, session: &Loaded, seq: u64) -> Result<Vec<ChainedItem>, Failure> {
+    /// The items of the record that contains `seq`; none when the session has fewer items.
+    fn record_around(
+        &self,
+        session: &VerifiedSession,
+        seq: u64,
+    ) -> Result<Vec<ChainedItem>, Failure> {
         let rows = self.view.records(session.pk, seq, 1)?;
         let Some(row) = rows.first().filter(|r| r.first_seq <= seq) else {
             return Ok(Vec::new());
@@ -184,18 +196,18 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(items)
     }
 
-    /// The turn of a request, if there is one; also in a session that was taken in from elsewhere.
+    /// The turn of a request, if it exists; also in an adopted session.
     ///
     /// # Errors
     /// `integrity_error`.
     pub fn turn_of_request(
         &self,
-        session: &Loaded,
+        session: &VerifiedSession,
         request: &RequestId,
     ) -> Result<Option<TurnRow>, Failure> {
         let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
         let derived = self.keyring.turn_id(tenant, name, request);
-        let found = self.known_turn(session, &derived)?;
+        let found = self.stored_turn(session, &derived)?;
         if found.is_some() || !session.head.adopted {
             return Ok(found);
         }
@@ -203,17 +215,18 @@ impl<V: View + ?Sized> Sight<'_, V> {
             return Ok(None);
         };
         match self.item_at(session, seq)?.turn_id {
-            Some(id) => self.known_turn(session, &id),
+            Some(id) => self.stored_turn(session, &id),
             None => Err(session.broken(Some(seq), "no turn begins here")),
         }
     }
 }
 
-/// Records read at once.
+/// The number of records per read.
 const RECORDS: usize = 256;
 
 fn no_room() -> Failure {
-    let what = "the items asked for are more than are held in memory at once";
-    Failure::new(ErrorCode::LimitExceeded, what)
-        .with_hint("ask for fewer turns, by last_turns or max_tokens; a bundle (format json) is written as it is read")
+    let what = "the requested items exceed the memory limit of one request";
+    Failure::new(ErrorCode::LimitExceeded, what).with_hint(
+        "ask for fewer turns, by last_turns or max_tokens; a bundle (format json) is streamed",
+    )
 }

@@ -1,8 +1,8 @@
-//! JSON objects merged.
+//! Merges JSON objects.
 
 use filrouge_types::RawJson;
 
-/// Two JSON objects, the second one's members over the first one's; `{}` when there is none.
+/// Merges two JSON objects; members of the second one replace those of the first. `{}` when both are absent.
 #[must_use]
 pub fn merged(first: Option<&RawJson>, second: Option<&RawJson>) -> RawJson {
     match (first, second) {

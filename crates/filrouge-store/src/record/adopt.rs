@@ -1,19 +1,19 @@
-//! Records of items that were chained elsewhere: salts, commitments, times and links stay as they are.
+//! Builds records of items that were chained elsewhere, with unchanged salts, commitments, times and links.
 
 use filrouge_types::{ErrorCode, Failure};
 
 use super::batch::{RAW_MAX, RECORD_BYTES, RECORD_ITEMS, pack_body};
 use super::fields::encode_fields;
-use super::{ChainedItem, Head, Proof, RecordRow};
+use super::{ChainedItem, CommitmentProof, Head, RecordRow};
 use crate::chain::{self, Link, LinkScope};
-use crate::codec::Write;
+use crate::codec::WriteBytes;
 use crate::keyring::{Keyring, MAC_BYTES};
 
-/// The record of the first of `items`, of as many of those behind it as share its turn and its time, within the
-/// bounds of a record. Gives the row and its last link; `Err` with the seq whose link is not what it is made of.
+/// Builds a record of the first of `items` and of those after it that share its turn and its time, within the size limits
+/// of a record. Returns the row and its last link, or `Err` with the seq of the item whose link does not match its data.
 ///
 /// # Errors
-/// The outer one when the compressor fails, or `limit_exceeded` for an item that no record can hold.
+/// The outer error: the compressor fails, or `limit_exceeded` for an item that exceeds the size of a record.
 pub fn adopted(
     items: &[ChainedItem],
     previous: Link,
@@ -24,7 +24,7 @@ pub fn adopted(
         return Ok(Err(0));
     };
     let (mut raw, mut last, mut count) = (Vec::new(), previous, 0_usize);
-    // What belongs to no turn stands alone.
+    // An item without a turn gets a separate record.
     let like = |i: &&ChainedItem| {
         i.item.turn_id == first.turn_id
             && i.item.created_at == first.created_at
@@ -68,13 +68,15 @@ pub fn adopted(
     Ok(Ok((row, last)))
 }
 
-/// The link that an item has behind `previous`, with its seq, its fields and its content as they are now.
+/// Computes the link of an item after `previous`, from its seq, fields and content.
 pub(crate) fn relinked(one: &ChainedItem, previous: &Link, scope: &LinkScope) -> Link {
     let item = &one.item;
     let fields = encode_fields(&one.item.body, &one.events);
     let commitment = match one.proof {
-        Proof::Salt(salt) => chain::commitment(&salt, item.body.parts.as_str().as_bytes()),
-        Proof::Erased { commitment, .. } => commitment,
+        CommitmentProof::Salt(salt) => {
+            chain::commitment(&salt, item.body.parts.as_str().as_bytes())
+        }
+        CommitmentProof::Erased { commitment, .. } => commitment,
     };
     let turn = item.turn_id.as_ref();
     scope.link(
@@ -89,14 +91,14 @@ pub(crate) fn relinked(one: &ChainedItem, previous: &Link, scope: &LinkScope) ->
 
 fn put_content(raw: &mut Vec<u8>, one: &ChainedItem) -> [u8; 32] {
     match one.proof {
-        Proof::Salt(salt) => {
+        CommitmentProof::Salt(salt) => {
             let parts = one.item.body.parts.as_str().as_bytes();
             raw.byte(0);
             raw.extend_from_slice(&salt);
             raw.bytes(parts);
             chain::commitment(&salt, parts)
         }
-        Proof::Erased {
+        CommitmentProof::Erased {
             commitment,
             redaction_seq,
         } => {

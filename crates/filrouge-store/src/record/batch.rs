@@ -1,4 +1,4 @@
-//! Packing: a caller's items become records outside the transaction, so that a writer only links them.
+//! Packs a caller's items into records outside the transaction, so that a writer only links them.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,43 +12,44 @@ use serde::{Deserialize, Serialize};
 use super::event::Event;
 use super::fields::encode_fields;
 use crate::chain::{self, SALT_BYTES};
-use crate::codec::Write;
+use crate::codec::WriteBytes;
 use crate::keyring::Entropy;
 
-/// Most items in one record, and most content bytes before a record is ended: bounds what reading one item costs.
+/// The maximum items of one record, and the content bytes at which a record ends. They bound the cost of reading one
+/// item.
 pub(super) const RECORD_ITEMS: usize = 64;
 pub(super) const RECORD_BYTES: usize = 128 * 1024;
 
-/// Most unpacked bytes of one record: one item beyond all limits of DESIGN §8.
+/// The maximum unpacked bytes of one record; it exceeds the size of any item within the limits of DESIGN §8.
 pub(super) const RAW_MAX: usize = 256 << 20;
 
-/// Bodies below this are stored as they are.
+/// The minimum length in bytes of a body that is compressed.
 const COMPRESS_FROM: usize = 256;
 /// The zstd level, chosen by measurement (docs/adr/0002).
 const ZSTD_LEVEL: i32 = 1;
 
-/// How a body is packed.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// As it is.
+    /// Not compressed.
     None,
     /// One zstd frame.
     Zstd,
 }
 
-/// What the link of a sealed item is made of.
+/// The inputs of a sealed item's link.
 #[derive(Debug, Clone)]
 pub(super) struct SealedItem {
     pub(super) fields: Vec<u8>,
     pub(super) commitment: [u8; 32],
 }
 
-/// Whether a stored item is this one, its content included; of a redacted one nothing but its key and kind is left to
-/// compare.
+/// Whether a stored item equals this one, including its content. For a redacted item, only
+/// the key and kind can be compared.
 #[must_use]
 pub fn is_repeated(item: &ItemBody, stored: &Item) -> bool {
-    fn kind(of: &ItemBody) -> (&Option<ItemId>, Role, &Channel, Variant) {
-        (&of.item_id, of.role, &of.channel, of.variant)
+    fn kind(item: &ItemBody) -> (&Option<ItemId>, Role, &Channel, Variant) {
+        (&item.item_id, item.role, &item.channel, item.variant)
     }
     match stored.redacted {
         true => kind(item) == kind(&stored.body),
@@ -56,7 +57,7 @@ pub fn is_repeated(item: &ItemBody, stored: &Item) -> bool {
     }
 }
 
-/// What two items must share to be one and the same: fields without events, and content.
+/// The fingerprint that equal items share: fields without events, and content.
 #[must_use]
 pub fn item_fingerprint(item: &ItemBody) -> [u8; 16] {
     chain::fingerprint(&[&encode_fields(item, &[]), item.parts.as_str().as_bytes()])
@@ -71,13 +72,13 @@ pub struct SealedRecord {
     pub(super) body: Vec<u8>,
 }
 
-/// A caller's items, packed and committed to outside the transaction, so that a writer only links them.
+/// A caller's items, packed and with their commitments, computed outside the transaction so that a writer only links them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Batch {
     /// The records, in order.
     #[serde(skip)]
     pub records: Vec<SealedRecord>,
-    /// What was packed, so that a write can answer without reading back what it has just put.
+    /// The packed entries, so that a write can build its answer without reading the items back.
     entries: Vec<Entry>,
 }
 
@@ -100,13 +101,13 @@ impl From<ItemBody> for Entry {
 }
 
 impl Batch {
-    /// What was packed, in order.
+    /// The packed entries, in order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The agents that its items name, each once.
+    /// The distinct agents that its items name.
     #[must_use]
     pub fn agents(&self) -> BTreeSet<&str> {
         let agents = self.entries.iter().map(|e| e.item.agent.as_deref());
@@ -136,7 +137,7 @@ impl Batch {
         Ok(Self { records, entries })
     }
 
-    /// The item at `index` as it stands once the batch was put at `seq`, with its events.
+    /// The item at `index` as written at `seq`, with its events.
     pub(crate) fn placed(
         &self,
         index: usize,
@@ -155,13 +156,13 @@ impl Batch {
         Some((item, events))
     }
 
-    /// How many items it holds.
+    /// The number of items.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// How many bytes it takes in a store.
+    /// The number of bytes that it occupies in a store.
     #[must_use]
     pub fn stored_len(&self) -> usize {
         self.records.iter().map(|r| r.body.len()).sum()
@@ -206,7 +207,7 @@ fn pack_record(items: Vec<SealedItem>, raw: &[u8]) -> Result<SealedRecord, Failu
     })
 }
 
-/// Compresses a body when that makes it shorter.
+/// Compresses a body if that makes it shorter.
 pub(super) fn pack_body(raw: &[u8]) -> Result<(Compression, Vec<u8>), Failure> {
     if raw.len() < COMPRESS_FROM {
         return Ok((Compression::None, raw.to_vec()));

@@ -1,4 +1,4 @@
-//! Unpacking and verifying records, each by itself.
+//! Unpacks and verifies single records.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use super::event::Event;
 use super::fields::decode_fields;
 use super::{Head, RecordRow, record_mac};
 use crate::chain::{self, Link, LinkScope, SALT_BYTES};
-use crate::codec::{Malformed, Reader};
+use crate::codec::{ByteReader, Malformed};
 use crate::keyring::{KeyId, Keyring, MAC_BYTES, equal_macs};
 
 thread_local! {
@@ -20,7 +20,7 @@ thread_local! {
 
 fn unpack(raw_len: usize, body: &[u8]) -> std::io::Result<Vec<u8>> {
     if raw_len > RAW_MAX {
-        // The length is not yet verified: it must not decide how much memory is taken.
+        // The length is not verified yet, so it must not decide how much memory is allocated.
         return Err(std::io::ErrorKind::InvalidData.into());
     }
     DECOMPRESSOR.with_borrow_mut(|slot| {
@@ -32,7 +32,7 @@ fn unpack(raw_len: usize, body: &[u8]) -> std::io::Result<Vec<u8>> {
     })
 }
 
-/// A record's body as it was before packing.
+/// The unpacked body of a record.
 pub(super) fn unpacked<'r>(head: &Head, row: &'r RecordRow) -> Result<Cow<'r, [u8]>, Malformed> {
     let raw = match head.compression {
         Compression::None => Cow::Borrowed(row.body.as_slice()),
@@ -45,50 +45,50 @@ pub(super) fn unpacked<'r>(head: &Head, row: &'r RecordRow) -> Result<Cow<'r, [u
     }
 }
 
-/// Whether MACs are checked, or an auditor without the key reads by links alone.
+/// Whether MACs are checked. An auditor without the key can only check links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
+pub enum MacCheck {
     /// MACs are checked; a missing key is a failure.
     Keyed,
     /// Links are checked, MACs are not.
     Unverified,
 }
 
-/// What is wrong with a record, and at which seq.
+/// A fault of a record, with its seq.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// The first seq concerned.
+pub struct RecordFault {
+    /// The first affected seq.
     pub seq: u64,
-    /// What is wrong.
-    pub what: FaultKind,
+    /// The fault.
+    pub what: RecordFaultKind,
 }
 
 /// The kinds of faults in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultKind {
+pub enum RecordFaultKind {
     /// The bytes do not follow the format.
     Malformed,
-    /// The MAC does not fit.
+    /// The MAC does not match.
     Mac,
     /// The key is not in the ring.
     KeyMissing(KeyId),
-    /// A content is missing and no redaction names it.
+    /// The content is missing and no redaction names it.
     Contentless,
-    /// The link before does not continue.
+    /// The previous link does not match.
     Gap,
     /// Items are missing.
     Missing,
 }
 
-impl fmt::Display for FaultKind {
+impl fmt::Display for RecordFaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed => f.write_str("the record is malformed"),
-            Self::Mac => f.write_str("the record was changed (its MAC does not fit)"),
+            Self::Mac => f.write_str("the record was changed (its MAC does not match)"),
             Self::KeyMissing(id) => write!(f, "key {id} is not in the keyring"),
             Self::Contentless => f.write_str("the content is missing and no redaction names it"),
             Self::Gap => {
-                f.write_str("the chain is broken: this is not what followed the item before")
+                f.write_str("the chain is broken: the item does not follow the one before it")
             }
             Self::Missing => f.write_str("the item is missing"),
         }
@@ -100,8 +100,8 @@ impl fmt::Display for FaultKind {
 pub struct Decoded {
     /// The items, with the turn's events they carry.
     pub items: Vec<(Item, Vec<Event>)>,
-    /// The seqs of items without content, each with the seq of the redaction that it says to be named by. Whoever
-    /// gives the items out looks at that redaction first.
+    /// The seqs of items without content, each with the seq of the redaction to which it points. A caller
+    /// that returns the items must first check that redaction.
     pub redacted: Vec<(u64, u64)>,
     /// The link before the first item.
     pub previous: Link,
@@ -109,20 +109,20 @@ pub struct Decoded {
     pub last: Link,
 }
 
-/// Unpacks and verifies one record, by itself.
+/// Unpacks and verifies one record, independently of its neighbors.
 ///
 /// # Errors
-/// [`Fault`]: the bytes, the MAC or a content are not what was written.
+/// [`RecordFault`] when the bytes, the MAC or a content differ from what was written.
 pub fn decode(
     row: &RecordRow,
     scope: &LinkScope,
     keyring: &Keyring,
-    check: Check,
-) -> Result<Decoded, Fault> {
+    check: MacCheck,
+) -> Result<Decoded, RecordFault> {
     let mut items = Vec::with_capacity(usize::try_from(row.count).unwrap_or(0).min(RECORD_ITEMS));
     let mut redacted = Vec::new();
     let (previous, last) = decode_each(row, scope, keyring, check, |one| {
-        if let Proof::Erased { redaction_seq, .. } = one.proof {
+        if let CommitmentProof::Erased { redaction_seq, .. } = one.proof {
             redacted.push((one.item.seq, redaction_seq));
         }
         items.push((one.item, one.events));
@@ -135,7 +135,7 @@ pub fn decode(
     })
 }
 
-/// As [`decode`], with what the links are made of.
+/// Like [`decode`], but with the inputs of the links.
 ///
 /// # Errors
 /// As [`decode`].
@@ -143,28 +143,28 @@ pub fn decode_chained(
     row: &RecordRow,
     scope: &LinkScope,
     keyring: &Keyring,
-    check: Check,
-) -> Result<(Link, Vec<ChainedItem>), Fault> {
+    check: MacCheck,
+) -> Result<(Link, Vec<ChainedItem>), RecordFault> {
     let mut items = Vec::new();
     let (previous, _) = decode_each(row, scope, keyring, check, |one| items.push(one))?;
     Ok((previous, items))
 }
 
-/// Shows each item of a record; gives the links before the first and of the last.
+/// Passes each item of a record to `take`; returns the link before the first item and the last link.
 fn decode_each(
     row: &RecordRow,
     scope: &LinkScope,
     keyring: &Keyring,
-    check: Check,
+    check: MacCheck,
     mut take: impl FnMut(ChainedItem),
-) -> Result<(Link, Link), Fault> {
-    let fault = |what| Fault {
+) -> Result<(Link, Link), RecordFault> {
+    let fault = |what| RecordFault {
         seq: row.first_seq,
         what,
     };
-    let head = Head::read(&row.head).map_err(|Malformed| fault(FaultKind::Malformed))?;
-    let raw = unpacked(&head, row).map_err(|Malformed| fault(FaultKind::Malformed))?;
-    let mut reader = Reader(&raw);
+    let head = Head::read(&row.head).map_err(|Malformed| fault(RecordFaultKind::Malformed))?;
+    let raw = unpacked(&head, row).map_err(|Malformed| fault(RecordFaultKind::Malformed))?;
+    let mut reader = ByteReader(&raw);
     let mut last = head.previous;
     for seq in row.first_seq..row.first_seq.saturating_add(row.count) {
         let one = decode_item(&mut reader, seq, &head, scope, &last)?;
@@ -172,9 +172,9 @@ fn decode_each(
         take(one);
     }
     if !reader.is_empty() || row.count == 0 {
-        return Err(fault(FaultKind::Malformed));
+        return Err(fault(RecordFaultKind::Malformed));
     }
-    if check == Check::Keyed {
+    if check == MacCheck::Keyed {
         let mac = record_mac(
             keyring,
             head.key_id,
@@ -183,51 +183,51 @@ fn decode_each(
             &row.head[..row.head.len() - MAC_BYTES],
             &last,
         )
-        .ok_or_else(|| fault(FaultKind::KeyMissing(head.key_id)))?;
+        .ok_or_else(|| fault(RecordFaultKind::KeyMissing(head.key_id)))?;
         if !equal_macs(&mac, &head.mac) {
-            return Err(fault(FaultKind::Mac));
+            return Err(fault(RecordFaultKind::Mac));
         }
     }
     Ok((head.previous, last))
 }
 
-/// An item with all that its link is made of: what a stranger needs to compute it (DESIGN §9).
+/// An item with all inputs of its link, so that a third party can recompute it (DESIGN §9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainedItem {
     /// The item.
     pub item: Item,
-    /// The changes that it records.
+    /// The turn's changes that it records.
     pub events: Vec<Event>,
-    /// What its commitment is made of.
-    pub proof: Proof,
+    /// The input of its commitment.
+    pub proof: CommitmentProof,
     /// Its link.
     pub link: Link,
 }
 
-/// What an item's commitment is made of besides its content.
+/// The other input of an item's commitment, besides the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proof {
-    /// The salt of a content that is there.
+pub enum CommitmentProof {
+    /// The salt of an existing content.
     Salt([u8; SALT_BYTES]),
-    /// The commitment itself, once the content was redacted.
+    /// The stored commitment, after the content was redacted.
     Erased {
-        /// What was committed to.
+        /// The commitment.
         commitment: [u8; 32],
-        /// The seq of the redaction that it says to be named by.
+        /// The seq of the redaction to which the item points; not verified.
         redaction_seq: u64,
     },
 }
 
 fn decode_item(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     seq: u64,
     head: &Head,
     scope: &LinkScope,
     previous: &Link,
-) -> Result<ChainedItem, Fault> {
-    let malformed = |Malformed| Fault {
+) -> Result<ChainedItem, RecordFault> {
+    let malformed = |Malformed| RecordFault {
         seq,
-        what: FaultKind::Malformed,
+        what: RecordFaultKind::Malformed,
     };
     let fields = reader.bytes().map_err(malformed)?;
     let (commitment, parts, proof) = match reader.byte().map_err(malformed)? {
@@ -235,12 +235,12 @@ fn decode_item(
             let salt: [u8; SALT_BYTES] = reader.array().map_err(malformed)?;
             let parts = reader.text().map_err(malformed)?;
             let commitment = chain::commitment(&salt, parts.as_bytes());
-            (commitment, Some(parts), Proof::Salt(salt))
+            (commitment, Some(parts), CommitmentProof::Salt(salt))
         }
         1 => {
             let commitment = reader.array().map_err(malformed)?;
             let redaction_seq = reader.number().map_err(malformed)?;
-            let proof = Proof::Erased {
+            let proof = CommitmentProof::Erased {
                 commitment,
                 redaction_seq,
             };

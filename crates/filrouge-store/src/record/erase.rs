@@ -1,4 +1,4 @@
-//! Redaction of a stored record: contents and salts go, commitments stay, and with them all links (docs/format.md).
+//! Redacts a stored record: removes contents and salts, and keeps commitments and thereby all links (docs/format.md).
 
 use filrouge_types::{ErrorCode, Failure};
 
@@ -7,11 +7,11 @@ use super::decode::unpacked;
 use super::seqs::Seqs;
 use super::{Decoded, Head, RecordRow};
 use crate::chain::{self, SALT_BYTES};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::Keyring;
 
-/// The record without the contents of those of its items that `named` holds and that still have one; `None` when
-/// there is none. `decoded` is the verified record: what was tampered with must not be signed anew.
+/// The record without the contents of the items in `named`; `None` if none of them still has content. `decoded` is the
+/// verified record: a modified record must not be signed again.
 ///
 /// # Errors
 /// [`ErrorCode::Internal`] when the compressor fails.
@@ -42,14 +42,14 @@ pub fn erased(
     }))
 }
 
-/// The unpacked body without the named contents.
+/// The unpacked body without the contents of the items in `named`.
 fn without(
     old: &[u8],
     first_seq: u64,
     named: &Seqs,
     redaction_seq: u64,
 ) -> Result<Vec<u8>, Malformed> {
-    let mut reader = Reader(old);
+    let mut reader = ByteReader(old);
     let mut out = Vec::with_capacity(old.len());
     let mut seq = first_seq;
     while !reader.is_empty() {

@@ -1,4 +1,4 @@
-//! Erasing: contents go, links and all else stay.
+//! Erasing removes contents and keeps links and all other data.
 
 use filrouge_types::{
     Channel, ItemBody, RawJson, Role, SessionId, TenantId, Timestamp, TurnId, Variant,
@@ -16,12 +16,12 @@ fn scope() -> LinkScope {
     LinkScope::new(&TenantId::new("t").unwrap(), &SessionId::new("s").unwrap())
 }
 
-/// Two keys; the second one is written with.
+/// Two keys; `active` signs.
 fn ring(active: KeyId) -> Keyring {
     Keyring::new([(1, [3; 32]), (2, [4; 32])].into(), active).unwrap()
 }
 
-/// One record of items of these lengths.
+/// One record with items of these lengths.
 fn record(lengths: &[usize], turn_id: Option<TurnId>) -> RecordRow {
     let entry = |(n, length): (usize, &usize)| {
         let parts = RawJson::write(&[format!("{n}{}", "words ".repeat(*length))]).unwrap();
@@ -39,7 +39,7 @@ fn record(lengths: &[usize], turn_id: Option<TurnId>) -> RecordRow {
     let batch = Batch::seal(entries.clone(), &OsEntropy).unwrap();
     assert_eq!(batch.records.len(), 1);
     let (scope, keyring) = (scope(), ring(1));
-    let placement = Placement {
+    let placement = RecordPlacement {
         scope: &scope,
         turn_id,
         created_at: Timestamp::from_micros(12),
@@ -48,8 +48,8 @@ fn record(lengths: &[usize], turn_id: Option<TurnId>) -> RecordRow {
     placement.place(&batch.records[0], FIRST, GENESIS).0
 }
 
-fn read(row: &RecordRow) -> Result<Decoded, Fault> {
-    decode(row, &scope(), &ring(2), Check::Keyed)
+fn read(row: &RecordRow) -> Result<Decoded, RecordFault> {
+    decode(row, &scope(), &ring(2), MacCheck::Keyed)
 }
 
 fn erase(row: &RecordRow, named: &Seqs, by: u64) -> Option<RecordRow> {
@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     #[test]
-    fn contents_go_and_links_stay(
+    fn erasing_removes_contents_and_keeps_links(
         lengths in proptest::collection::vec(0..60_usize, 1..40),
         named in proptest::collection::vec((FIRST..FIRST + 44, 0..4_u64), 1..5),
         some_turn: bool,
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_erased_before_keeps_its_redaction(split in FIRST..FIRST + 9) {
+    fn an_earlier_erasure_keeps_its_redaction(split in FIRST..FIRST + 9) {
         let row = record(&[30; 10], None);
         let one = erase(&row, &Seqs::of([(FIRST, split)]).unwrap(), REDACTION).unwrap();
         let all = erase(&one, &Seqs::of([(1, 99)]).unwrap(), REDACTION + 1).unwrap();
@@ -108,23 +108,23 @@ proptest! {
 fn every_flipped_bit_of_an_erased_record_is_refused_or_points_elsewhere() {
     let row = record(&[4, 2], None);
     let good = erase(&row, &Seqs::of([(FIRST, FIRST)]).unwrap(), REDACTION).unwrap();
-    let said = read(&good).unwrap();
+    let expected = read(&good).unwrap();
     for bit in 0..(good.head.len() + good.body.len()) * 8 {
         let mut row = good.clone();
         match (bit / 8).checked_sub(row.head.len()) {
             None => row.head[bit / 8] ^= 1 << (bit % 8),
             Some(at) => row.body[at] ^= 1 << (bit % 8),
         }
-        // The pointer is not authenticated: whoever reads looks at what it points to.
+        // The pointer is not authenticated: readers check its target.
         if let Ok(read) = read(&row) {
-            assert_ne!(read.redacted, said.redacted, "bit {bit}");
-            assert_eq!(format!("{:?}", read.items), format!("{:?}", said.items));
+            assert_ne!(read.redacted, expected.redacted, "bit {bit}");
+            assert_eq!(format!("{:?}", read.items), format!("{:?}", expected.items));
         }
     }
 }
 
 #[test]
-fn a_redaction_names_what_came_before_it() {
+fn a_redaction_names_only_earlier_items() {
     let keyring = ring(1);
     let scope = scope();
     for (last, fits) in [(FIRST - 1, true), (FIRST, false), (FIRST + 1, false)] {
@@ -135,7 +135,7 @@ fn a_redaction_names_what_came_before_it() {
         );
         let events = vec![Event::Redact(Seqs::of([(2, last)]).unwrap())];
         let batch = Batch::seal(vec![Entry { item, events }], &OsEntropy).unwrap();
-        let placement = Placement {
+        let placement = RecordPlacement {
             scope: &scope,
             turn_id: None,
             created_at: Timestamp::from_micros(1),

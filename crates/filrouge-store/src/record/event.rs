@@ -1,4 +1,4 @@
-//! The changes of a turn that its items record: a turn is a projection over them (DESIGN §3).
+//! The changes of a turn that its items record; a turn is a projection of them (DESIGN §3).
 
 use filrouge_types::{Application, IdentityId, RawJson, RequestId, TurnId, TurnStatus};
 
@@ -6,41 +6,41 @@ use serde::{Deserialize, Serialize};
 
 use super::seqs::Seqs;
 use crate::chain::{self, SALT_BYTES};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
 
-/// What starts a turn; carried by its first item.
+/// The start of a turn, carried by its first item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartEvent {
     /// The caller's key.
     pub request_id: RequestId,
-    /// Who asked.
+    /// The identity of the user.
     pub identity_id: Option<IdentityId>,
-    /// Of the request's body; once stored, [`salted`].
+    /// The fingerprint of the request's body; [`salted`] when stored.
     #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
     /// The turn it replaces.
     pub replaces: Option<TurnId>,
-    /// What the application says of it.
+    /// The application's labels and settings.
     #[serde(flatten)]
     pub application: Application,
     /// The application's data, a JSON object.
     pub metadata: Option<RawJson>,
 }
 
-/// What closes a turn; carried by its last item.
+/// The end of a turn, carried by its last item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloseEvent {
-    /// How it ended: finalized, failed or cancelled.
+    /// The way it ended: finalized, failed or cancelled.
     pub status: TurnStatus,
-    /// Of the closing request's body; once stored, [`salted`].
+    /// The fingerprint of the closing request's body; [`salted`] when stored.
     #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
     /// Whether the translated answer is a copy of the neutral one.
     #[serde(rename = "answer_translated_is_fallback")]
     pub fallback: bool,
-    /// Merged over the metadata the turn was started with.
+    /// Metadata to merge into the turn's; its members replace those of the start.
     pub metadata: Option<RawJson>,
 }
 
@@ -48,26 +48,26 @@ pub struct CloseEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
-    /// It begins.
+    /// The turn begins.
     Start(Box<StartEvent>),
-    /// It ends.
+    /// The turn ends.
     Close(Box<CloseEvent>),
-    /// Its owner is gone.
+    /// The turn was interrupted, because its caller no longer wrote to it.
     Interrupt {},
-    /// Its owner is back.
+    /// The turn was reopened, because its caller started it again.
     Reopen {},
-    /// The contents of these items are erased; carried by an item of no turn.
+    /// The contents of these items are erased; carried by an item without a turn.
     Redact(Seqs),
 }
 
-/// What is stored of a request's fingerprint: with the salt of its item, so that it tells nothing of the request
-/// once that is redacted.
+/// The stored form of a request's fingerprint. It includes the salt of its item, so that it reveals nothing about the
+/// request after a redaction.
 #[must_use]
 pub fn salted(fingerprint: &[u8; 16], salt: &[u8; SALT_BYTES]) -> [u8; 16] {
     chain::fingerprint(&[b"salted", salt, fingerprint])
 }
 
-fn read_application(r: &mut Reader<'_>) -> Result<Application, Malformed> {
+fn read_application(r: &mut ByteReader<'_>) -> Result<Application, Malformed> {
     let mut application = Application::new(r.flag()?);
     for label in application.labels_mut() {
         *label = r.optional()?.map(Into::into);
@@ -76,7 +76,7 @@ fn read_application(r: &mut Reader<'_>) -> Result<Application, Malformed> {
 }
 
 impl Event {
-    /// As it is stored in an item with `salt`.
+    /// The stored form of the event, in an item with `salt`.
     pub(super) fn salted(&self, salt: &[u8; SALT_BYTES]) -> Self {
         let mut event = self.clone();
         match &mut event {
@@ -123,12 +123,12 @@ impl Event {
         }
     }
 
-    /// Whether it redacts anything at or behind `seq`: a redaction names what came before it.
+    /// Whether it redacts `seq` or a later one. A redaction may name only earlier items.
     pub(crate) fn names_from(&self, seq: u64) -> bool {
         matches!(self, Self::Redact(seqs) if seqs.last() >= seq)
     }
 
-    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(r: &mut ByteReader<'_>) -> Result<Self, Malformed> {
         match r.byte()? {
             1 => Ok(Self::Start(Box::new(StartEvent {
                 request_id: RequestId::new(r.text()?).map_err(|_| Malformed)?,

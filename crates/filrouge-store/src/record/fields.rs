@@ -1,9 +1,9 @@
-//! An item's fields as bytes: everything but its content, in the order that the link covers.
+//! Encodes an item's fields: all data except the content, in the order that the link covers.
 
 use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role, Variant};
 
 use super::event::Event;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
 
 const HAS_ID: u8 = 1;
 const HAS_AGENT: u8 = 2;
@@ -11,10 +11,10 @@ const HAS_MODEL: u8 = 4;
 const HAS_USAGE: u8 = 8;
 const HAS_METADATA: u8 = 16;
 const HAS_OCCURRED: u8 = 32;
-/// All bits that this format has.
+/// All bits that this format defines.
 const KNOWN: u8 = HAS_ID | HAS_AGENT | HAS_MODEL | HAS_USAGE | HAS_METADATA | HAS_OCCURRED;
 
-/// Everything of an item but its content, in the canonical order that the link covers.
+/// Encodes all data of an item except the content, in the canonical order that the link covers.
 pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
     let ItemBody {
         item_id,
@@ -66,7 +66,7 @@ pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
 }
 
 pub(super) fn decode_fields(bytes: &[u8]) -> Result<(ItemBody, Vec<Event>), Malformed> {
-    let mut r = Reader(bytes);
+    let mut r = ByteReader(bytes);
     let role = Role::from_code(r.byte()?).ok_or(Malformed)?;
     let channel = match r.byte()? {
         u8::MAX => Channel::Other(r.text()?.into()),
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_this_format_does_not_have_are_refused() {
+    fn unknown_fields_are_refused() {
         let item = ItemBody::new(Role::User, Channel::Question, RawJson::from_checked("[]"));
         let mut bytes = encode_fields(&item, &[]);
         assert!(decode_fields(&bytes).is_ok());

@@ -1,17 +1,17 @@
-//! Sets of seqs as ranges: what a redaction names.
+//! Sets of seqs as ranges; a redaction names its items by such a set.
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
 
-/// Seqs, as ascending ranges that do not touch.
+/// A set of seqs, as ascending ranges with a gap between any two.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Ranges")]
 pub struct Seqs {
     seqs: Vec<(u64, u64)>,
 }
 
-/// Ranges as somebody has written them.
+/// Unchecked ranges as deserialized.
 #[derive(Deserialize)]
 struct Ranges {
     seqs: Vec<(u64, u64)>,
@@ -27,8 +27,8 @@ impl TryFrom<Ranges> for Seqs {
 }
 
 impl Seqs {
-    /// The seqs of ranges, each given by its first and its last seq, in any order; `None` when a range is empty or
-    /// begins before seq 1.
+    /// The set of these ranges (first and last seq each), in any order. `None` when a range is empty or begins before seq
+    /// 1.
     pub fn of(ranges: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = ranges.into_iter().collect();
         ranges.sort_unstable();
@@ -45,7 +45,7 @@ impl Seqs {
         Some(merged)
     }
 
-    /// The ranges, each by its first and its last seq.
+    /// The ranges, each as its first and last seq.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
         self.seqs.iter().copied()
     }
@@ -55,13 +55,13 @@ impl Seqs {
         self.ranges().flat_map(|(first, last)| first..=last)
     }
 
-    /// Whether it holds `seq`.
+    /// Whether it contains `seq`.
     #[must_use]
     pub fn contains(&self, seq: u64) -> bool {
         self.covers(seq, seq)
     }
 
-    /// Whether it holds all from `first` to `last`.
+    /// Whether it contains every seq from `first` to `last`.
     #[must_use]
     pub fn covers(&self, first: u64, last: u64) -> bool {
         let at = self.seqs.partition_point(|(_, end)| *end < first);
@@ -70,7 +70,7 @@ impl Seqs {
             .is_some_and(|(start, end)| *start <= first && last <= *end)
     }
 
-    /// How many seqs it holds.
+    /// The number of seqs.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.ranges().fold(0, |sum: u64, (first, last)| {
@@ -78,7 +78,7 @@ impl Seqs {
         })
     }
 
-    /// The highest seq; 0 when it holds none.
+    /// The highest seq; 0 for an empty set.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.seqs.last().map_or(0, |(_, last)| *last)
@@ -92,7 +92,7 @@ impl Seqs {
         }
     }
 
-    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn read(r: &mut ByteReader<'_>) -> Result<Self, Malformed> {
         let mut seqs = Self::default();
         for _ in 0..r.number()? {
             let (first, count) = (r.number()?, r.number()?);
@@ -125,14 +125,14 @@ mod tests {
             bytes.number(*first);
             bytes.number(*count);
         }
-        let mut r = Reader(&bytes);
+        let mut r = ByteReader(&bytes);
         let seqs = Seqs::read(&mut r)?;
         assert!(r.is_empty());
         Ok(seqs)
     }
 
     #[test]
-    fn only_one_way_to_write_them() {
+    fn a_set_has_only_one_encoding() {
         assert_eq!(
             written(&[(1, 2), (4, 1)]).ok(),
             Seqs::of([(4, 4), (2, 2), (1, 1)])
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_hold_what_they_were_made_of(ranges in proptest::collection::vec((1..60_u64, 0..5_u64), 1..9)) {
+        fn a_set_contains_its_ranges(ranges in proptest::collection::vec((1..60_u64, 0..5_u64), 1..9)) {
             let ranges: Vec<_> = ranges.iter().map(|(first, more)| (*first, first + more)).collect();
             let seqs = Seqs::of(ranges.clone()).unwrap();
             let held = |seq: u64| ranges.iter().any(|(first, last)| (*first..=*last).contains(&seq));
@@ -166,7 +166,7 @@ mod tests {
             prop_assert_eq!(seqs.iter().collect::<Vec<_>>(), (0..70).filter(|s| held(*s)).collect::<Vec<_>>());
             let mut bytes = Vec::new();
             seqs.write(&mut bytes);
-            prop_assert_eq!(Seqs::read(&mut Reader(&bytes)), Ok(seqs));
+            prop_assert_eq!(Seqs::read(&mut ByteReader(&bytes)), Ok(seqs));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Records: round trips, and nothing that was changed is taken.
+//! Records round-trip, and modified records are rejected.
 
 use filrouge_types::{
     Channel, IdentityId, ItemBody, ItemId, RawJson, RequestId, Role, SessionId, TenantId,
@@ -117,10 +117,10 @@ fn entry() -> impl Strategy<Value = Entry> {
         .prop_map(|(item, events)| Entry { item, events })
 }
 
-/// Places a batch from `first` on; gives the rows and the last link.
+/// Places a batch from seq `first` on; returns the rows and the last link.
 fn place(batch: &Batch, first: u64, keyring: &Keyring) -> (Vec<RecordRow>, Link) {
     let scope = scope();
-    let placement = Placement {
+    let placement = RecordPlacement {
         scope: &scope,
         turn_id: Some(TurnId::from_derived([8; 16])),
         created_at: Timestamp::from_micros(-7),
@@ -136,11 +136,11 @@ fn place(batch: &Batch, first: u64, keyring: &Keyring) -> (Vec<RecordRow>, Link)
     (rows, link)
 }
 
-fn read(row: &RecordRow) -> Result<Decoded, Fault> {
-    decode(row, &scope(), &ring(), Check::Keyed)
+fn read(row: &RecordRow) -> Result<Decoded, RecordFault> {
+    decode(row, &scope(), &ring(), MacCheck::Keyed)
 }
 
-/// One record of three items, long enough to be compressed when `long`.
+/// One record of three items; with `long`, large enough to be compressed.
 fn sample(long: bool) -> RecordRow {
     let words = if long {
         "words ".repeat(100)
@@ -189,32 +189,32 @@ fn start_entry() -> Entry {
 }
 
 #[test]
-fn a_stored_fingerprint_tells_nothing_without_its_salt() {
+fn a_stored_fingerprint_shows_nothing_without_its_salt() {
     let batch = Batch::seal(vec![start_entry()], &OsEntropy).unwrap();
     let again = Batch::seal(vec![start_entry()], &OsEntropy).unwrap();
     let stored = |batch: &Batch| {
         let (rows, _) = place(batch, 1, &ring());
-        let (_, items) = decode_chained(&rows[0], &scope(), &ring(), Check::Keyed).unwrap();
+        let (_, items) = decode_chained(&rows[0], &scope(), &ring(), MacCheck::Keyed).unwrap();
         match (&items[0].events[0], items[0].proof) {
-            (Event::Start(e), Proof::Salt(salt)) => (e.fingerprint, salt),
+            (Event::Start(e), CommitmentProof::Salt(salt)) => (e.fingerprint, salt),
             other => panic!("{other:?}"),
         }
     };
     let ((one, salt), (other, _)) = (stored(&batch), stored(&again));
-    let Event::Start(asked) = &start_entry().events[0] else {
+    let Event::Start(original) = &start_entry().events[0] else {
         panic!("no start")
     };
     assert_ne!(one, other);
-    assert_ne!(one, asked.fingerprint);
-    assert_eq!(one, salted(&asked.fingerprint, &salt));
+    assert_ne!(one, original.fingerprint);
+    assert_eq!(one, salted(&original.fingerprint, &salt));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     #[test]
-    fn what_is_sealed_comes_back(entries in proptest::collection::vec(entry(), 1..90), first in 1..1_u64 << 40) {
-        // A redaction names what came before it.
+    fn sealed_entries_round_trip(entries in proptest::collection::vec(entry(), 1..90), first in 1..1_u64 << 40) {
+        // A redaction names earlier items, so seq 1 is impossible for it.
         let first = first + 1;
         let batch = Batch::seal(entries.clone(), &OsEntropy).unwrap();
         prop_assert_eq!(batch.count(), entries.len() as u64);
@@ -249,18 +249,18 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_changes_are_refused(long: bool, place in 0..2_u8, at: prop::sample::Index, bytes: Vec<u8>) {
+    fn arbitrary_changes_are_refused(long: bool, part in 0..2_u8, at: prop::sample::Index, bytes: Vec<u8>) {
         let good = sample(long);
         let mut row = good.clone();
-        let target = if place == 0 { &mut row.head } else { &mut row.body };
+        let target = if part == 0 { &mut row.head } else { &mut row.body };
         let at = at.index(target.len());
         let end = (at + bytes.len()).min(target.len());
         target.splice(at..end, bytes);
         if row != good {
             match read(&row) {
                 Err(_) => {}
-                // Spare bits of a compressed frame.
-                Ok(decoded) => prop_assert!(long && place == 1 && texts(&decoded) == texts(&read(&good).unwrap())),
+                // Only unused bits of a compressed frame may differ.
+                Ok(decoded) => prop_assert!(long && part == 1 && texts(&decoded) == texts(&read(&good).unwrap())),
             }
         }
     }
@@ -270,7 +270,7 @@ proptest! {
 fn every_flipped_bit_is_refused() {
     for long in [false, true] {
         let good = sample(long);
-        let said = texts(&read(&good).unwrap());
+        let expected = texts(&read(&good).unwrap());
         for bit in 0..good.head.len() * 8 {
             let mut row = good.clone();
             row.head[bit / 8] ^= 1 << (bit % 8);
@@ -281,7 +281,7 @@ fn every_flipped_bit_is_refused() {
             row.body[bit / 8] ^= 1 << (bit % 8);
             match read(&row) {
                 Err(_) => {}
-                Ok(decoded) => assert!(long && texts(&decoded) == said, "body bit {bit}"),
+                Ok(decoded) => assert!(long && texts(&decoded) == expected, "body bit {bit}"),
             }
         }
         for bit in 0..64 {
@@ -290,16 +290,16 @@ fn every_flipped_bit_is_refused() {
             counted.count ^= 1 << bit;
             assert!(
                 read(&moved).is_err() && read(&counted).is_err(),
-                "place bit {bit}"
+                "bit {bit} of seq or count"
             );
         }
     }
 }
 
 #[test]
-fn a_length_that_lies_takes_no_memory() {
+fn a_forged_length_allocates_no_memory() {
     let mut head = sample(true).head;
-    // The unpacked length stands behind eight fixed bytes.
+    // The unpacked length follows eight fixed bytes.
     let rest = head.split_off(8);
     let rest = &rest[rest.iter().position(|b| b & 0x80 == 0).unwrap() + 1..];
     for len in [1 << 62, u64::MAX, (256 << 20) + 1] {
@@ -310,40 +310,40 @@ fn a_length_that_lies_takes_no_memory() {
             head: forged,
             ..sample(true)
         };
-        assert_eq!(read(&row).unwrap_err().what, FaultKind::Malformed);
+        assert_eq!(read(&row).unwrap_err().what, RecordFaultKind::Malformed);
     }
 }
 
 #[test]
-fn a_record_stands_in_its_session_under_its_key() {
+fn a_record_is_bound_to_its_session_and_key() {
     let row = sample(false);
     let other = LinkScope::new(
         &TenantId::new("t").unwrap(),
         &SessionId::new("other").unwrap(),
     );
-    let swapped = decode(&row, &other, &ring(), Check::Keyed).unwrap_err();
+    let swapped = decode(&row, &other, &ring(), MacCheck::Keyed).unwrap_err();
     assert_eq!(
         swapped,
-        Fault {
+        RecordFault {
             seq: 5,
-            what: FaultKind::Mac
+            what: RecordFaultKind::Mac
         }
     );
     let stranger = Keyring::single([4; 32]);
     assert_eq!(
-        decode(&row, &scope(), &stranger, Check::Keyed)
+        decode(&row, &scope(), &stranger, MacCheck::Keyed)
             .unwrap_err()
             .what,
-        FaultKind::Mac
+        RecordFaultKind::Mac
     );
     let without = Keyring::new([(2, [3; 32])].into(), 2).unwrap();
     assert_eq!(
-        decode(&row, &scope(), &without, Check::Keyed)
+        decode(&row, &scope(), &without, MacCheck::Keyed)
             .unwrap_err()
             .what,
-        FaultKind::KeyMissing(1)
+        RecordFaultKind::KeyMissing(1)
     );
-    assert!(decode(&row, &scope(), &without, Check::Unverified).is_ok());
+    assert!(decode(&row, &scope(), &without, MacCheck::Unverified).is_ok());
 }
 
 #[test]

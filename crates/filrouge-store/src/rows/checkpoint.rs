@@ -1,9 +1,9 @@
-//! Checkpoints: the application's state beside the journal, each under a MAC of its own (DESIGN §6, §9).
+//! Checkpoints: the application's state, each row under its own MAC (DESIGN §6, §9).
 
 use filrouge_types::{Checkpoint, RawJson};
 
 use super::SessionPk;
-use crate::codec::{Reader, Write};
+use crate::codec::{ByteReader, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
 /// One checkpoint.
@@ -29,8 +29,8 @@ impl CheckpointRow {
     }
 
     fn expected(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
-        let place = [pk.to_be_bytes(), self.checkpoint.seq.to_be_bytes()];
-        let pieces: [&[u8]; 2] = [place.as_flattened(), &self.body()];
+        let key = [pk.to_be_bytes(), self.checkpoint.seq.to_be_bytes()];
+        let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
         keyring.mac(self.key_id, Domain::Checkpoint, &pieces)
     }
 
@@ -40,7 +40,7 @@ impl CheckpointRow {
         Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
     }
 
-    /// The bytes of what callers wrote in it.
+    /// The length in bytes of the content that callers wrote.
     #[must_use]
     pub fn content_len(&self) -> usize {
         let label = self.checkpoint.label.as_ref().map_or(0, |l| l.len());
@@ -74,7 +74,7 @@ impl CheckpointRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(seq: u64, bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
+        ByteReader::read_all(bytes, |r| {
             r.format()?;
             let key_id = KeyId::from_be_bytes(r.array()?);
             let label = r.optional()?.map(Into::into);

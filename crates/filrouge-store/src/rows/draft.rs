@@ -1,28 +1,28 @@
-//! Drafts of open turns: a header that is written with every beat, and chunks that are only added (DESIGN §3).
+//! Drafts of open turns: a header that every heartbeat rewrites, and append-only chunks (DESIGN §3).
 
 use filrouge_types::{Timestamp, TurnId};
 
 use super::SessionPk;
-use crate::codec::{Reader, Write};
+use crate::codec::{ByteReader, WriteBytes};
 use crate::draft::{Delta, StreamId, decode, encode};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// The draft of an open turn: who records it, and which chunks it has.
+/// The draft of an open turn: its recorder and the range of its chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftRow {
-    /// The turn's place; with the session the row's key.
+    /// The turn's place; the row's key together with the session.
     pub place: u64,
     /// The turn.
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
-    /// The process that records.
+    /// The recording process.
     pub writer: Box<str>,
     /// When the recording began.
     pub begun_at: Timestamp,
-    /// When its writer last gave a sign of life.
+    /// The time of its writer's last heartbeat.
     pub beat_at: Timestamp,
-    /// The number of its first chunk, from which on it is whole.
+    /// The number of its first chunk; the chunks from this one on contain the complete draft.
     pub first_chunk: u64,
     /// The number of its newest chunk; one less than the first when it has none.
     pub last_chunk: u64,
@@ -31,7 +31,7 @@ pub struct DraftRow {
 }
 
 impl DraftRow {
-    /// The unsealed row of a recording that begins.
+    /// The unsealed row of a new recording.
     #[must_use]
     pub const fn new(
         place: u64,
@@ -54,7 +54,7 @@ impl DraftRow {
         }
     }
 
-    /// Signs it with the active key.
+    /// Signs the row with the active key.
     #[must_use]
     pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
         self.key_id = keyring.active();
@@ -98,7 +98,7 @@ impl DraftRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(place: u64, bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
+        ByteReader::read_all(bytes, |r| {
             r.format()?;
             Ok(Self {
                 place,
@@ -116,7 +116,7 @@ impl DraftRow {
     }
 }
 
-/// What has come to a draft at one time.
+/// The deltas that one write added to a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftChunk {
     /// Its number in the recording, from 1.
@@ -166,7 +166,7 @@ impl DraftChunk {
         Some(equal_macs(&self.expected(keyring, draft)?, &self.mac))
     }
 
-    /// What has come; `None` when it is malformed.
+    /// The deltas; `None` when they are malformed.
     #[must_use]
     pub fn deltas(&self) -> Option<Vec<Delta>> {
         decode(&self.deltas).ok()
@@ -186,7 +186,7 @@ impl DraftChunk {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
+        ByteReader::read_all(bytes, |r| {
             r.format()?;
             Ok(Self {
                 number,

@@ -1,15 +1,15 @@
-//! Events of a session, for key figures (DESIGN §6): numbered, found by their key, each under a MAC of its own.
+//! Events of a session, for key figures (DESIGN §6): numbered, indexed by key, each row under its own MAC.
 
 use filrouge_types::{EventKey, RawJson, SessionEvent};
 
 use super::SessionPk;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRow {
-    /// Dense in its session, from 1.
+    /// Its number in the session: dense, from 1.
     pub number: u64,
     /// The event.
     pub event: SessionEvent,
@@ -32,8 +32,8 @@ impl EventRow {
     }
 
     fn expected(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
-        let place = [pk.to_be_bytes(), self.number.to_be_bytes()];
-        let pieces: [&[u8]; 2] = [place.as_flattened(), &self.body()];
+        let key = [pk.to_be_bytes(), self.number.to_be_bytes()];
+        let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
         keyring.mac(self.key_id, Domain::Event, &pieces)
     }
 
@@ -43,7 +43,7 @@ impl EventRow {
         Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
     }
 
-    /// The bytes of what callers wrote in it.
+    /// The length in bytes of the content that callers wrote.
     #[must_use]
     pub fn content_len(&self) -> usize {
         let detail = self.event.detail.as_ref().map_or(0, |d| d.as_str().len());
@@ -72,7 +72,7 @@ impl EventRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
+        ByteReader::read_all(bytes, |r| {
             r.format()?;
             let key_id = KeyId::from_be_bytes(r.array()?);
             let event = SessionEvent {

@@ -1,32 +1,32 @@
-//! The head of a session: what changes with every append.
+//! The head of a session: the state that changes with every append.
 
 use filrouge_types::{Lease, Timestamp};
 
 use super::SessionPk;
 use crate::chain::{GENESIS, Link};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// The format byte of the head of a session that was taken in from elsewhere.
+/// The format byte of the head of an adopted session.
 const ADOPTED: u8 = 2;
-/// What is added to the format byte of a head that tells of a lease, of checkpoints or of a redaction.
-const LIVE: u8 = 2;
+/// The number added to the format byte of a head that has a lease, checkpoints or a redaction.
+const EXTENDED: u8 = 2;
 
-/// The newest lease of a session (DESIGN §6): it stays when it is released or expires, for its fence only grows.
+/// The newest lease of a session (DESIGN §6). The row keeps it after a release or expiry, because fences only grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadLease {
-    /// The newest fence that was given out; 0 before the first.
+    /// The newest fence that was granted; 0 before the first.
     pub fence: u64,
-    /// Who holds the session; empty once it was released.
+    /// The holder; empty once released.
     pub holder: Box<str>,
-    /// Until when.
+    /// When it expires.
     pub expires_at: Timestamp,
-    /// When the fence was given out: what was touched before was touched under another one, or under none.
+    /// The time at which the fence was granted. Every earlier write was made under another fence, or without one.
     pub since: Timestamp,
 }
 
 impl Default for HeadLease {
-    /// No lease was given out yet.
+    /// The state before the first lease.
     fn default() -> Self {
         Self {
             fence: 0,
@@ -38,7 +38,7 @@ impl Default for HeadLease {
 }
 
 impl HeadLease {
-    /// Whether somebody holds the session.
+    /// Whether the session has a holder now.
     #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         !self.holder.is_empty() && now < self.expires_at
@@ -56,19 +56,19 @@ impl HeadLease {
     }
 }
 
-/// What a head tells of a session's checkpoints, so that one that is missing is missed.
+/// The head's summary of a session's checkpoints; it reveals a missing one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeadCheckpoints {
-    /// How many there are.
+    /// The number of checkpoints.
     pub count: u64,
-    /// The newest one's seq.
+    /// The seq of the newest one.
     pub newest: u64,
-    /// The seq of the newest redaction; 0 for none. None is put any more that is older.
+    /// The seq of the newest redaction; 0 for none. Checkpoints at older seqs are refused.
     pub redacted: u64,
 }
 
 impl HeadCheckpoints {
-    /// Of checkpoints at these seqs, which ascend; no redaction.
+    /// The summary of checkpoints at these ascending seqs, without a redaction.
     #[must_use]
     pub fn of(seqs: &[u64]) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl HeadCheckpoints {
         }
     }
 
-    /// The same redaction, and checkpoints at these seqs, which ascend.
+    /// The summary of checkpoints at these ascending seqs, with the redaction of `self`.
     #[must_use]
     pub fn with(self, seqs: &[u64]) -> Self {
         Self {
@@ -87,27 +87,27 @@ impl HeadCheckpoints {
         }
     }
 
-    /// Whether the checkpoints at these seqs, which ascend, are those that it tells of.
+    /// Whether the head names exactly the checkpoints at these ascending seqs.
     #[must_use]
-    pub fn tells_of(self, seqs: &[u64]) -> bool {
+    pub fn matches(self, seqs: &[u64]) -> bool {
         self == self.with(seqs)
     }
 }
 
-/// What changes of a session with every append.
+/// The state of a session that changes with every append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadRow {
     /// The newest seq.
     pub last_seq: u64,
     /// The newest ordinal.
     pub turn_count: u64,
-    /// How many turn rows there are, replacements included.
+    /// The number of turn rows, including replacements.
     pub turn_rows: u64,
-    /// How many turns are open.
+    /// The number of open turns.
     pub open_turns: u64,
     /// The link of the newest item.
     pub link: Link,
-    /// Whether it was taken in from elsewhere, so that turns may have ids that are not derived here.
+    /// Whether the session was adopted. Its turn ids may not be derived from this keyring.
     pub adopted: bool,
     /// When a turn last began or ended.
     pub updated_at: Timestamp,
@@ -118,7 +118,7 @@ pub struct HeadRow {
     /// The checkpoints.
     pub checkpoints: HeadCheckpoints,
     pub(super) key_id: KeyId,
-    /// Over all of the above and the session's number.
+    /// The MAC over all fields above and the session's number.
     pub mac: [u8; MAC_BYTES],
 }
 
@@ -144,13 +144,13 @@ impl HeadRow {
 
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
-        let live = self.lease.fence > 0 || self.checkpoints != HeadCheckpoints::default();
+        let extended = self.lease.fence > 0 || self.checkpoints != HeadCheckpoints::default();
         let format = if self.adopted {
             ADOPTED
         } else {
             crate::codec::FORMAT
         };
-        out.byte(if live { format + LIVE } else { format });
+        out.byte(if extended { format + EXTENDED } else { format });
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.number(self.last_seq);
         out.number(self.turn_count);
@@ -159,7 +159,7 @@ impl HeadRow {
         out.extend_from_slice(&self.link);
         out.time(self.updated_at);
         out.extend_from_slice(&self.session);
-        if live {
+        if extended {
             out.number(self.lease.fence);
             out.text(&self.lease.holder);
             out.time(self.lease.expires_at);
@@ -207,10 +207,10 @@ impl HeadRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
-            let (format, live) = match r.byte()? {
+        ByteReader::read_all(bytes, |r| {
+            let (format, extended) = match r.byte()? {
                 format @ (crate::codec::FORMAT | ADOPTED) => (format, false),
-                format => (format.wrapping_sub(LIVE), true),
+                format => (format.wrapping_sub(EXTENDED), true),
             };
             let adopted = match format {
                 crate::codec::FORMAT => false,
@@ -232,7 +232,7 @@ impl HeadRow {
                 key_id,
                 mac: [0; MAC_BYTES],
             };
-            if live {
+            if extended {
                 row.lease = HeadLease {
                     fence: r.number()?,
                     holder: r.text()?.into(),

@@ -1,60 +1,60 @@
-//! The commit log: one chained row a commit, naming what it touched (DESIGN §9, docs/format.md).
+//! The commit log: one chained row per commit, which names what the commit touched (DESIGN §9, docs/format.md).
 
 use filrouge_types::{SessionId, TenantId, Timestamp};
 
 use super::SessionPk;
-use crate::chain::Digest;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
+use crate::digest::MaskedDigest;
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// What kind of change a write made.
+/// The kind of change that a write made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Items were added, or a turn was changed by them.
     Items,
-    /// The session was made; its name.
+    /// The session with this name was created.
     Created(TenantId, SessionId),
-    /// What is listed of the session was changed.
+    /// The session's listed fields were changed.
     Patched,
     /// The session was erased.
     Erased,
-    /// An event was recorded; its number stands for the first seq.
+    /// An event was recorded. The entry stores its number instead of a first seq.
     Event,
-    /// A note was put, which belongs to no session; its name.
+    /// The note with this name was written; it belongs to no session.
     Note(Box<str>),
-    /// A draft of the session has grown; the head stands as it was.
+    /// A draft of the session grew; the head is unchanged.
     Draft,
-    /// Who holds the session has changed.
+    /// The session's lease was changed.
     Lease,
-    /// A checkpoint was put; its seq stands for the first one.
+    /// A checkpoint was written. The entry stores its seq instead of a first seq.
     Checkpoint,
 }
 
-/// What one write did to one session.
+/// The effect of one write on one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
     /// The session; 0 for a note.
     pub pk: SessionPk,
     /// The first seq added.
     pub first_seq: u64,
-    /// How many items were added.
+    /// The number of items added.
     pub count: u64,
     /// The first half of the head's new MAC, or of the note's.
     pub head: [u8; 8],
-    /// What kind of change it is.
+    /// The kind of change.
     pub change: Change,
 }
 
 /// One commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRow {
-    /// Dense, from 1.
+    /// Its number in the store: dense, from 1.
     pub commit_no: u64,
-    /// The store's time of it.
+    /// The store's time of the commit.
     pub at: Timestamp,
-    /// The sum of all MACs of heads and notes after it.
-    pub digest: Digest,
-    /// Keyed hash over the previous link and this row.
+    /// The digest of all heads and notes after the commit.
+    pub digest: MaskedDigest,
+    /// A keyed hash over the previous link and this row.
     pub link: [u8; MAC_BYTES],
     key_id: KeyId,
     entries: Vec<u8>,
@@ -67,7 +67,7 @@ impl LogRow {
         previous: Option<&Self>,
         at: Timestamp,
         entries: &[LogEntry],
-        digest: Digest,
+        digest: MaskedDigest,
         keyring: &Keyring,
     ) -> Self {
         let mut packed = Vec::with_capacity(entries.len() * 16);
@@ -121,7 +121,7 @@ impl LogRow {
                 previous.unwrap_or(&[0; MAC_BYTES]),
                 &self.commit_no.to_be_bytes(),
                 &self.at.as_micros().to_be_bytes(),
-                &self.digest.0.to_be_bytes(),
+                &self.digest.to_bytes(),
                 &self.entries,
             ],
         )
@@ -137,10 +137,10 @@ impl LogRow {
         Some(equal_macs(&link, &self.link))
     }
 
-    /// The writes in it; `None` when the bytes are malformed.
+    /// The writes of the commit; `None` when the bytes are malformed.
     #[must_use]
     pub fn entries(&self) -> Option<Vec<LogEntry>> {
-        let mut r = Reader(&self.entries);
+        let mut r = ByteReader(&self.entries);
         let mut entries = Vec::new();
         while !r.is_empty() {
             entries.push(read_entry(&mut r).ok()?);
@@ -148,11 +148,11 @@ impl LogRow {
         Some(entries)
     }
 
-    /// Whether it holds nothing but growth of drafts.
+    /// Whether the commit only extended drafts.
     #[must_use]
     pub fn is_drafts(&self) -> bool {
-        // Every commit is asked: the first entry of another kind ends it.
-        let mut r = Reader(&self.entries);
+        // Runs for every commit; stops at the first entry of another kind.
+        let mut r = ByteReader(&self.entries);
         while read_entry(&mut r).is_ok_and(|e| e.change == Change::Draft) {
             if r.is_empty() {
                 return true;
@@ -168,7 +168,7 @@ impl LogRow {
         out.byte(crate::codec::FORMAT);
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.time(self.at);
-        out.extend_from_slice(&self.digest.0.to_be_bytes());
+        out.extend_from_slice(&self.digest.to_bytes());
         out.extend_from_slice(&self.link);
         out.extend_from_slice(&self.entries);
         out
@@ -177,13 +177,13 @@ impl LogRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(commit_no: u64, bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
+        ByteReader::read_all(bytes, |r| {
             r.format()?;
             let key_id = KeyId::from_be_bytes(r.array()?);
             Ok(Self {
                 commit_no,
                 at: r.time()?,
-                digest: Digest(u128::from_be_bytes(r.array()?)),
+                digest: MaskedDigest::from_bytes(r.array()?),
                 link: r.array()?,
                 key_id,
                 entries: r.rest().to_vec(),
@@ -192,7 +192,7 @@ impl LogRow {
     }
 }
 
-fn read_entry(r: &mut Reader<'_>) -> Result<LogEntry, Malformed> {
+fn read_entry(r: &mut ByteReader<'_>) -> Result<LogEntry, Malformed> {
     Ok(LogEntry {
         pk: r.number()?,
         first_seq: r.number()?,

@@ -1,23 +1,23 @@
-//! Notes: small named values of the store, outside of any session. The newest commit vouches for all of them
-//! together with the heads, so that none can be changed, taken away or put back unnoticed.
+//! Notes: small named values of the store, outside any session. The newest commit vouches for the MACs of all notes and
+//! heads, so that a note cannot be changed, removed or restored undetected.
 
-use crate::codec::{Reader, Write};
+use crate::codec::{ByteReader, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// Most bytes of a note's value.
+/// The maximum length of a note's value in bytes.
 pub const NOTE_MAX: usize = 1 << 20;
 
-/// A note as it stands in a store.
+/// A note as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoteRow {
     /// Its name.
     pub name: Box<str>,
-    /// How often it was put, from 1.
+    /// The number of times it was written, from 1.
     pub version: u64,
     /// Its value.
     pub value: Vec<u8>,
     key_id: KeyId,
-    /// Over all of the above.
+    /// The MAC over all fields above.
     pub mac: [u8; MAC_BYTES],
 }
 
@@ -67,7 +67,7 @@ impl NoteRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
+        ByteReader::read_all(bytes, |r| {
             r.format()?;
             let key_id = KeyId::from_be_bytes(r.array()?);
             let version = r.number()?;

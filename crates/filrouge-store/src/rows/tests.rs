@@ -1,10 +1,10 @@
-//! Rows: round trips, and seals that hold.
+//! Rows round-trip, and their MACs detect changes.
 
 use filrouge_types::{Checkpoint, SessionId, TenantId, Timestamp, TurnId, TurnStatus};
 use proptest::prelude::*;
 
 use super::*;
-use crate::chain::Digest;
+use crate::digest::MaskedDigest;
 use crate::keyring::Keyring;
 
 fn ring() -> Keyring {
@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn heads(row in head(), pk in 1..PK_MAX, bit: prop::sample::Index) {
+    fn heads_round_trip_and_detect_changes(row in head(), pk in 1..PK_MAX, bit: prop::sample::Index) {
         let row = row.sealed(&ring(), pk);
         let bytes = row.encode();
         prop_assert_eq!(HeadRow::decode(&bytes), Some(row.clone()));
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn events(texts in (".{1,9}", ".{0,9}"), times: (i64, i64), detail: bool, number in 1..9_u64, bit: prop::sample::Index) {
+    fn events_round_trip_and_detect_changes(texts in (".{1,9}", ".{0,9}"), times: (i64, i64), detail: bool, number in 1..9_u64, bit: prop::sample::Index) {
         let Ok(key) = EventKey::new(texts.0.as_str()) else { return Ok(()) };
         let event = filrouge_types::SessionEvent {
             key,
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn checkpoints(label in proptest::option::of(".{0,9}"), text in ".{0,9}", at: i64, seq in 0..SEQ_MAX, bit: prop::sample::Index) {
+    fn checkpoints_round_trip_and_detect_changes(label in proptest::option::of(".{0,9}"), text in ".{0,9}", at: i64, seq in 0..SEQ_MAX, bit: prop::sample::Index) {
         let checkpoint = Checkpoint {
             seq,
             label: label.map(Into::into),
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn notes(name in ".{0,9}", version in 1..u64::MAX, value: Vec<u8>, bit: prop::sample::Index) {
+    fn notes_round_trip_and_detect_changes(name in ".{0,9}", version in 1..u64::MAX, value: Vec<u8>, bit: prop::sample::Index) {
         let row = NoteRow::sealed(name.as_str().into(), version, value, &ring());
         let bytes = row.encode();
         prop_assert_eq!(NoteRow::decode(&name, &bytes), Some(row.clone()));
@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn tombstones(at: i64, owner: [u8; 16], items: u64, turns: u64, cut: prop::sample::Index) {
+    fn tombstones_round_trip(at: i64, owner: [u8; 16], items: u64, turns: u64, cut: prop::sample::Index) {
         let erased = Erased { at: Timestamp::from_micros(at), owner, items, turns };
         let bytes = erased.encode();
         prop_assert_eq!(Erased::decode(&bytes), Some(erased));
@@ -209,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn turns(row in turn(), pk in 1..PK_MAX, bit: prop::sample::Index) {
+    fn turns_round_trip_and_detect_changes(row in turn(), pk in 1..PK_MAX, bit: prop::sample::Index) {
         let row = row.sealed(&ring(), pk);
         let bytes = row.encode();
         let (id, place) = (row.turn_id, row.place());
@@ -229,8 +229,8 @@ proptest! {
     }
 
     #[test]
-    fn commits(entries in proptest::collection::vec(entry(), 0..5), at: i64, digest: u128, bit: prop::sample::Index) {
-        let (ring, at, digest) = (ring(), Timestamp::from_micros(at), Digest(digest));
+    fn commits_round_trip_and_detect_changes(entries in proptest::collection::vec(entry(), 0..5), at: i64, digest: [[u8; 12]; 3], bit: prop::sample::Index) {
+        let (ring, at, digest) = (ring(), Timestamp::from_micros(at), MaskedDigest::from_bytes(digest.concat().try_into().unwrap()));
         let first = LogRow::following(None, at, &entries, digest, &ring);
         let row = LogRow::following(Some(&first), at, &entries, digest, &ring);
         prop_assert_eq!((first.commit_no, row.commit_no), (1, 2));
@@ -259,7 +259,7 @@ proptest! {
 }
 
 #[test]
-fn a_session_row_answers_for_every_column() {
+fn a_session_fingerprint_covers_every_column() {
     let row = || SessionRow {
         tenant_id: TenantId::new("t").unwrap(),
         session_id: SessionId::new("s").unwrap(),
@@ -350,9 +350,9 @@ fn a_session_row_answers_for_every_column() {
     assert_eq!(prints.len(), changed.len());
 }
 
-/// A turn that was not redacted is written as before there were redactions.
+/// A turn that was not redacted is encoded as before redactions were introduced.
 #[test]
-fn a_redacted_turn_has_one_number_more() {
+fn a_redacted_turn_has_an_additional_number() {
     let now = Timestamp::from_micros(7);
     let row = TurnRow::new(TurnId::from_bytes([1; 16]), 1, 1, 5, now).sealed(&ring(), 1);
     let bytes = row.encode();
@@ -371,9 +371,9 @@ fn a_redacted_turn_has_one_number_more() {
     assert_eq!(TurnRow::decode(row.turn_id, row.place(), &none), None);
 }
 
-/// A head that tells of nothing live is written as before there were leases and checkpoints.
+/// A head without lease and checkpoints is encoded as before these were introduced.
 #[test]
-fn what_is_live_has_a_format_of_its_own() {
+fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
     let now = Timestamp::from_micros(7);
     let plain = HeadRow::empty([9; 16], now);
     let encoded = |head: &HeadRow| head.clone().sealed(&ring(), 1).encode();
@@ -423,7 +423,7 @@ fn what_is_live_has_a_format_of_its_own() {
 }
 
 #[test]
-fn a_commit_of_drafts_alone_is_known() {
+fn a_commit_of_only_drafts_is_recognized() {
     let keyring = Keyring::single([1; 32]);
     let is_drafts = |changes: &[Change]| {
         let entry = |change: &Change| LogEntry {
@@ -435,7 +435,14 @@ fn a_commit_of_drafts_alone_is_known() {
         };
         let entries: Vec<LogEntry> = changes.iter().map(entry).collect();
         let at = Timestamp::from_micros(0);
-        LogRow::following(None, at, &entries, Default::default(), &keyring).is_drafts()
+        LogRow::following(
+            None,
+            at,
+            &entries,
+            MaskedDigest::from_bytes([0; 36]),
+            &keyring,
+        )
+        .is_drafts()
     };
     assert!(is_drafts(&[Change::Draft]));
     assert!(is_drafts(&[Change::Draft, Change::Draft]));

@@ -3,32 +3,32 @@
 use filrouge_types::{Timestamp, TurnId, TurnStatus};
 
 use super::SessionPk;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
 /// The format byte of a turn that was not redacted.
 const FORMAT: u8 = 1;
-/// The format byte of a redacted one, which has one number more.
+/// The format byte of a redacted turn, which has one more number.
 const FORMAT_REDACTED: u8 = 2;
 
-/// Where a turn stands; its header and texts are in its items.
+/// The state of a turn; its header and contents are stored in its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnRow {
     /// Its id.
     pub turn_id: TurnId,
-    /// Its place in the session.
+    /// Its ordinal in the session.
     pub ordinal: u64,
-    /// 1, or one more than what it replaces.
+    /// Its version: 1, or the version of the replaced turn plus 1.
     pub record_version: u64,
-    /// Where it stands.
+    /// Its status.
     pub status: TurnStatus,
     /// The seq of its first item.
     pub first_seq: u64,
     /// The seq of its newest item.
     pub last_seq: u64,
-    /// How many items it has.
+    /// The number of its items.
     pub items: u64,
-    /// The seqs of its finals, neutral and translated; 0 for none.
+    /// The seqs of its final items, neutral and translated; 0 for none.
     pub finals: [u64; 2],
     /// The seq of the redaction that names all its items; 0 for none.
     pub redacted_by: u64,
@@ -70,7 +70,7 @@ impl TurnRow {
         (self.ordinal << 8) | (self.record_version - 1)
     }
 
-    /// Whether the other row says the same of the turn, whenever it was touched and by whichever key it is sealed.
+    /// Whether the other row describes the same turn state, regardless of the time of its last write, its key and its MAC.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
         let alike = Self {
@@ -95,7 +95,7 @@ impl TurnRow {
             out.number(n);
         }
         for n in self.finals {
-            // Finals lie within the turn, so their distance from its start is a shorter number.
+            // A final item belongs to the turn, so the distance from the turn's start is shorter to encode than its seq.
             out.number(n.checked_sub(self.first_seq).map_or(0, |d| d + 1));
         }
         if self.redacted_by != 0 {
@@ -139,7 +139,7 @@ impl TurnRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(turn_id: TurnId, place: u64, bytes: &[u8]) -> Option<Self> {
-        Reader::whole(bytes, |r| {
+        ByteReader::read_all(bytes, |r| {
             let format = r.byte()?;
             if format != FORMAT && format != FORMAT_REDACTED {
                 return Err(Malformed);

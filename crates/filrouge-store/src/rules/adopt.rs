@@ -1,42 +1,44 @@
-//! Taking in a session that was recorded elsewhere, with its chain as it is (DESIGN §9).
+//! Adopts a session that was recorded elsewhere, with its chain unchanged (DESIGN §9).
 
 use std::collections::BTreeSet;
 
 use filrouge_types::{Channel, ErrorCode, Failure, TurnId, TurnStatus};
 
 use super::checkpoint;
-use super::writing::{Context, Writing, put_head};
+use super::writing::{ActiveWrite, RuleContext, put_head};
 use crate::chain::{GENESIS, Link};
-use crate::command::{Adopt, Outcome, Put};
-use crate::read::Loaded;
+use crate::command::{Adopt, Outcome, WrittenRange};
+use crate::read::VerifiedSession;
 use crate::read::session_conflict;
-use crate::record::{ChainedItem, Event, FaultKind, Proof, RecordRow, StartEvent, adopted};
+use crate::record::{
+    ChainedItem, CommitmentProof, Event, RecordFaultKind, RecordRow, StartEvent, adopted,
+};
 use crate::rows::{HeadRow, ORDINAL_MAX, PK_MAX, SEQ_MAX, TurnRow, Tx, VERSION_MAX};
-use crate::verify::Rebuilt;
+use crate::verify::RebuiltSession;
 
-pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, adopt: &Adopt) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<Outcome, Failure> {
     let row = &adopt.session;
     if row.tenant_id != w.scope.tenant {
         let what = format!("the session belongs to tenant {:?}", row.tenant_id.as_str());
         return Err(Failure::new(ErrorCode::Invalid, what)
-            .with_hint("its chain names the tenant: take it in under --tenant with that name"));
+            .with_hint("its chain names the tenant: adopt it with that name as --tenant"));
     }
-    if let Some(found) = w.sight().find_any(w.scope, &row.session_id)? {
-        return known(w, &found, adopt);
+    if let Some(found) = w.snapshot().find_any(w.scope, &row.session_id)? {
+        return replay(w, &found, adopt);
     }
     if !w.scope.sees(row) {
-        let what = "the session belongs to somebody else";
+        let what = "the session belongs to another identity";
         return Err(Failure::new(ErrorCode::Forbidden, what)
-            .with_hint("let its owner or the operator take it in"));
+            .with_hint("let its owner or the operator adopt it"));
     }
-    let mut session = Loaded {
+    let mut session = VerifiedSession {
         pk: 0,
         row: row.clone(),
         head: HeadRow::empty(row.fingerprint(), adopt.updated_at),
         scope: crate::chain::LinkScope::new(&row.tenant_id, &row.session_id),
         before: GENESIS,
     };
-    // All is checked before anything is put; the chain first, for it names the item that was changed.
+    // Checks everything before the first write. The chain is checked first, because its failure names the changed item.
     let records = records(w.ctx, &mut session, adopt)?;
     let rebuilt = rebuild(w, &session, adopt)?;
     let turns = turns(&mut session, &rebuilt)?;
@@ -58,11 +60,11 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, adopt: &Adopt) -> Result<Outc
     for row in turns {
         w.tx.insert_turn(session.pk, &row.sealed(w.ctx.keyring, session.pk))?;
     }
-    session.head.lease = adopt.beside.lease.clone();
+    session.head.lease = adopt.side_rows.lease.clone();
     let redacted = redacted(adopt);
-    checkpoint::adopt(w, &mut session, &adopt.beside.checkpoints, redacted)?;
+    checkpoint::adopt(w, &mut session, &adopt.side_rows.checkpoints, redacted)?;
     let session = put_head(w, session, (1, adopt.items.len() as u64), true)?;
-    let put = Put::new(&session, 1, adopt.items.len() as u64, []);
+    let put = WrittenRange::new(&session, 1, adopt.items.len() as u64, []);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: true,
@@ -70,29 +72,37 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, adopt: &Adopt) -> Result<Outc
     })
 }
 
-/// The seq of the newest redaction, also of what was not brought; 0 for none.
+/// The seq of the newest redaction, including those whose targets are not in `adopt`; 0 for none.
 fn redacted(adopt: &Adopt) -> u64 {
-    let of = |one: &&ChainedItem| one.item.body.channel == Channel::Redaction;
-    adopt.items.iter().rfind(of).map_or(0, |one| one.item.seq)
+    let is_redaction = |one: &&ChainedItem| one.item.body.channel == Channel::Redaction;
+    adopt
+        .items
+        .iter()
+        .rfind(is_redaction)
+        .map_or(0, |one| one.item.seq)
 }
 
-/// A session that is here already and has all that is brought is left as it is.
-fn known<T: Tx>(w: &Writing<'_, T>, found: &Loaded, adopt: &Adopt) -> Result<Outcome, Failure> {
+/// Answers for a session that already exists: a replay if it has all the given items, otherwise a conflict.
+fn replay<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    found: &VerifiedSession,
+    adopt: &Adopt,
+) -> Result<Outcome, Failure> {
     if !w.scope.sees(&found.row) {
         return Err(session_conflict());
     }
     let last = adopt.items.len() as u64;
-    let brought = adopt.items.last().map_or(GENESIS, |i| i.link);
-    let here: Option<Link> = match last {
-        // Without an item, what tells two sessions of one name apart is when they were made.
+    let given_link = adopt.items.last().map_or(GENESIS, |i| i.link);
+    let stored_link: Option<Link> = match last {
+        // Two sessions with the same name and no items are distinguished by their creation time.
         0 => (found.row.created_at == adopt.session.created_at).then_some(GENESIS),
         n if n > found.head.last_seq => None,
-        n => w.sight().link_at(found, n)?,
+        n => w.snapshot().link_at(found, n)?,
     };
-    if here != Some(brought) {
-        let what = "the session of this name that is here is another one, or has not come as far";
+    if stored_link != Some(given_link) {
+        let what = "the existing session of this name is another one, or has fewer items";
         return Err(Failure::new(ErrorCode::SessionConflict, what).with_hint(
-            "a bundle is taken in whole and never continues a session: take it in where there is none of this name",
+            "a bundle is adopted as a unit and never continues a session: adopt it into a store without a session of this name",
         ));
     }
     Ok(Outcome::Session {
@@ -102,10 +112,10 @@ fn known<T: Tx>(w: &Writing<'_, T>, found: &Loaded, adopt: &Adopt) -> Result<Out
     })
 }
 
-/// The records of the items; the session's head stands behind them then.
+/// Builds the records of the items and advances the session's head past them.
 fn records(
-    ctx: &Context<'_>,
-    session: &mut Loaded,
+    ctx: &RuleContext<'_>,
+    session: &mut VerifiedSession,
     adopt: &Adopt,
 ) -> Result<Vec<RecordRow>, Failure> {
     let (mut rest, mut link, mut next) = (adopt.items.as_slice(), GENESIS, 1);
@@ -116,8 +126,8 @@ fn records(
     while !rest.is_empty() {
         let (row, last) = match adopted(rest, link, &session.scope, ctx.keyring)? {
             Ok((row, last)) if row.first_seq == next => (row, last),
-            Ok(_) => return Err(session.broken(Some(next), FaultKind::Missing)),
-            Err(seq) => return Err(session.broken(Some(seq), FaultKind::Gap)),
+            Ok(_) => return Err(session.broken(Some(next), RecordFaultKind::Missing)),
+            Err(seq) => return Err(session.broken(Some(seq), RecordFaultKind::Gap)),
         };
         rest = &rest[usize::try_from(row.count).unwrap_or(rest.len())..];
         next = row.last_seq() + 1;
@@ -129,17 +139,21 @@ fn records(
     Ok(records)
 }
 
-/// The turns as the items tell of them.
-fn rebuild<T: Tx>(w: &Writing<'_, T>, session: &Loaded, adopt: &Adopt) -> Result<Rebuilt, Failure> {
-    let mut rebuilt = Rebuilt::default();
+/// Rebuilds the turns from the items.
+fn rebuild<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
+    adopt: &Adopt,
+) -> Result<RebuiltSession, Failure> {
+    let mut rebuilt = RebuiltSession::default();
     let (mut ids, mut turns, mut requests) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for one in &adopt.items {
         let seq = one.item.seq;
         let broken = |what: &str| Err(session.broken(Some(seq), what));
         if one.events.iter().any(|e| e.names_from(seq)) {
-            return broken("a redaction names what comes after it");
+            return broken("a redaction names later items");
         }
-        if let Proof::Erased { redaction_seq, .. } = one.proof {
+        if let CommitmentProof::Erased { redaction_seq, .. } = one.proof {
             rebuilt.contentless.insert(seq, redaction_seq);
         }
         if one
@@ -149,21 +163,21 @@ fn rebuild<T: Tx>(w: &Writing<'_, T>, session: &Loaded, adopt: &Adopt) -> Result
             .as_ref()
             .is_some_and(|id| !ids.insert(id))
         {
-            return broken("its item_id stands twice");
+            return broken("its item_id occurs twice");
         }
         for (turn, start) in started(one) {
             if start.replaces.is_some_and(|old| !turns.contains(&old)) {
-                return broken("it replaces a turn that is not there");
+                return broken("it replaces a turn that does not exist");
             }
             if !turns.insert(*turn) || !requests.insert(&start.request_id) {
-                return broken("its turn or request stands twice");
+                return broken("its turn or request occurs twice");
             }
             if w.tx.session_of_turn(turn)?.is_some() {
                 let hint = format!("turn {turn} belongs to another session here");
                 return Err(session_conflict().with_hint(hint));
             }
         }
-        rebuilt.take(session, &one.item, &one.events)?;
+        rebuilt.add_item(session, &one.item, &one.events)?;
     }
     match rebuilt.misredacted() {
         Some((seq, what)) => Err(session.broken(Some(seq), what)),
@@ -171,7 +185,7 @@ fn rebuild<T: Tx>(w: &Writing<'_, T>, session: &Loaded, adopt: &Adopt) -> Result
     }
 }
 
-/// The turn that an item starts.
+/// The turns that an item starts.
 fn started(one: &ChainedItem) -> impl Iterator<Item = (&TurnId, &StartEvent)> {
     let turn = one.item.turn_id.as_ref();
     one.events.iter().filter_map(move |event| match event {
@@ -180,8 +194,8 @@ fn started(one: &ChainedItem) -> impl Iterator<Item = (&TurnId, &StartEvent)> {
     })
 }
 
-/// The turns' rows, not yet sealed; the session's head counts them then.
-fn turns(session: &mut Loaded, rebuilt: &Rebuilt) -> Result<Vec<TurnRow>, Failure> {
+/// The turns' rows, not yet sealed. Counts them in the session's head.
+fn turns(session: &mut VerifiedSession, rebuilt: &RebuiltSession) -> Result<Vec<TurnRow>, Failure> {
     let mut places = BTreeSet::new();
     let rows: Vec<TurnRow> = rebuilt.rows().collect();
     for row in &rows {
@@ -199,11 +213,11 @@ fn turns(session: &mut Loaded, rebuilt: &Rebuilt) -> Result<Vec<TurnRow>, Failur
     Ok(rows)
 }
 
-/// What items and turns are found by. Turns whose ids were derived by another installation's key are found by keys
-/// of their own.
+/// Writes the keys that find items and turns. A turn whose id was derived with another installation's key gets a separate
+/// request key.
 fn put_keys<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: &mut Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: &mut VerifiedSession,
     adopt: &Adopt,
 ) -> Result<(), Failure> {
     let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);

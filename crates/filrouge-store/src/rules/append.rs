@@ -4,29 +4,33 @@ use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
 use super::refusal::seq_conflict;
 use super::writing::{
-    Writing, check_count, check_finals, check_some, check_unique_ids, put_in_turn, turn_closed,
+    ActiveWrite, check_count, check_finals, check_not_empty, check_unique_ids, put_in_turn,
+    turn_closed,
 };
 use super::{draft, lease};
 
 use crate::command::{Append, Outcome};
-use crate::read::Loaded;
+use crate::read::VerifiedSession;
 use crate::record::{Batch, is_repeated};
 use crate::rows::{TurnRow, Tx};
 
-pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, append: &Append) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    append: &Append,
+) -> Result<Outcome, Failure> {
     let (mut session, row) = w.turn(&append.session_id, &append.turn_id)?;
-    check_some(&append.batch)?;
+    check_not_empty(&append.batch)?;
     check_unique_ids(&append.batch)?;
     let stream = append.progress.as_ref().map(|p| p.stream);
     match replay(w, &session, &row, append) {
-        // Who ended the turn meanwhile has kept what the recording had shown, under the same keys.
+        // If another write ended the turn meanwhile, it recorded the shown text under the same keys.
         Err(conflict) if stream.is_some() => {
-            draft::own(w, &session, &row, stream)?;
+            draft::find(w, &session, &row, stream)?;
             return Err(conflict);
         }
         Err(conflict) => return Err(conflict),
         Ok(Some(outcome)) => {
-            lease::release_again(w, session)?;
+            lease::release_separately(w, session)?;
             return Ok(outcome);
         }
         Ok(None) => {}
@@ -41,18 +45,18 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, append: &Append) -> Result<Ou
         return Err(turn_closed(&row));
     }
     if stream.is_some() {
-        draft::own(w, &session, &row, stream)?;
+        draft::find(w, &session, &row, stream)?;
     }
     check_finals(&append.batch, row.finals.map(|seq| seq != 0))?;
-    let left = match stream {
+    let leftover = match stream {
         Some(_) => None,
-        None => draft::left(w, &session, &row)?,
+        None => draft::leftover_entries(w, &session, &row)?,
     };
-    let is_left = left.is_some();
-    let shown = Batch::seal(left.unwrap_or_default(), w.ctx.entropy)?;
+    let has_leftover = leftover.is_some();
+    let shown = Batch::seal(leftover.unwrap_or_default(), w.ctx.entropy)?;
     check_count(row.items + shown.count(), &append.batch)?;
     let (session, row, put) = put_in_turn(w, session, row, &[&shown, &append.batch])?;
-    if is_left {
+    if has_leftover {
         w.tx.delete_draft(session.pk, row.place())?;
     }
     if let Some(progress) = &append.progress {
@@ -67,45 +71,45 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, append: &Append) -> Result<Ou
     })
 }
 
-/// The earlier answer, when the batch is known: all its keys are, they stand together in this turn, and
-/// every item is what it was. Known in part is a conflict.
+/// The earlier answer if the batch is a replay: all its keys are known, they are contiguous in this turn, and every item
+/// is unchanged. A batch of which only some keys are known is a conflict.
 fn replay<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     turn: &TurnRow,
     append: &Append,
 ) -> Result<Option<Outcome>, Failure> {
-    let mut known = Vec::new();
-    let mut unknown = 0_u64;
+    let mut existing = Vec::new();
+    let mut new = 0_u64;
     for (item, offset) in append.batch.items().zip(0_u64..) {
         let Some(id) = &item.item_id else { continue };
         match w.tx.item_seq(session.pk, id)? {
-            None => unknown += 1,
-            Some(seq) => known.push((id, offset, seq)),
+            None => new += 1,
+            Some(seq) => existing.push((id, offset, seq)),
         }
     }
-    if known.is_empty() {
+    if existing.is_empty() {
         return Ok(None);
     }
-    if unknown > 0 {
+    if new > 0 {
         return Err(Failure::new(
             ErrorCode::PartialReplay,
             format!(
-                "{} of the batch's item ids are known and {unknown} are not",
-                known.len()
+                "{} of the batch's item ids are known and {new} are not",
+                existing.len()
             ),
         )
         .with_hint("send a batch again exactly as it was first sent"));
     }
     let mut first_seq = turn.first_seq;
-    for (at, (id, offset, seq)) in known.iter().enumerate() {
+    for (at, (id, offset, seq)) in existing.iter().enumerate() {
         let start = seq.checked_sub(*offset).filter(|s| *s >= turn.first_seq);
         match start {
             Some(start) if at == 0 || start == first_seq => first_seq = start,
             _ => return Err(mismatch(id.as_str(), *seq)),
         }
     }
-    let sight = w.sight();
+    let snapshot = w.snapshot();
     let last_seq = first_seq + append.batch.count() - 1;
     let mut stored = Vec::new().into_iter();
     for (item, seq) in append.batch.items().zip(first_seq..) {
@@ -114,7 +118,10 @@ fn replay<T: Tx>(
             return Err(mismatch(id, seq));
         }
         if stored.len() == 0 {
-            stored = sight.items_of(session, seq - 1, REPLAY_PAGE)?.0.into_iter();
+            stored = snapshot
+                .items_of(session, seq - 1, REPLAY_PAGE)?
+                .0
+                .into_iter();
         }
         let Some(stored) = stored.next() else {
             return Err(mismatch(id, seq));
@@ -131,7 +138,7 @@ fn replay<T: Tx>(
     }))
 }
 
-/// Items compared at once.
+/// The number of items per read.
 const REPLAY_PAGE: usize = 512;
 
 fn mismatch(id: &str, seq: u64) -> Failure {
@@ -139,5 +146,5 @@ fn mismatch(id: &str, seq: u64) -> Failure {
         ErrorCode::IdempotencyMismatch,
         format!("item_id {id:?} was used with another body (seq {seq})"),
     )
-    .with_hint("send a batch again exactly as it was first sent, or take new item ids")
+    .with_hint("send a batch again exactly as it was first sent, or use new item ids")
 }

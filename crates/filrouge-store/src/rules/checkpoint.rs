@@ -1,22 +1,25 @@
-//! Checkpoints: the application's state as of a seq, once for each; the newest ones are kept (DESIGN §6).
+//! Checkpoints: the application's state as of a seq, written once per seq. The session keeps the newest ones (DESIGN §6).
 
 use filrouge_types::{Checkpoint, ErrorCode, Failure};
 
 use super::lease;
-use super::writing::{Writing, put_changed};
+use super::writing::{ActiveWrite, put_changed};
 use crate::command::{Outcome, PutCheckpoint};
-use crate::read::Loaded;
+use crate::read::VerifiedSession;
 use crate::rows::Change;
 use crate::rows::{CheckpointRow, HeadCheckpoints, SessionRow, Tx};
 
-pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutCheckpoint) -> Result<Outcome, Failure> {
-    let mut session = w.sight().get(w.scope, &put.session_id)?;
+pub(super) fn put<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    put: &PutCheckpoint,
+) -> Result<Outcome, Failure> {
+    let mut session = w.snapshot().get(w.scope, &put.session_id)?;
     let last_seq = session.head.last_seq;
     let seq = put.seq.unwrap_or(last_seq);
-    let there = there(w, &session, seq)?;
-    if let Some(checkpoint) = there.as_ref().filter(|there| same(there, put)) {
+    let existing = existing(w, &session, seq)?;
+    if let Some(checkpoint) = existing.as_ref().filter(|existing| same(existing, put)) {
         let checkpoint = checkpoint.clone();
-        lease::release_again(w, session)?;
+        lease::release_separately(w, session)?;
         return Ok(Outcome::Checkpoint {
             checkpoint: Box::new(checkpoint),
             created: false,
@@ -24,18 +27,20 @@ pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutCheckpoint) -> Result<
         });
     }
     lease::check(w, &mut session)?;
-    if there.is_some() {
-        return Err(another(seq));
+    if existing.is_some() {
+        return Err(checkpoint_conflict(seq));
     }
     if seq > last_seq {
-        let what = format!("seq is {seq}, the session stands at {last_seq}");
+        let what = format!("seq is {seq}, the session's newest seq is {last_seq}");
         return Err(Failure::new(ErrorCode::Invalid, what)
-            .with_hint("a checkpoint covers items that are there: put them first"));
+            .with_hint("a checkpoint covers existing items: write them first"));
     }
     let redacted = session.head.checkpoints.redacted;
     if seq < redacted {
-        let what = format!("there was a redaction at seq {redacted}, behind seq {seq}");
-        let hint = format!("it may tell what was redacted: put one at seq {redacted} or later");
+        let what = format!("there was a redaction at seq {redacted}, after seq {seq}");
+        let hint = format!(
+            "the checkpoint may contain redacted content: put one at seq {redacted} or later"
+        );
         return Err(Failure::new(ErrorCode::Invalid, what).with_hint(hint));
     }
     let checkpoint = Checkpoint {
@@ -45,7 +50,7 @@ pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutCheckpoint) -> Result<
         created_at: w.ctx.now,
     };
     let seqs = seqs(w, &session)?;
-    check_stays(&seqs, seq, put.keep)?;
+    check_is_kept(&seqs, seq, put.keep)?;
     let row = CheckpointRow::sealed(checkpoint.clone(), w.ctx.keyring, session.pk);
     w.tx.put_checkpoint(session.pk, &row)?;
     trim(w, &mut session, (seqs, seq), put.keep)?;
@@ -60,13 +65,13 @@ pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutCheckpoint) -> Result<
     })
 }
 
-/// The checkpoint at this seq. One that cannot be read any more is put again.
-fn there<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+/// The checkpoint at this seq; `None` for one that is no longer readable, so that it can be written again.
+fn existing<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     seq: u64,
 ) -> Result<Option<Checkpoint>, Failure> {
-    match w.sight().checkpoint_at(session, seq) {
+    match w.snapshot().checkpoint_at(session, seq) {
         Err(failure) if failure.code == ErrorCode::IntegrityError => Ok(None),
         found => found,
     }
@@ -76,38 +81,38 @@ fn same(found: &Checkpoint, put: &PutCheckpoint) -> bool {
     found.label == put.label && super::session::same_json(&found.state, &put.state)
 }
 
-fn another(seq: u64) -> Failure {
+fn checkpoint_conflict(seq: u64) -> Failure {
     let what = format!("there is another checkpoint at seq {seq}");
     let hint =
         "a checkpoint is put once for each seq: write the item that has changed the state first";
     Failure::new(ErrorCode::IdempotencyMismatch, what).with_hint(hint)
 }
 
-/// The seqs of the checkpoints, which must be those that the head tells of: or else the next head would vouch for what
-/// somebody has taken away or put back.
-fn seqs<T: Tx>(w: &Writing<'_, T>, session: &Loaded) -> Result<Vec<u64>, Failure> {
+/// The seqs of the checkpoints, which must be those that the head names. Otherwise the next head would vouch for rows
+/// that were removed or restored by others.
+fn seqs<T: Tx>(w: &ActiveWrite<'_, T>, session: &VerifiedSession) -> Result<Vec<u64>, Failure> {
     let seqs = w.tx.checkpoint_seqs(session.pk)?;
-    if session.head.checkpoints.tells_of(&seqs) {
+    if session.head.checkpoints.matches(&seqs) {
         return Ok(seqs);
     }
     Err(session.broken(None, "checkpoints are missing or were added"))
 }
 
-/// One that is older than as many as the session keeps would be thrown away at once.
-fn check_stays(seqs: &[u64], seq: u64, keep: u64) -> Result<(), Failure> {
+/// Refuses a checkpoint that would be deleted at once because the session keeps newer ones.
+fn check_is_kept(seqs: &[u64], seq: u64, keep: u64) -> Result<(), Failure> {
     let newer = seqs.iter().filter(|at| **at > seq).count() as u64;
     if newer < keep.max(1) {
         return Ok(());
     }
     let what = format!("the session keeps {newer} checkpoints that are newer than seq {seq}");
     Err(Failure::new(ErrorCode::Invalid, what)
-        .with_hint("it would not be kept: put one that covers what was written since"))
+        .with_hint("it would not be kept: write one that covers newer items"))
 }
 
-/// Keeps the newest ones of those that were there and the one that is put, and has the head tell of them.
+/// Keeps the newest of the stored and the new checkpoints, and names them in the head.
 fn trim<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: &mut Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: &mut VerifiedSession,
     (mut seqs, put): (Vec<u64>, u64),
     keep: u64,
 ) -> Result<(), Failure> {
@@ -123,10 +128,10 @@ fn trim<T: Tx>(
     Ok(())
 }
 
-/// The session is in the state that its newest checkpoint names.
+/// Sets the session's state to the label of its newest checkpoint.
 fn label<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: &mut Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: &mut VerifiedSession,
     put: &PutCheckpoint,
 ) -> Result<(), Failure> {
     if put.label.is_none() || put.label == session.row.state {
@@ -142,38 +147,39 @@ fn label<T: Tx>(
     Ok(())
 }
 
-/// Takes away the checkpoints that cover a seq, for they may tell what was in it; the head is for the caller to put. That
-/// others are there than the head tells of holds nothing up, and is to be seen afterwards as before.
+/// Deletes the checkpoints that cover a seq, because they may reveal its content; the caller writes the head. If the
+/// stored checkpoints differ from those that the head names, the deletion still succeeds and the difference stays
+/// detectable.
 pub(super) fn forget_covering<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: &mut Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: &mut VerifiedSession,
     seq: u64,
 ) -> Result<(), Failure> {
     let mut seqs = w.tx.checkpoint_seqs(session.pk)?;
-    let known = session.head.checkpoints;
-    let as_told = known.tells_of(&seqs);
+    let named = session.head.checkpoints;
+    let matches_head = named.matches(&seqs);
     let first = seqs.partition_point(|at| *at < seq);
     let gone = seqs.split_off(first);
     for at in &gone {
         w.tx.delete_checkpoint(session.pk, *at)?;
     }
-    let mut left = known.with(&seqs);
-    if !as_told {
-        left.count = known.count.saturating_sub(gone.len() as u64);
-        if known.newest < seq {
-            left.newest = known.newest;
+    let mut remaining = named.with(&seqs);
+    if !matches_head {
+        remaining.count = named.count.saturating_sub(gone.len() as u64);
+        if named.newest < seq {
+            remaining.newest = named.newest;
         }
-        left.count += u64::from(left.tells_of(&seqs));
+        remaining.count += u64::from(remaining.matches(&seqs));
     }
-    session.head.checkpoints = left;
+    session.head.checkpoints = remaining;
     Ok(())
 }
 
-/// Puts checkpoints that come with a session, whose newest redaction is at seq `redacted`, or 0; the head is for the caller
-/// to put.
+/// Writes the checkpoints of an adopted session, whose newest redaction is at seq `redacted` (0 for none); the caller
+/// writes the head.
 pub(super) fn adopt<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: &mut Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: &mut VerifiedSession,
     checkpoints: &[Checkpoint],
     redacted: u64,
 ) -> Result<(), Failure> {

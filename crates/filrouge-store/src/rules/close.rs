@@ -1,4 +1,4 @@
-//! Ending a turn: finalize, fail, cancel (DESIGN §4.3, §4.4). The first one wins.
+//! Ends a turn: finalize, fail or cancel (DESIGN §4.3, §4.4). The first ending is final.
 
 use filrouge_types::{
     ANSWER_IS_COPY, Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn,
@@ -6,20 +6,20 @@ use filrouge_types::{
 };
 
 use super::writing::{
-    TURN_ITEMS_MAX, Writing, check_count, check_finals, check_some, check_unique_ids, fresh,
-    put_in_turn, turn_closed,
+    ActiveWrite, TURN_ITEMS_MAX, check_count, check_finals, check_not_empty, check_unique_ids,
+    fresh, put_in_turn, turn_closed,
 };
 use super::{draft, lease};
 
 use crate::command::{Close, Ending, Outcome};
-use crate::read::{Loaded, merged};
+use crate::read::{VerifiedSession, merged};
 use crate::record::{Batch, CloseEvent, Entry, Event};
 use crate::rows::{TurnRow, Tx};
 
-pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, close: &Close) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<Outcome, Failure> {
     let (mut session, mut row) = w.turn(&close.session_id, &close.turn_id)?;
     if let Some(request) = &close.request_id {
-        let start = w.sight().start_of(&session, &row)?;
+        let start = w.snapshot().start_of(&session, &row)?;
         if start.request_id != *request {
             return Err(Failure::new(
                 ErrorCode::TurnMismatch,
@@ -37,19 +37,19 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, close: &Close) -> Result<Outc
         Ending::Cancel(_) => TurnStatus::Cancelled,
     };
     if row.status.is_closed() {
-        // What ends it otherwise repeats nothing: whoever may not write is told so first.
+        // A different ending is no replay; a caller without the lease is refused because of the lease.
         if row.status != status {
             lease::check(w, &mut session)?;
         }
         let outcome = replay(w, &session, &row, status, close)?;
-        lease::release_again(w, session)?;
+        lease::release_separately(w, session)?;
         return Ok(outcome);
     }
     lease::check(w, &mut session)?;
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
     }
-    let kept = draft::ending(w, &session, &row, close)?;
+    let draft_entries = draft::entries_at_close(w, &session, &row, close)?;
     let entries = match &close.ending {
         Ending::Recorded(entries) => recorded(w, &session, &row, close, entries)?,
         Ending::Finalize {
@@ -63,17 +63,22 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, close: &Close) -> Result<Outc
                 fallback: *fallback,
             };
             let answer = answers.entries(w, &session, &row, close)?;
-            // What was shown by who has left it comes first.
-            kept.iter().flatten().cloned().chain(answer).collect()
+            // The text that the previous holder had shown precedes the answer.
+            draft_entries
+                .iter()
+                .flatten()
+                .cloned()
+                .chain(answer)
+                .collect()
         }
         Ending::Fail(entries) | Ending::Cancel(entries) => {
-            let entries = kept.as_ref().unwrap_or(entries).clone();
-            ending_with(entries, status, false, close, None)
+            let entries = draft_entries.as_ref().unwrap_or(entries).clone();
+            with_close_event(entries, status, false, close, None)
         }
     };
-    let entries = draft::without_known_keys(w, &session, entries)?;
+    let entries = draft::without_used_keys(w, &session, entries)?;
     let batch = Batch::seal(entries, w.ctx.entropy)?;
-    check_some(&batch)?;
+    check_not_empty(&batch)?;
     if matches!(close.ending, Ending::Recorded(_)) {
         check_unique_ids(&batch)?;
         check_finals(&batch, row.finals.map(|seq| seq != 0))?;
@@ -84,17 +89,17 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, close: &Close) -> Result<Outc
     session.head.updated_at = w.ctx.now;
     let first = session.head.last_seq + 1;
     let (session, row, put) = put_in_turn(w, session, row, &[&batch])?;
-    if kept.is_some() {
+    if draft_entries.is_some() {
         w.tx.delete_draft(session.pk, row.place())?;
     }
     let fresh = fresh(w.ctx, &batch, row.turn_id, first);
-    let turn = w.sight().project_fresh(&session, &row, fresh)?;
+    let turn = w.snapshot().project_fresh(&session, &row, fresh)?;
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 
 fn replay<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
     status: TurnStatus,
     close: &Close,
@@ -102,12 +107,12 @@ fn replay<T: Tx>(
     if row.status != status {
         return Err(turn_closed(row));
     }
-    let sight = w.sight();
-    let first = sight.close_of(session, row)?;
-    let turn = sight.project(session, row)?;
-    let (stored, asked) = (&first.fingerprint, &close.fingerprint);
-    let same = sight.same_request(session, (row, row.last_seq), stored, asked)?
-        || hides_an_answer(&sight, session, row)?;
+    let snapshot = w.snapshot();
+    let first = snapshot.close_of(session, row)?;
+    let turn = snapshot.project(session, row)?;
+    let (stored, current) = (&first.fingerprint, &close.fingerprint);
+    let same = snapshot.same_request(session, (row, row.last_seq), stored, current)?
+        || has_redacted_answer(&snapshot, session, row)?;
     if !same && !equal_answer(&turn, close) {
         return Err(Failure::new(
             ErrorCode::IdempotencyMismatch,
@@ -122,22 +127,22 @@ fn replay<T: Tx>(
     Ok(Outcome::Turn(Box::new(turn), None))
 }
 
-/// Whether an answer of the turn was redacted: then nobody is told whether another one is the same.
-fn hides_an_answer<T: Tx>(
-    sight: &crate::read::Sight<'_, T>,
-    session: &Loaded,
+/// Whether an answer of the turn was redacted. If so, no reply reveals whether another answer equals it.
+fn has_redacted_answer<T: Tx>(
+    snapshot: &crate::read::VerifiedSnapshot<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
 ) -> Result<bool, Failure> {
     for seq in row.finals.into_iter().filter(|seq| *seq != 0) {
-        if sight.item_at(session, seq)?.redacted {
+        if snapshot.item_at(session, seq)?.redacted {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// A finalize that says what the turn already says is a retry, however the turn was finalized: a whole turn
-/// in one call, or by promotion. What it leaves out it does not contradict.
+/// Whether a finalize repeats the turn's answer, however the turn was finalized: as a complete turn in one call, or by
+/// promotion. Omitted fields are not compared.
 fn equal_answer(turn: &Turn, close: &Close) -> bool {
     let Ending::Finalize {
         neutral,
@@ -148,7 +153,7 @@ fn equal_answer(turn: &Turn, close: &Close) -> bool {
         return false;
     };
     let same =
-        |asked: &Option<JsonText>, stored: &Option<JsonText>| asked.is_none() || asked == stored;
+        |given: &Option<JsonText>, stored: &Option<JsonText>| given.is_none() || given == stored;
     let metadata = close.metadata.as_ref();
     same(neutral, &turn.answer_neutral)
         && same(translated, &turn.answer_translated)
@@ -156,17 +161,17 @@ fn equal_answer(turn: &Turn, close: &Close) -> bool {
         && (metadata.is_none() || merged(Some(&turn.metadata), metadata) == turn.metadata)
 }
 
-/// What a stream has brought last, with a copy of its answer where a translation is wanted.
+/// The last items of a stream, with a copy of its answer when a translation is needed.
 fn recorded<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
     close: &Close,
     entries: &[Entry],
 ) -> Result<Vec<Entry>, Failure> {
     let mut entries = entries.to_vec();
     let wants_translation = w
-        .sight()
+        .snapshot()
         .start_of(session, row)?
         .application
         .wants_translation()
@@ -178,11 +183,11 @@ fn recorded<T: Tx>(
     let copied = copy.is_some();
     entries.extend(copy.map(|text| final_item(&text, Variant::Translated).into()));
     let status = TurnStatus::Finalized;
-    Ok(ending_with(entries, status, copied, close, None))
+    Ok(with_close_event(entries, status, copied, close, None))
 }
 
-/// Puts the close on the last entry.
-fn ending_with(
+/// Adds the close event to the last entry.
+fn with_close_event(
     mut entries: Vec<Entry>,
     status: TurnStatus,
     fallback: bool,
@@ -206,7 +211,7 @@ fn ending_with(
 }
 
 fn final_item(text: &JsonText, variant: Variant) -> ItemBody {
-    ItemBody::said(Role::Assistant, Channel::Final, variant, text)
+    ItemBody::from_text(Role::Assistant, Channel::Final, variant, text)
 }
 
 struct Answers<'a> {
@@ -216,25 +221,25 @@ struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    /// The items to add: what is given and not there yet, copies where a language is missing, or a note
-    /// when nothing is to be added (the final it has is promoted).
+    /// The items to add: the given answers that are not stored yet, copies for missing variants, or a status item when there is
+    /// nothing to add (the existing final item is promoted).
     fn entries<T: Tx>(
         &self,
-        w: &Writing<'_, T>,
-        session: &Loaded,
+        w: &ActiveWrite<'_, T>,
+        session: &VerifiedSession,
         row: &TurnRow,
         close: &Close,
     ) -> Result<Vec<Entry>, Failure> {
-        let sight = w.sight();
+        let snapshot = w.snapshot();
         let mut present = [None, None];
         for (slot, seq) in present.iter_mut().zip(row.finals) {
             if seq != 0 {
-                *slot = sight.item_at(session, seq)?.body.text();
+                *slot = snapshot.item_at(session, seq)?.body.text();
             }
         }
-        let has = row.finals.map(|seq| seq != 0);
+        let has_final = row.finals.map(|seq| seq != 0);
         for (slot, given) in [self.neutral, self.translated].into_iter().enumerate() {
-            if has[slot] && given.is_some() && given != present[slot].as_ref() {
+            if has_final[slot] && given.is_some() && given != present[slot].as_ref() {
                 return Err(Failure::new(
                     ErrorCode::IdempotencyMismatch,
                     format!(
@@ -245,7 +250,7 @@ impl Answers<'_> {
                 .with_hint("finalize without an answer to promote it"));
             }
         }
-        let wants_translation = sight
+        let wants_translation = snapshot
             .start_of(session, row)?
             .application
             .wants_translation()
@@ -253,17 +258,17 @@ impl Answers<'_> {
         let [neutral, translated] = present;
         let answer = self.neutral.cloned().or(neutral);
         let translation = self.translated.cloned().or(translated);
-        if answer.is_none() && translation.is_none() && has == [false; 2] {
+        if answer.is_none() && translation.is_none() && has_final == [false; 2] {
             return Err(Failure::new(
                 ErrorCode::AnswerMissing,
                 format!("turn {} has no final item and none was given", row.turn_id),
             )
             .with_hint("pass answer_neutral, or append an item on channel final first"));
         }
-        // A final without text (an image, say) is promoted as it is; there is nothing to copy of it.
+        // A final item without text (such as an image) is promoted unchanged; it has nothing to copy.
         let mut entries = Vec::new();
         let mut flag = None;
-        if !has[0]
+        if !has_final[0]
             && let Some(text) = answer.as_ref().or(translation.as_ref())
         {
             entries.push(final_item(text, Variant::Neutral).into());
@@ -271,8 +276,9 @@ impl Answers<'_> {
                 flag = Some(flagged(ANSWER_IS_COPY));
             }
         }
-        let copied = translation.is_none() && answer.is_some() && wants_translation && !has[1];
-        if !has[1]
+        let copied =
+            translation.is_none() && answer.is_some() && wants_translation && !has_final[1];
+        if !has_final[1]
             && let Some(text) = translation.as_ref().or(answer.as_ref().filter(|_| copied))
         {
             entries.push(final_item(text, Variant::Translated).into());
@@ -281,7 +287,7 @@ impl Answers<'_> {
             let note = RawJson::from_checked(r#"[{"type":"turn_status","status":"finalized"}]"#);
             entries.push(ItemBody::new(Role::System, Channel::SystemNote, note).into());
         }
-        Ok(ending_with(
+        Ok(with_close_event(
             entries,
             TurnStatus::Finalized,
             copied,

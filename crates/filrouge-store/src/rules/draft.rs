@@ -1,36 +1,36 @@
-//! Drafts: what an open turn's stream has shown is kept until it becomes items (DESIGN §4). One recording at a time
-//! draws up the draft of a turn; whoever ends the turn otherwise keeps what the draft shows.
+//! Drafts: the text that an open turn's stream has shown, kept until it becomes items (DESIGN §4). One recording at a
+//! time writes the draft of a turn. If anything else ends the turn, the shown text is recorded.
 
 use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 
 use super::lease;
-use super::writing::{Context, Writing, check_count, put_in_turn, turn_closed};
+use super::writing::{ActiveWrite, RuleContext, check_count, put_in_turn, turn_closed};
 
-use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
-use crate::draft::{Piece, StreamId, answer_so_far, partial_entries};
-use crate::read::Loaded;
+use crate::command::{Close, DraftProgress, Ending, Interrupt, Outcome, PutDraft, Scope};
+use crate::draft::{DraftPiece, StreamId, answer_so_far, partial_entries};
+use crate::read::VerifiedSession;
 use crate::record::{Batch, Entry};
 use crate::rows::{Change, DraftChunk, DraftRow, TurnRow, Tx};
 
-pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutDraft) -> Result<Outcome, Failure> {
+pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutDraft) -> Result<Outcome, Failure> {
     let (mut session, mut row) = w.turn(&put.session_id, &put.turn_id)?;
-    // A draft is never the last of a turn: it gives nothing free.
+    // A draft is never the last write of a turn, so it never releases the lease.
     lease::check_hold(&session, w.scope, w.ctx.now)?;
-    let mut draft = match own(w, &session, &row, Some(put.stream)) {
+    let mut draft = match find(w, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),
         Err(failure) if put.begins && failure.code == ErrorCode::StreamLost => {
-            match w.sight().draft_row(&session, &row)? {
-                Some(left) if is_left(&session, w.scope, &left) => {
-                    (session, row) = keep_left(w, session, row)?;
-                    begun(w.ctx, &row, put)
+            match w.snapshot().draft_row(&session, &row)? {
+                Some(leftover) if is_leftover(&session, w.scope, &leftover) => {
+                    (session, row) = record_leftover(w, session, row)?;
+                    new_draft(w.ctx, &row, put)
                 }
                 Some(_) => return Err(stream_open(&row)),
-                None => begun(w.ctx, &row, put),
+                None => new_draft(w.ctx, &row, put),
             }
         }
         Err(failure) => return Err(failure),
-        Ok(None) => begun(w.ctx, &row, put),
+        Ok(None) => new_draft(w.ctx, &row, put),
     };
     if put.number > draft.last_chunk + 1 {
         let what = format!("chunk {} of the draft is missing", draft.last_chunk + 1);
@@ -53,42 +53,43 @@ pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutDraft) -> Result<Outco
     Ok(Outcome::Drafted)
 }
 
-fn begun(ctx: &Context<'_>, row: &TurnRow, put: &PutDraft) -> DraftRow {
+fn new_draft(ctx: &RuleContext<'_>, row: &TurnRow, put: &PutDraft) -> DraftRow {
     let writer = put.writer.clone();
     DraftRow::new(row.place(), row.turn_id, put.stream, writer, ctx.now)
 }
 
-/// Whether a draft was left behind by who held the session before: who writes holds it now, under a fence that was given
-/// out since the recording gave its last sign of life. That the fence is the newest one has been checked.
-pub(super) fn is_left(session: &Loaded, scope: &Scope, draft: &DraftRow) -> bool {
+/// Whether the previous holder left a draft: the writer holds the session now, under a fence that was granted after the
+/// recording's last heartbeat. The caller has checked that the fence is the newest one.
+pub(super) fn is_leftover(session: &VerifiedSession, scope: &Scope, draft: &DraftRow) -> bool {
     let lease = &session.head.lease;
     let holds = scope.hold.is_some_and(|hold| hold.fence == lease.fence);
     holds && draft.beat_at < lease.since
 }
 
-/// What the turn's draft shows, when it was left behind; then it is for the caller to put, and the draft to delete.
-pub(super) fn left<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+/// The entries of a draft that the previous holder left; `None` for any other draft. The caller writes them and deletes
+/// the draft.
+pub(super) fn leftover_entries<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
 ) -> Result<Option<Vec<Entry>>, Failure> {
-    match w.sight().draft_row(session, row)? {
-        Some(draft) if is_left(session, w.scope, &draft) => {
+    match w.snapshot().draft_row(session, row)? {
+        Some(draft) if is_leftover(session, w.scope, &draft) => {
             let entries = shown(w, session, row)?;
-            without_known_keys(w, session, entries).map(Some)
+            without_used_keys(w, session, entries).map(Some)
         }
         _ => Ok(None),
     }
 }
 
-/// Puts what a draft shows that was left behind, and takes it away.
-fn keep_left<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: Loaded,
+/// Writes the entries of a draft that the previous holder left, and deletes the draft.
+fn record_leftover<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    session: VerifiedSession,
     row: TurnRow,
-) -> Result<(Loaded, TurnRow), Failure> {
+) -> Result<(VerifiedSession, TurnRow), Failure> {
     let entries = shown(w, &session, &row)?;
-    let entries = without_known_keys(w, &session, entries)?;
+    let entries = without_used_keys(w, &session, entries)?;
     w.tx.delete_draft(session.pk, row.place())?;
     if entries.is_empty() {
         return Ok((session, row));
@@ -99,14 +100,14 @@ fn keep_left<T: Tx>(
     Ok((session, row))
 }
 
-/// The turn's draft, which must be the recording's own; without a recording, whichever there is.
-pub(super) fn own<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+/// The turn's draft, which must belong to `stream` if that is given.
+pub(super) fn find<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
     stream: Option<StreamId>,
 ) -> Result<Option<DraftRow>, Failure> {
-    let draft = w.sight().draft_row(session, row)?;
+    let draft = w.snapshot().draft_row(session, row)?;
     let Some(stream) = stream else {
         return Ok(draft);
     };
@@ -115,12 +116,9 @@ pub(super) fn own<T: Tx>(
         _ if row.status != TurnStatus::Open => Err(turn_closed(row)),
         _ => Err(Failure::new(
             ErrorCode::StreamLost,
-            format!(
-                "turn {} is not recorded by this stream any more",
-                row.turn_id
-            ),
+            format!("turn {} is no longer recorded by this stream", row.turn_id),
         )
-        .with_hint("what it had shown was kept; send the rest to another turn")),
+        .with_hint("the text that it had shown was kept; send the rest to another turn")),
     }
 }
 
@@ -132,24 +130,24 @@ fn stream_open(row: &TurnRow) -> Failure {
     .with_hint("wait until the stream has ended, or cancel the turn")
 }
 
-/// What is left of a draft once some of it has become items.
+/// Reduces a draft to its remainder after some of it has become items.
 pub(super) fn advance<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: &Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
-    progress: &Progress,
+    progress: &DraftProgress,
 ) -> Result<(), Failure> {
     let (pk, place) = (session.pk, row.place());
     if progress.over {
         return w.tx.delete_draft(pk, place);
     }
-    let Some(mut draft) = w.sight().draft_row(session, row)? else {
+    let Some(mut draft) = w.snapshot().draft_row(session, row)? else {
         return Ok(());
     };
     w.tx.clear_draft_chunks(pk, place)?;
     let rest = &progress.rest;
     draft.beat_at = w.ctx.now;
-    // With nothing left, the next chunk is the first.
+    // If the remainder is empty, the next chunk is the first.
     draft.first_chunk = progress.number + u64::from(rest.is_empty());
     draft.last_chunk = progress.number;
     let draft = draft.sealed(w.ctx.keyring, pk);
@@ -160,16 +158,17 @@ pub(super) fn advance<T: Tx>(
     w.tx.put_draft(pk, &draft)
 }
 
-/// What a turn that fails or is cancelled ends with: what its draft shows and what the caller gives, of its recording
-/// what that gives; `None` when there is no draft. A turn that is recorded is not finalized by somebody else, but by who
-/// holds the session since the recording was left behind.
-pub(super) fn ending<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+/// The entries that the draft contributes to the end of its turn; `None` when the turn has no draft. If a caller
+/// fails or cancels the turn, they are the draft's entries and the caller's; if the turn's own recording does, only the
+/// recording's. A turn with a draft is finalized only by its recording, or by the session's holder when the previous
+/// holder left the draft.
+pub(super) fn entries_at_close<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
     close: &Close,
 ) -> Result<Option<Vec<Entry>>, Failure> {
-    let draft = own(w, session, row, close.stream)?;
+    let draft = find(w, session, row, close.stream)?;
     match (&close.ending, draft) {
         (_, None) => Ok(None),
         (Ending::Fail(given) | Ending::Cancel(given), Some(_)) => {
@@ -180,16 +179,16 @@ pub(super) fn ending<T: Tx>(
             Ok(Some(with_given(stream, &pieces, given)))
         }
         _ if close.stream.is_some() => Ok(Some(Vec::new())),
-        (Ending::Finalize { .. }, Some(left)) if is_left(session, w.scope, &left) => {
+        (Ending::Finalize { .. }, Some(leftover)) if is_leftover(session, w.scope, &leftover) => {
             shown(w, session, row).map(Some)
         }
         (Ending::Finalize { .. } | Ending::Recorded(_), Some(_)) => Err(stream_open(row)),
     }
 }
 
-/// What a draft shows, then what the caller gives. A longer text of the caller's that begins with the answer as far
-/// as the draft shows it takes its place, under its key: the caller has seen more than the draft has.
-fn with_given(stream: StreamId, pieces: &[Piece], given: &[Entry]) -> Vec<Entry> {
+/// The draft's entries, then the caller's. If the caller gives a longer partial text that begins with the draft's answer
+/// so far, that text replaces the answer, under the answer's key: the caller has seen more than the draft holds.
+fn with_given(stream: StreamId, pieces: &[DraftPiece], given: &[Entry]) -> Vec<Entry> {
     let mut entries = partial_entries(stream, pieces);
     let mut given = given.to_vec();
     let partial = |e: &Entry| e.item.channel == Channel::Partial;
@@ -208,29 +207,29 @@ fn with_given(stream: StreamId, pieces: &[Piece], given: &[Entry]) -> Vec<Entry>
     entries
 }
 
-/// What the turn's draft shows, as items. One that is not what was written is left out, so that the turn can end.
+/// The turn's draft as entries. A draft that fails verification is left out, so that the turn can end.
 pub(super) fn shown<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
 ) -> Result<Vec<Entry>, Failure> {
     let (stream, pieces) = pieces(w, session, row)?;
     Ok(partial_entries(stream, &pieces))
 }
 
-/// The pieces of the turn's draft; none of one that is not what was written.
+/// The pieces of the turn's draft; none if the draft fails verification.
 fn pieces<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
-) -> Result<(StreamId, Vec<Piece>), Failure> {
+) -> Result<(StreamId, Vec<DraftPiece>), Failure> {
     let none = || (StreamId([0; 8]), Vec::new());
-    let sight = w.sight();
+    let snapshot = w.snapshot();
     let read = || {
-        let Some(draft) = sight.draft_row(session, row)? else {
+        let Some(draft) = snapshot.draft_row(session, row)? else {
             return Ok(none());
         };
-        let pieces = sight.draft_pieces(session, &draft)?;
+        let pieces = snapshot.draft_pieces(session, &draft)?;
         Ok((draft.stream, pieces))
     };
     match read() {
@@ -246,15 +245,15 @@ fn pieces<T: Tx>(
     }
 }
 
-/// Whether nobody works at an open turn any more.
-pub(super) fn is_over<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+/// Whether an open turn is abandoned.
+pub(super) fn is_abandoned<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
     interrupt: &Interrupt,
 ) -> Result<bool, Failure> {
-    let draft = match w.sight().draft_row(session, row) {
-        // Who changed it has not recorded it.
+    let draft = match w.snapshot().draft_row(session, row) {
+        // A draft that fails verification does not count as a heartbeat.
         Err(failure) if failure.code == ErrorCode::IntegrityError => None,
         draft => draft?,
     };
@@ -268,10 +267,10 @@ pub(super) fn is_over<T: Tx>(
     })
 }
 
-/// Items whose keys were taken by others lose them: a turn can end whatever keys there are.
-pub(super) fn without_known_keys<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+/// Removes item keys that other items already use, so that a turn can always end.
+pub(super) fn without_used_keys<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     mut entries: Vec<Entry>,
 ) -> Result<Vec<Entry>, Failure> {
     for entry in &mut entries {

@@ -1,24 +1,24 @@
-//! Events of a session: once for each key (DESIGN §6).
+//! Events of a session, written once per key (DESIGN §6).
 
 use filrouge_types::{ErrorCode, Failure, SessionEvent};
 
 use super::lease;
-use super::writing::Writing;
+use super::writing::ActiveWrite;
 use crate::command::{NewEvent, Outcome};
-use crate::read::Loaded;
+use crate::read::VerifiedSession;
 use crate::rows::Change;
 use crate::rows::{EventRow, Tx};
 
-/// Most events of a session.
+/// The maximum number of events of a session.
 const EVENTS_MAX: u64 = 10_000;
-/// Most of them when filrouge itself adds one: the last tenth is left to the application.
+/// The maximum when filrouge itself adds an event: the last tenth is reserved for the application.
 const OWN_EVENTS_MAX: u64 = EVENTS_MAX - EVENTS_MAX / 10;
 
-pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, new: &NewEvent) -> Result<Outcome, Failure> {
-    let sight = w.sight();
-    let session = sight.get(w.scope, &new.session_id)?;
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result<Outcome, Failure> {
+    let snapshot = w.snapshot();
+    let session = snapshot.get(w.scope, &new.session_id)?;
     if let Some(row) = w.tx.event(session.pk, &new.key)? {
-        let event = sight.verified_event(&session, row)?;
+        let event = snapshot.verified_event(&session, row)?;
         if event.key != new.key {
             return Err(session.broken(None, "an event's key leads to another event"));
         }
@@ -26,17 +26,20 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, new: &NewEvent) -> Result<Out
             && event.detail == new.detail
             && new.at.is_none_or(|at| at == event.at);
         if !same {
-            let what = format!("event {:?} came before with another body", new.key.as_str());
+            let what = format!(
+                "event {:?} was recorded with another body",
+                new.key.as_str()
+            );
             return Err(Failure::new(ErrorCode::IdempotencyMismatch, what)
-                .with_hint("give every event a key of its own"));
+                .with_hint("give every event a separate key"));
         }
-        lease::release_again(w, session)?;
+        lease::release_separately(w, session)?;
         return Ok(Outcome::Event {
             event: Box::new(event),
             created: false,
         });
     }
-    // Who tells of a session need not hold it.
+    // Recording an event needs no lease.
     if w.scope.hold.is_some() {
         lease::check_hold(&session, w.scope, w.ctx.now)?;
     }
@@ -48,28 +51,28 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, new: &NewEvent) -> Result<Out
         created_at: w.ctx.now,
     };
     put(w, &session, event.clone())?;
-    lease::release_again(w, session)?;
+    lease::release_separately(w, session)?;
     Ok(Outcome::Event {
         event: Box::new(event),
         created: true,
     })
 }
 
-/// Adds an event behind the newest one.
+/// Adds an event after the newest one.
 pub(super) fn put<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: &Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     event: SessionEvent,
 ) -> Result<(), Failure> {
     let number = w.tx.newest_event(session.pk)? + 1;
-    let most = match event.key.is_own() {
+    let limit = match event.key.is_own() {
         true => OWN_EVENTS_MAX,
         false => EVENTS_MAX,
     };
-    if number > most {
+    if number > limit {
         return Err(Failure::new(
             ErrorCode::LimitExceeded,
-            format!("a session has at most {most} events"),
+            format!("a session has at most {limit} events"),
         ));
     }
     let row = EventRow::sealed(number, event, w.ctx.keyring, session.pk);

@@ -1,29 +1,30 @@
-//! Marking turns whose owner is gone (DESIGN §4.5).
+//! Interrupts abandoned turns (DESIGN §4.5).
 
 use filrouge_types::{Channel, Failure, ItemBody, RawJson, Role, TurnStatus};
 
 use super::draft;
-use super::writing::{Writing, put_in_turn};
+use super::writing::{ActiveWrite, put_in_turn};
 
-use crate::command::{Interrupt, Outcome, SINCE_EVER};
+use crate::command::{AFTER_ANY_HEARTBEAT, Interrupt, Outcome};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::Tx;
 
 pub(super) fn apply<T: Tx>(
-    w: &mut Writing<'_, T>,
+    w: &mut ActiveWrite<'_, T>,
     interrupt: &Interrupt,
 ) -> Result<Outcome, Failure> {
     let (mut session, mut row) = w.turn(&interrupt.session_id, &interrupt.turn_id)?;
-    if row.status != TurnStatus::Open || !draft::is_over(w, &session, &row, interrupt)? {
+    if row.status != TurnStatus::Open || !draft::is_abandoned(w, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));
     }
-    // Whoever holds the session may be silent, and knows whether it works at the turn. Of a recording it is known that it is
-    // over; but who has written to its turn since works at it without one.
+    // A live holder may be silent while it works on the turn; the turn ends only if the holder declares it abandoned. A
+    // named recording is known to be over, but a writer that touched the turn under this lease may continue it
+    // without a recording.
     let lease = &session.head.lease;
     let holds = w.scope.hold.is_some_and(|hold| hold.fence == lease.fence);
-    let says_so = holds && interrupt.stream.is_none() && interrupt.before == SINCE_EVER;
-    let works = !says_so && (interrupt.stream.is_none() || row.touched_at >= lease.since);
-    if lease.is_live(w.ctx.now) && works {
+    let declared = holds && interrupt.stream.is_none() && interrupt.before == AFTER_ANY_HEARTBEAT;
+    let may_be_working = !declared && (interrupt.stream.is_none() || row.touched_at >= lease.since);
+    if lease.is_live(w.ctx.now) && may_be_working {
         return Ok(Outcome::Interrupted(None));
     }
     let item = ItemBody::new(
@@ -32,7 +33,7 @@ pub(super) fn apply<T: Tx>(
         RawJson::from_checked(r#"[{"type":"turn_status","status":"interrupted"}]"#),
     );
     let entries = draft::shown(w, &session, &row)?;
-    let mut entries = draft::without_known_keys(w, &session, entries)?;
+    let mut entries = draft::without_used_keys(w, &session, entries)?;
     entries.push(Entry {
         item,
         events: vec![Event::Interrupt {}],

@@ -1,28 +1,28 @@
-//! A login: an anonymous session is given its owner, once and for all (DESIGN §7).
+//! A login assigns an owner to an anonymous session, permanently (DESIGN §7).
 
 use filrouge_types::{
     Channel, ErrorCode, Failure, IdentityId, ItemBody, JsonText, RawJson, Role, SessionId,
 };
 
 use super::session::put_row;
-use super::writing::{Context, Writing, check_tail, put_batch};
+use super::writing::{ActiveWrite, RuleContext, check_tail, put_batch};
 use crate::command::{Link, Outcome, Scope};
-use crate::read::{Loaded, Sight, session_not_found};
+use crate::read::{VerifiedSession, VerifiedSnapshot, session_not_found};
 use crate::record::{Batch, Entry};
 use crate::rows::Change;
 use crate::rows::{SessionRow, Tx};
 
-pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, link: &Link) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Outcome, Failure> {
     let id = &link.session_id;
-    // Or else naming somebody would show what is theirs (P6).
+    // Otherwise a caller could name another identity to find out which sessions belong to it (P6).
     if let Some(viewer) = w.scope.viewer.identity()
         && *viewer != link.identity_id
     {
-        let what = "a session is linked to another identity only by who acts for that one";
+        let what = "only a caller that acts for an identity may link a session to it";
         return Err(Failure::new(ErrorCode::Forbidden, what)
             .with_hint("link it as the identity that logs in"));
     }
-    let mut session = find(&w.sight(), w.scope, id)?;
+    let mut session = find(&w.snapshot(), w.scope, id)?;
     match &session.row.identity_id {
         Some(owner) if *owner == link.identity_id => {
             return Ok(Outcome::Session {
@@ -31,7 +31,8 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, link: &Link) -> Result<Outcom
                 put: None,
             });
         }
-        // That it has an owner is told, not whose it is: the one exception besides creating (DESIGN §7).
+        // The refusal reveals that the session has an owner, but not which one. Only creating a session also reveals this (DESIGN
+        // §7).
         Some(_) => {
             return Err(Failure::new(
                 ErrorCode::SessionLinked,
@@ -53,19 +54,23 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, link: &Link) -> Result<Outcom
     put_row(w, session, row, (first, 1), Change::Items)
 }
 
-/// The session, also another's; but of one that was erased only its owner is told.
-fn find<T: Tx>(sight: &Sight<'_, T>, scope: &Scope, id: &SessionId) -> Result<Loaded, Failure> {
-    if let Some(session) = sight.find(scope, id)? {
+/// The session, even if the viewer may not see it. Only its owner learns that a session was erased.
+fn find<T: Tx>(
+    snapshot: &VerifiedSnapshot<'_, T>,
+    scope: &Scope,
+    id: &SessionId,
+) -> Result<VerifiedSession, Failure> {
+    if let Some(session) = snapshot.find(scope, id)? {
         return Ok(session);
     }
-    match sight.find_any(scope, id) {
+    match snapshot.find_any(scope, id) {
         Ok(Some(session)) => Ok(session),
         Err(failure) if failure.code != ErrorCode::SessionConflict => Err(failure),
         _ => Err(session_not_found(id)),
     }
 }
 
-fn link_item(ctx: &Context<'_>, identity: &IdentityId) -> Result<Batch, Failure> {
+fn link_item(ctx: &RuleContext<'_>, identity: &IdentityId) -> Result<Batch, Failure> {
     let identity = JsonText::from_plain(identity.as_str());
     let parts = format!(
         r#"[{{"type":"session_link","identity_id":{}}}]"#,

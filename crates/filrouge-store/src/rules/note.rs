@@ -1,34 +1,31 @@
-//! Notes: small named values of the store, compared and set.
+//! Notes: small named values of the store, written by compare-and-set.
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::writing::Writing;
+use super::writing::ActiveWrite;
 use crate::command::{Outcome, PutNote};
+use crate::digest::DigestRow;
 use crate::rows::Change;
 use crate::rows::{NOTE_MAX, NoteRow, Tx};
 
-pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, note: &PutNote) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, note: &PutNote) -> Result<Outcome, Failure> {
     if note.value.len() > NOTE_MAX {
         return Err(Failure::new(
             ErrorCode::LimitExceeded,
             format!("a note has at most {NOTE_MAX} bytes"),
         ));
     }
-    let before = w.sight().note_row(&note.name)?;
+    let before = w.snapshot().note_row(&note.name)?;
     let version = before.as_ref().map_or(0, |n| n.version);
     if version != note.expected {
         return Ok(Outcome::Note(false));
     }
+    let (keyring, place) = (w.ctx.keyring, DigestRow::Note(&note.name));
     if let Some(before) = &before {
-        w.group.digest = w.group.digest.minus(&before.mac);
+        w.group.digest = w.group.digest.minus(keyring, place, &before.mac);
     }
-    let row = NoteRow::sealed(
-        note.name.clone(),
-        version + 1,
-        note.value.clone(),
-        w.ctx.keyring,
-    );
-    w.group.digest = w.group.digest.plus(&row.mac);
+    let row = NoteRow::sealed(note.name.clone(), version + 1, note.value.clone(), keyring);
+    w.group.digest = w.group.digest.plus(keyring, place, &row.mac);
     w.tx.put_note(&row)?;
     w.log(0, (0, 0), &row.mac, Change::Note(note.name.clone()));
     Ok(Outcome::Note(true))

@@ -1,4 +1,4 @@
-//! Redaction: contents are erased, what was there stays provable (DESIGN §9). One item tells who, when and why.
+//! Redaction erases contents and keeps the proof that they existed (DESIGN §9). One item records who, when and why.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,41 @@ use filrouge_types::{
 };
 
 use super::checkpoint;
-use super::writing::{Context, TURN_ITEMS_MAX, Writing, check_tail, put_batch, put_head};
+use super::writing::{ActiveWrite, RuleContext, TURN_ITEMS_MAX, check_tail, put_batch, put_head};
 
-use crate::command::{Outcome, Put, Redact, Redacted, Scope, Target};
-use crate::read::{Loaded, Redactions, Sight, turn_not_found};
-use crate::record::{Batch, Decoded, Entry, Event, FaultKind, RecordRow, Seqs, erased};
+use crate::command::{Outcome, Redact, Redacted, RedactionTarget, Scope, WrittenRange};
+use crate::read::{Redactions, VerifiedSession, VerifiedSnapshot, turn_not_found};
+use crate::record::{Batch, Decoded, Entry, Event, RecordFaultKind, RecordRow, Seqs, erased};
 use crate::rows::{TurnRow, Tx};
 
-/// Records read at once.
+/// The number of records per read.
 const PAGE: usize = 256;
 
-pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, redact: &Redact) -> Result<Outcome, Failure> {
-    let sight = w.sight();
-    let mut session = sight.get(w.scope, &redact.session_id)?;
-    let asked = match &redact.target {
-        Target::Turn(id) => Asked::of_turn(&sight, w.scope, &session, id)?,
-        Target::Items(seqs) => Asked::of_items(&session, seqs)?,
+pub(super) fn apply<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    redact: &Redact,
+) -> Result<Outcome, Failure> {
+    let snapshot = w.snapshot();
+    let mut session = snapshot.get(w.scope, &redact.session_id)?;
+    let target = match &redact.target {
+        RedactionTarget::Turn(id) => ResolvedTarget::of_turn(&snapshot, w.scope, &session, id)?,
+        RedactionTarget::Items(seqs) => ResolvedTarget::of_items(&session, seqs)?,
     };
     let seq = session.head.last_seq + 1;
-    let mut found = Found::default();
-    found.look(&sight, w.ctx, &session, &asked.seqs, seq)?;
-    if asked.done || (asked.turn.is_none() && found.records.is_empty()) {
-        return replay(&sight, &session, &asked, &found);
+    let mut named = NamedItems::default();
+    named.scan(&snapshot, w.ctx, &session, &target.seqs, seq)?;
+    if target.done || (target.turn.is_none() && named.records.is_empty()) {
+        return replay(&snapshot, &session, &target, &named);
     }
-    let turns = found.redacted_turns(&sight, w.scope, &session)?;
+    let turns = named.redacted_turns(&snapshot, w.scope, &session)?;
     check_tail(w, &session, 1)?;
-    if let Some((first, _)) = asked.seqs.ranges().next() {
+    if let Some((first, _)) = target.seqs.ranges().next() {
         checkpoint::forget_covering(w, &mut session, first)?;
     }
     session.head.checkpoints.redacted = seq;
-    let batch = redaction_item(w.ctx, redact, &asked.seqs)?;
+    let batch = redaction_item(w.ctx, redact, &target.seqs)?;
     put_batch(w, &mut session, None, &batch)?;
-    for row in &found.records {
+    for row in &named.records {
         w.tx.update_record(session.pk, row)?;
     }
     for mut row in turns {
@@ -47,34 +50,34 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, redact: &Redact) -> Result<Ou
     }
     session.head.updated_at = w.ctx.now;
     let session = put_head(w, session, (seq, 1), false)?;
-    let put = Put::new(&session, seq, 1, []);
-    outcome(&w.sight(), &session, &asked, (seq, w.ctx.now), put)
+    let put = WrittenRange::new(&session, seq, 1, []);
+    outcome(&w.snapshot(), &session, &target, (seq, w.ctx.now), put)
 }
 
-/// What is to be redacted.
-struct Asked {
+/// The target of a redaction.
+struct ResolvedTarget {
     seqs: Seqs,
-    /// The turn that is asked for, when one is.
+    /// The turn, when it is the target.
     turn: Option<TurnId>,
-    /// Whether all of that turn was redacted before.
+    /// Whether every version of that turn was redacted before.
     done: bool,
 }
 
-impl Asked {
-    /// All versions of a turn: what it replaced, what replaces it, and itself.
+impl ResolvedTarget {
+    /// All versions of a turn: the turn, those it replaced and those that replace it.
     fn of_turn<T: Tx>(
-        sight: &Sight<'_, T>,
+        snapshot: &VerifiedSnapshot<'_, T>,
         scope: &Scope,
-        session: &Loaded,
+        session: &VerifiedSession,
         id: &TurnId,
     ) -> Result<Self, Failure> {
-        let row = sight
+        let row = snapshot
             .find_turn(session, scope, id)?
-            .ok_or_else(|| sight.no_turn(session, id))?;
+            .ok_or_else(|| snapshot.no_turn(session, id))?;
         let (from, to) = (row.ordinal << 8, (row.ordinal << 8) | 0xff);
         let mut rows = Vec::new();
-        for row in sight.view.turns(session.pk, from, to, false, 0x100)? {
-            let row = sight.verified_turn(session, row)?;
+        for row in snapshot.view.turns(session.pk, from, to, false, 0x100)? {
+            let row = snapshot.verified_turn(session, row)?;
             if row.status == TurnStatus::Open {
                 let what = format!("turn {} is open", row.turn_id);
                 return Err(Failure::new(ErrorCode::TurnOpen, what)
@@ -85,14 +88,14 @@ impl Asked {
         let done = rows.iter().all(|r| r.redacted_by != 0);
         let mut seqs = Vec::new();
         for row in rows.iter().filter(|r| done || r.redacted_by == 0) {
-            seqs.extend(seqs_of(sight, session, row)?);
+            seqs.extend(seqs_of(snapshot, session, row)?);
         }
         let seqs = Seqs::of(seqs).unwrap_or_default();
         let turn = Some(*id);
         Ok(Self { seqs, turn, done })
     }
 
-    fn of_items(session: &Loaded, seqs: &Seqs) -> Result<Self, Failure> {
+    fn of_items(session: &VerifiedSession, seqs: &Seqs) -> Result<Self, Failure> {
         if seqs.count() == 0 {
             return Err(Failure::new(ErrorCode::Invalid, "no item is named"));
         }
@@ -114,20 +117,20 @@ impl Asked {
     }
 }
 
-/// The seqs of a turn's items, which others may lie between.
+/// The seqs of a turn's items; items of other turns may be between them.
 fn seqs_of<T: Tx>(
-    sight: &Sight<'_, T>,
-    session: &Loaded,
+    snapshot: &VerifiedSnapshot<'_, T>,
+    session: &VerifiedSession,
     turn: &TurnRow,
 ) -> Result<Vec<(u64, u64)>, Failure> {
     let (mut next, mut count, mut seqs) = (turn.first_seq, 0, Vec::new());
     while next <= turn.last_seq {
-        let rows = sight.view.records(session.pk, next, PAGE)?;
+        let rows = snapshot.view.records(session.pk, next, PAGE)?;
         if rows.is_empty() {
-            return Err(session.broken(Some(next), FaultKind::Missing));
+            return Err(session.broken(Some(next), RecordFaultKind::Missing));
         }
         for row in &rows {
-            // The records that are chosen by this are verified before they are written.
+            // These rows only select seqs; their records are verified before they are rewritten.
             if row.first_seq <= turn.last_seq && row.turn_id() == Some(turn.turn_id) {
                 seqs.push((row.first_seq, row.last_seq()));
                 count += row.count;
@@ -136,47 +139,47 @@ fn seqs_of<T: Tx>(
         }
     }
     if count != turn.items {
-        let what = format!("turn {} is not what its items say", turn.turn_id);
+        let what = format!("the row of turn {} does not match its items", turn.turn_id);
         return Err(session.broken(Some(turn.first_seq), what));
     }
     Ok(seqs)
 }
 
-/// What the named items are, and their records as they are to be.
+/// The named items, and their records after the redaction.
 #[derive(Default)]
-struct Found {
+struct NamedItems {
     records: Vec<RecordRow>,
-    /// How many items of each turn are named.
+    /// The number of named items of each turn.
     turns: BTreeMap<TurnId, u64>,
-    /// The newest redaction of those that are redacted.
+    /// The seq of the newest redaction among the named items.
     newest: u64,
 }
 
-impl Found {
-    fn look<T: Tx>(
+impl NamedItems {
+    fn scan<T: Tx>(
         &mut self,
-        sight: &Sight<'_, T>,
-        ctx: &Context<'_>,
-        session: &Loaded,
+        snapshot: &VerifiedSnapshot<'_, T>,
+        ctx: &RuleContext<'_>,
+        session: &VerifiedSession,
         seqs: &Seqs,
         redaction_seq: u64,
     ) -> Result<(), Failure> {
-        let mut known = Redactions::default();
+        let mut redactions = Redactions::default();
         let mut next = 1;
         for (first, last) in seqs.ranges() {
             next = next.max(first);
             while next <= last {
-                let rows = sight.view.records(session.pk, next, PAGE)?;
+                let rows = snapshot.view.records(session.pk, next, PAGE)?;
                 let within: Vec<_> = rows.iter().take_while(|r| r.first_seq <= last).collect();
                 if within.is_empty() {
-                    return Err(session.broken(Some(next), FaultKind::Missing));
+                    return Err(session.broken(Some(next), RecordFaultKind::Missing));
                 }
                 for row in within {
                     if row.first_seq > next || row.last_seq() < next {
-                        return Err(session.broken(Some(next), FaultKind::Missing));
+                        return Err(session.broken(Some(next), RecordFaultKind::Missing));
                     }
-                    let decoded = sight.decode_with(session, row, &mut known)?;
-                    self.take(&decoded, seqs)?;
+                    let decoded = snapshot.decode_with(session, row, &mut redactions)?;
+                    self.add_record(&decoded, seqs)?;
                     let new = erased(row, &decoded, seqs, redaction_seq, ctx.keyring)?;
                     self.records.extend(new);
                     next = row.last_seq() + 1;
@@ -186,12 +189,12 @@ impl Found {
         Ok(())
     }
 
-    fn take(&mut self, decoded: &Decoded, seqs: &Seqs) -> Result<(), Failure> {
+    fn add_record(&mut self, decoded: &Decoded, seqs: &Seqs) -> Result<(), Failure> {
         for (item, _) in decoded.items.iter().filter(|(i, _)| seqs.contains(i.seq)) {
             let Some(turn_id) = item.turn_id else {
                 let what = format!("the item at seq {} is a {}", item.seq, item.body.channel);
                 return Err(Failure::new(ErrorCode::Invalid, what)
-                    .with_hint("redactions and links stay: they tell what was done"));
+                    .with_hint("redactions and links stay: they record what was done"));
             };
             *self.turns.entry(turn_id).or_default() += 1;
         }
@@ -200,18 +203,18 @@ impl Found {
         Ok(())
     }
 
-    /// The turns that have ended and whose items are all named.
+    /// The ended turns whose items are all named.
     fn redacted_turns<T: Tx>(
         &self,
-        sight: &Sight<'_, T>,
+        snapshot: &VerifiedSnapshot<'_, T>,
         scope: &Scope,
-        session: &Loaded,
+        session: &VerifiedSession,
     ) -> Result<Vec<TurnRow>, Failure> {
         let mut rows = Vec::new();
         for (id, named) in &self.turns {
-            let Some(row) = sight.find_turn(session, scope, id)? else {
-                // Of a turn that was let go, items may lie among those of later ones.
-                if sight.view.first_ordinal(session.pk)? > 1 {
+            let Some(row) = snapshot.find_turn(session, scope, id)? else {
+                // A trimmed turn may have left items among those of later turns.
+                if snapshot.view.first_ordinal(session.pk)? > 1 {
                     continue;
                 }
                 return Err(session.broken(None, format!("turn {id} is missing")));
@@ -225,20 +228,20 @@ impl Found {
     }
 }
 
-/// What the content of a redaction begins with, up to who, when and why.
-pub(crate) fn redaction_begins(seqs: &Seqs) -> String {
+/// The beginning of a redaction's content, before the person, the time and the reason.
+pub(crate) fn redaction_prefix(seqs: &Seqs) -> String {
     let ranges: Vec<String> = seqs.ranges().map(|(a, b)| format!("[{a},{b}]")).collect();
     format!(r#"[{{"type":"redaction","seqs":[{}],"#, ranges.join(","))
 }
 
-fn redaction_item(ctx: &Context<'_>, redact: &Redact, seqs: &Seqs) -> Result<Batch, Failure> {
+fn redaction_item(ctx: &RuleContext<'_>, redact: &Redact, seqs: &Seqs) -> Result<Batch, Failure> {
     let turn = match &redact.target {
-        Target::Turn(id) => format!(r#""turn_id":"{id}","#),
-        Target::Items(_) => String::new(),
+        RedactionTarget::Turn(id) => format!(r#""turn_id":"{id}","#),
+        RedactionTarget::Items(_) => String::new(),
     };
     let parts = format!(
         r#"{}{turn}"by":{},"reason":{}}}]"#,
-        redaction_begins(seqs),
+        redaction_prefix(seqs),
         JsonText::from_plain(&redact.by).as_token(),
         JsonText::from_plain(&redact.reason).as_token(),
     );
@@ -250,37 +253,37 @@ fn redaction_item(ctx: &Context<'_>, redact: &Redact, seqs: &Seqs) -> Result<Bat
     Batch::seal(vec![entry], ctx.entropy)
 }
 
-/// The earlier redaction again: nothing is left to erase.
+/// Replays the earlier redaction: nothing is left to erase.
 fn replay<T: Tx>(
-    sight: &Sight<'_, T>,
-    session: &Loaded,
-    asked: &Asked,
-    found: &Found,
+    snapshot: &VerifiedSnapshot<'_, T>,
+    session: &VerifiedSession,
+    target: &ResolvedTarget,
+    named: &NamedItems,
 ) -> Result<Outcome, Failure> {
-    let at = sight.item_at(session, found.newest)?.created_at;
-    outcome(sight, session, asked, (found.newest, at), None)
+    let at = snapshot.item_at(session, named.newest)?.created_at;
+    outcome(snapshot, session, target, (named.newest, at), None)
 }
 
 fn outcome<T: Tx>(
-    sight: &Sight<'_, T>,
-    session: &Loaded,
-    asked: &Asked,
+    snapshot: &VerifiedSnapshot<'_, T>,
+    session: &VerifiedSession,
+    target: &ResolvedTarget,
     (redaction_seq, at): (u64, Timestamp),
-    put: Option<Put>,
+    put: Option<WrittenRange>,
 ) -> Result<Outcome, Failure> {
     let replayed = put.is_none();
-    let turn = match &asked.turn {
+    let turn = match &target.turn {
         Some(id) => {
-            let found = sight.known_turn(session, id)?;
+            let found = snapshot.stored_turn(session, id)?;
             let row = found.ok_or_else(|| turn_not_found(id))?;
-            let mut turn = sight.project(session, &row)?;
+            let mut turn = snapshot.project(session, &row)?;
             turn.replayed = replayed;
             Some(Box::new(turn))
         }
         None => None,
     };
     Ok(Outcome::Redacted(Redacted {
-        seqs: asked.seqs.clone(),
+        seqs: target.seqs.clone(),
         redaction_seq,
         at,
         replayed,

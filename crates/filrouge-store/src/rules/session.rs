@@ -1,4 +1,4 @@
-//! Sessions as a whole: made, changed, ended.
+//! Creates, changes and ends sessions.
 
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, SessionStatus, merge_patch,
@@ -6,17 +6,20 @@ use filrouge_types::{
 
 use super::lease;
 use super::writing::{
-    Context, Writing, check_tail, insert_session, put_batch, put_changed, put_head,
+    ActiveWrite, RuleContext, check_tail, insert_session, put_batch, put_changed, put_head,
 };
-use crate::command::{CloseSession, NewSession, Outcome, Patch, Put};
-use crate::read::Loaded;
+use crate::command::{CloseSession, NewSession, Outcome, Patch, WrittenRange};
+use crate::read::VerifiedSession;
 use crate::read::session_conflict;
 use crate::record::{Batch, Entry};
 use crate::rows::Change;
 use crate::rows::{SessionRow, Tx};
 
-pub(super) fn create<T: Tx>(w: &mut Writing<'_, T>, new: &NewSession) -> Result<Outcome, Failure> {
-    if let Some(found) = w.sight().find_any(w.scope, &new.session_id)? {
+pub(super) fn create<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    new: &NewSession,
+) -> Result<Outcome, Failure> {
+    if let Some(found) = w.snapshot().find_any(w.scope, &new.session_id)? {
         return if w.scope.sees(&found.row) {
             let session = Box::new(found.row.with_head(&found.head));
             Ok(Outcome::Session {
@@ -28,29 +31,29 @@ pub(super) fn create<T: Tx>(w: &mut Writing<'_, T>, new: &NewSession) -> Result<
             Err(session_conflict())
         };
     }
-    let made = insert_session(w, new)?;
-    let made = put_head(w, made, (0, 0), true)?;
+    let session = insert_session(w, new)?;
+    let session = put_head(w, session, (0, 0), true)?;
     Ok(Outcome::Session {
-        session: Box::new(made.row.with_head(&made.head)),
+        session: Box::new(session.row.with_head(&session.head)),
         created: true,
         put: None,
     })
 }
 
-/// Changes what is listed; a patch that changes nothing writes nothing.
-pub(super) fn patch<T: Tx>(w: &mut Writing<'_, T>, patch: &Patch) -> Result<Outcome, Failure> {
-    let mut session = w.sight().get(w.scope, &patch.session_id)?;
+/// Changes listed fields; a patch that changes nothing writes nothing.
+pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<Outcome, Failure> {
+    let mut session = w.snapshot().get(w.scope, &patch.session_id)?;
     let row = patched(&session.row, patch)?;
-    // What is so already is answered whatever the condition: a retry finds its own doing.
+    // A patch that changes nothing succeeds whatever its If-Match condition: a retry meets the result of its first attempt.
     if row == session.row {
-        let session = lease::release_again(w, session)?;
+        let session = lease::release_separately(w, session)?;
         return Ok(unchanged(session));
     }
-    // Titles and the like are for anybody to change; how the session goes on is not.
+    // Anyone may change titles and the like; changing state or status needs the lease.
     if row.state != session.row.state || row.status != session.row.status {
         lease::check(w, &mut session)?;
     } else {
-        lease::check_named(w, &mut session)?;
+        lease::check_if_given(w, &mut session)?;
     }
     let version = session.row.clone().with_head(&session.head).version;
     if patch
@@ -60,7 +63,7 @@ pub(super) fn patch<T: Tx>(w: &mut Writing<'_, T>, patch: &Patch) -> Result<Outc
     {
         return Err(Failure::new(
             ErrorCode::PreconditionFailed,
-            "the session is not as If-Match says any more",
+            "the session no longer has the version that If-Match names",
         )
         .with_hint("get it again, look at what has changed, and send its new ETag"));
     }
@@ -86,21 +89,21 @@ fn patched(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
             Some(metadata) => merge_patch(&row.metadata, metadata),
             None => RawJson::from_checked("{}"),
         };
-        // Merging writes without white space; that alone is no change.
+        // Merging drops white space; a difference only in white space is no change.
         if !same_json(&merged, &row.metadata) {
             row.metadata = merged;
         }
-        let (bytes, most) = (row.metadata.as_str().len(), patch.metadata_max);
-        if bytes > most {
-            let what = format!("metadata would have {bytes} bytes, at most {most} are allowed");
+        let (bytes, limit) = (row.metadata.as_str().len(), patch.metadata_max);
+        if bytes > limit {
+            let what = format!("metadata would have {bytes} bytes, at most {limit} are allowed");
             return Err(Failure::new(ErrorCode::LimitExceeded, what)
-                .with_hint("take members away by setting them to null"));
+                .with_hint("remove members by setting them to null"));
         }
     }
     Ok(row)
 }
 
-/// Whether two documents are spelled alike but for white space between their tokens.
+/// Whether two documents are equal apart from white space between tokens.
 pub(super) fn same_json(a: &RawJson, b: &RawJson) -> bool {
     let significant = |json: &RawJson| {
         let (mut inside, mut escaped) = (false, false);
@@ -117,19 +120,19 @@ pub(super) fn same_json(a: &RawJson, b: &RawJson) -> bool {
     significant(a) == significant(b)
 }
 
-/// Ends a session; one that has ended stays as it is.
+/// Ends a session; a closed one is left unchanged.
 pub(super) fn close<T: Tx>(
-    w: &mut Writing<'_, T>,
+    w: &mut ActiveWrite<'_, T>,
     close: &CloseSession,
 ) -> Result<Outcome, Failure> {
-    let mut session = w.sight().get(w.scope, &close.session_id)?;
+    let mut session = w.snapshot().get(w.scope, &close.session_id)?;
     if session.row.status == SessionStatus::Closed {
-        let session = lease::release_again(w, session)?;
+        let session = lease::release_separately(w, session)?;
         return Ok(unchanged(session));
     }
     lease::check(w, &mut session)?;
     check_tail(w, &session, 1)?;
-    let batch = note_item(w.ctx, close.reason.as_deref())?;
+    let batch = closing_item(w.ctx, close.reason.as_deref())?;
     let (first, _) = put_batch(w, &mut session, None, &batch)?;
     let row = SessionRow {
         status: SessionStatus::Closed,
@@ -138,8 +141,8 @@ pub(super) fn close<T: Tx>(
     put_row(w, session, row, (first, 1), Change::Items)
 }
 
-/// Tells in the journal that the session was closed, and why.
-fn note_item(ctx: &Context<'_>, reason: Option<&str>) -> Result<Batch, Failure> {
+/// The item that records that the session was closed, and why.
+fn closing_item(ctx: &RuleContext<'_>, reason: Option<&str>) -> Result<Batch, Failure> {
     let reason = reason.map_or("null".to_owned(), |r| {
         JsonText::from_plain(r).as_token().to_owned()
     });
@@ -149,7 +152,7 @@ fn note_item(ctx: &Context<'_>, reason: Option<&str>) -> Result<Batch, Failure> 
     Batch::seal(vec![entry], ctx.entropy)
 }
 
-fn unchanged(session: Loaded) -> Outcome {
+fn unchanged(session: VerifiedSession) -> Outcome {
     Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: false,
@@ -159,8 +162,8 @@ fn unchanged(session: Loaded) -> Outcome {
 
 /// Writes a session's changed row, and the head that vouches for it.
 pub(super) fn put_row<T: Tx>(
-    w: &mut Writing<'_, T>,
-    mut session: Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    mut session: VerifiedSession,
     row: SessionRow,
     seqs: (u64, u64),
     change: Change,
@@ -170,7 +173,7 @@ pub(super) fn put_row<T: Tx>(
     session.head.updated_at = w.ctx.now;
     session.row = row;
     let session = put_changed(w, session, seqs, change)?;
-    let put = Put::new(&session, seqs.0, seqs.1, []);
+    let put = WrittenRange::new(&session, seqs.0, seqs.1, []);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: false,

@@ -1,4 +1,4 @@
-//! Starting a turn; also whole turns, replacements and reopening (DESIGN §4.1, §4.6).
+//! Starts a turn; also complete turns, replacements and reopening (DESIGN §4.1, §4.6).
 
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, RawJson, Role, SessionStatus, Turn, TurnStatus,
@@ -6,49 +6,49 @@ use filrouge_types::{
 
 use super::lease;
 use super::writing::{
-    Writing, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
+    ActiveWrite, check_count, check_finals, check_not_empty, check_tail, check_unique_ids, fresh,
     insert_session, note_items, put_batch, put_head, put_in_turn,
 };
-use crate::command::{ConcurrentTurns, Outcome, Put, Start};
+use crate::command::{ConcurrentTurns, Outcome, Start, WrittenRange};
 use crate::read::session_conflict;
-use crate::read::{ALL_PLACES, Loaded};
+use crate::read::{ALL_PLACES, VerifiedSession};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::{ORDINAL_MAX, TurnRow, Tx, VERSION_MAX};
 
-pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, start: &Start) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<Outcome, Failure> {
     let id = &start.session.session_id;
     let turn_id = w
         .ctx
         .keyring
         .turn_id(&w.scope.tenant, id, &start.event.request_id);
-    // Replacing makes no session, so a foreign one looks absent to it.
+    // Replacing creates no session, so another owner's session looks absent.
     let mut found = match start.event.replaces {
-        Some(_) => Some(w.sight().get(w.scope, id)?),
-        None => w.sight().find_any(w.scope, id)?,
+        Some(_) => Some(w.snapshot().get(w.scope, id)?),
+        None => w.snapshot().find_any(w.scope, id)?,
     };
     if let Some(session) = &found {
         if !w.scope.sees(&session.row) {
             return Err(session_conflict());
         }
-        let sight = w.sight();
+        let snapshot = w.snapshot();
         let request = &start.event.request_id;
-        if let Some(row) = sight.turn_of_request(session, request)? {
+        if let Some(row) = snapshot.turn_of_request(session, request)? {
             return replay(w, start, row);
         }
     }
     match &mut found {
         Some(session) => lease::check(w, session)?,
-        None => lease::check_none(w.scope)?,
+        None => lease::check_no_fence(w.scope)?,
     }
     if let Some(session) = found.as_ref().filter(|_| start.event.replaces.is_none()) {
         check_active(session)?;
     }
-    check_some(&start.batch)?;
+    check_not_empty(&start.batch)?;
     check_unique_ids(&start.batch)?;
     check_finals(&start.batch, [false; 2])?;
     check_count(0, &start.batch)?;
     let (ordinal, version) = match &found {
-        Some(session) => place_of(w, session, start)?,
+        Some(session) => ordinal_and_version(w, session, start)?,
         None => (1, 1),
     };
     if let Some(session) = &found {
@@ -75,14 +75,14 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, start: &Start) -> Result<Outc
     session.head.updated_at = w.ctx.now;
     let session = put_head(w, session, (first, last + 1 - first), created)?;
     let fresh = fresh(w.ctx, &start.batch, turn_id, first);
-    let turn = w.sight().project_fresh(&session, &row, fresh)?;
+    let turn = w.snapshot().project_fresh(&session, &row, fresh)?;
     let roles = start.batch.items().map(|item| item.role);
-    let put = Put::new(&session, first, last + 1 - first, roles);
+    let put = WrittenRange::new(&session, first, last + 1 - first, roles);
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 
-/// A session that has ended begins no turns; those that are open may end.
-fn check_active(session: &Loaded) -> Result<(), Failure> {
+/// Refuses new turns in a closed session; its open turns may still end.
+fn check_active(session: &VerifiedSession) -> Result<(), Failure> {
     if session.row.status != SessionStatus::Closed {
         return Ok(());
     }
@@ -91,14 +91,14 @@ fn check_active(session: &Loaded) -> Result<(), Failure> {
         .with_hint("begin another session, or patch this one's status to active"))
 }
 
-/// Ordinal and version of a new turn: the next ordinal, or the next version of the turn it replaces.
-fn place_of<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+/// The ordinal and version of a new turn: the next ordinal, or the ordinal and next version of the turn that it replaces.
+fn ordinal_and_version<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     start: &Start,
 ) -> Result<(u64, u64), Failure> {
     let Some(old) = &start.event.replaces else {
-        check_room(start, session)?;
+        check_open_turns(start, session)?;
         let ordinal = session.head.turn_count + 1;
         if ordinal > ORDINAL_MAX {
             return Err(Failure::new(
@@ -108,10 +108,10 @@ fn place_of<T: Tx>(
         }
         return Ok((ordinal, 1));
     };
-    let sight = w.sight();
-    let row = sight
+    let snapshot = w.snapshot();
+    let row = snapshot
         .find_turn(session, w.scope, old)?
-        .ok_or_else(|| sight.no_turn(session, old))?;
+        .ok_or_else(|| snapshot.no_turn(session, old))?;
     if row.status == TurnStatus::Open {
         return Err(
             Failure::new(ErrorCode::TurnOpen, format!("turn {old} is open"))
@@ -119,10 +119,10 @@ fn place_of<T: Tx>(
         );
     }
     if row.redacted_by != 0 && !start.reopen {
-        let what = format!("turn {old} was redacted; its history is not brought in again");
+        let what = format!("turn {old} was redacted; its history is not imported again");
         return Err(Failure::new(ErrorCode::TurnRedacted, what));
     }
-    if let Some(newer) = sight.next_version(session, &row)? {
+    if let Some(newer) = snapshot.next_version(session, &row)? {
         return Err(Failure::new(
             ErrorCode::TurnReplaced,
             format!("turn {old} was replaced by {} already", newer.turn_id),
@@ -138,8 +138,11 @@ fn place_of<T: Tx>(
     Ok((row.ordinal, row.record_version + 1))
 }
 
-/// Before a turn is put behind the newest one, that one must be there.
-fn check_newest_turn<T: Tx>(w: &Writing<'_, T>, session: &Loaded) -> Result<(), Failure> {
+/// Checks that the newest turn is stored, before a turn is added after it.
+fn check_newest_turn<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
+) -> Result<(), Failure> {
     let newest =
         w.tx.turns(session.pk, ALL_PLACES.0, ALL_PLACES.1, true, 1)?;
     if newest.first().map_or(0, |row| row.ordinal) == session.head.turn_count {
@@ -148,8 +151,8 @@ fn check_newest_turn<T: Tx>(w: &Writing<'_, T>, session: &Loaded) -> Result<(), 
     Err(session.broken(None, "turns are missing or were added"))
 }
 
-/// The policy for open turns (DESIGN §4.6).
-fn check_room(start: &Start, session: &Loaded) -> Result<(), Failure> {
+/// Checks the policy for open turns (DESIGN §4.6).
+fn check_open_turns(start: &Start, session: &VerifiedSession) -> Result<(), Failure> {
     if start.concurrent_turns == ConcurrentTurns::Reject && session.head.open_turns > 0 {
         let what = "another turn of this session is open";
         return Err(Failure::new(ErrorCode::TurnOpen, what)
@@ -159,8 +162,8 @@ fn check_room(start: &Start, session: &Loaded) -> Result<(), Failure> {
 }
 
 fn check_new_ids<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     batch: &Batch,
 ) -> Result<(), Failure> {
     for id in batch.items().filter_map(|i| i.item_id.as_ref()) {
@@ -168,7 +171,7 @@ fn check_new_ids<T: Tx>(
             return Err(Failure::new(
                 ErrorCode::IdempotencyMismatch,
                 format!(
-                    "item_id {:?} is taken by the item at seq {seq} of this session",
+                    "item_id {:?} is used by the item at seq {seq} of this session",
                     id.as_str()
                 ),
             ));
@@ -177,14 +180,18 @@ fn check_new_ids<T: Tx>(
     Ok(())
 }
 
-/// The first turn again, whatever the body; an interrupted one opens (P2, DESIGN §4).
-fn replay<T: Tx>(w: &mut Writing<'_, T>, start: &Start, row: TurnRow) -> Result<Outcome, Failure> {
-    let mut session = w.sight().get(w.scope, &start.session.session_id)?;
-    let first = w.sight().start_of(&session, &row)?;
-    let (stored, asked) = (&first.fingerprint, &start.event.fingerprint);
+/// Replays the turn that the request first started, even if the body differs; reopens an interrupted turn (P2, DESIGN §4).
+fn replay<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    start: &Start,
+    row: TurnRow,
+) -> Result<Outcome, Failure> {
+    let mut session = w.snapshot().get(w.scope, &start.session.session_id)?;
+    let first = w.snapshot().start_of(&session, &row)?;
+    let (stored, current) = (&first.fingerprint, &start.event.fingerprint);
     let same = w
-        .sight()
-        .same_request(&session, (&row, row.first_seq), stored, asked)?;
+        .snapshot()
+        .same_request(&session, (&row, row.first_seq), stored, current)?;
     let differs = !same;
     if differs && start.event.replaces.is_some() {
         return Err(Failure::new(
@@ -195,13 +202,13 @@ fn replay<T: Tx>(w: &mut Writing<'_, T>, start: &Start, row: TurnRow) -> Result<
             ),
         ));
     }
-    let (turn, put) = if opens(w, &session, &row, start)? {
+    let (turn, put) = if should_reopen(w, &session, &row, start)? {
         lease::check(w, &mut session)?;
-        check_room(start, &session)?;
+        check_open_turns(start, &session)?;
         reopen(w, session, row)?
     } else {
-        let turn = w.sight().project(&session, &row)?;
-        lease::release_again(w, session)?;
+        let turn = w.snapshot().project(&session, &row)?;
+        lease::release_separately(w, session)?;
         (turn, None)
     };
     let turn = Turn {
@@ -212,24 +219,24 @@ fn replay<T: Tx>(w: &mut Writing<'_, T>, start: &Start, row: TurnRow) -> Result<
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 
-/// An interrupted turn opens for its owner, unless it was redacted or another one has taken its place.
-fn opens<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+/// Whether to reopen an interrupted turn: not if it was redacted or replaced, or the caller does not want it.
+fn should_reopen<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     row: &TurnRow,
     start: &Start,
 ) -> Result<bool, Failure> {
     if row.status != TurnStatus::Interrupted || row.redacted_by != 0 || !start.reopen {
         return Ok(false);
     }
-    Ok(w.sight().next_version(session, row)?.is_none())
+    Ok(w.snapshot().next_version(session, row)?.is_none())
 }
 
 fn reopen<T: Tx>(
-    w: &mut Writing<'_, T>,
-    mut session: Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    mut session: VerifiedSession,
     mut row: TurnRow,
-) -> Result<(Turn, Option<Put>), Failure> {
+) -> Result<(Turn, Option<WrittenRange>), Failure> {
     let note = ItemBody::new(
         Role::System,
         Channel::SystemNote,
@@ -245,6 +252,6 @@ fn reopen<T: Tx>(
     row.status = TurnStatus::Open;
     session.head.open_turns += 1;
     let (session, row, put) = put_in_turn(w, session, row, &[&batch])?;
-    let turn = w.sight().project(&session, &row)?;
+    let turn = w.snapshot().project(&session, &row)?;
     Ok((turn, put))
 }

@@ -1,14 +1,14 @@
-//! What the rules of writes share: the commit that a write is part of, and how rows are put.
+//! Code shared by the rules of writes: the commit group of a write, and functions that write rows.
 
 use std::collections::BTreeSet;
 
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp, TurnId};
 
-use crate::chain::Digest;
-use crate::command::{NewSession, Put, Scope};
+use crate::command::{NewSession, Scope, WrittenRange};
+use crate::digest::{Digest, DigestRow};
 use crate::keyring::{Entropy, Keyring, MAC_BYTES};
-use crate::read::{Fresh, Loaded, Sight};
-use crate::record::{Batch, Check, Placement};
+use crate::read::{NewBatch, VerifiedSession, VerifiedSnapshot};
+use crate::record::{Batch, MacCheck, RecordPlacement};
 use crate::rows::{
     Change, HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionPk, SessionRow, TurnRow, Tx,
 };
@@ -16,33 +16,33 @@ use crate::verify::Suspects;
 
 use super::refusal;
 
-/// Most items of one turn (DESIGN §8).
+/// The maximum number of items of one turn (DESIGN §8).
 pub const TURN_ITEMS_MAX: u64 = 10_000;
 
-/// What the rules are handed in.
-pub struct Context<'a> {
+/// The inputs of the rules besides the transaction.
+pub struct RuleContext<'a> {
     /// The keys.
     pub keyring: &'a Keyring,
-    /// For salts of items that the rules add.
+    /// The source of salts for items that the rules add.
     pub entropy: &'a dyn Entropy,
     /// The store's time of the commit.
     pub now: Timestamp,
-    /// Sessions known not to be what was written.
+    /// Sessions that are known to fail verification.
     pub suspects: &'a Suspects,
 }
 
-/// A write while it is applied.
-pub(super) struct Writing<'a, T> {
+/// A write in progress.
+pub(super) struct ActiveWrite<'a, T> {
     pub(super) tx: &'a mut T,
-    /// The commit that it is part of.
-    pub(super) group: &'a mut Group,
-    pub(super) ctx: &'a Context<'a>,
-    /// On whose behalf.
+    /// The commit that the write is part of.
+    pub(super) group: &'a mut CommitGroup,
+    pub(super) ctx: &'a RuleContext<'a>,
+    /// The caller's tenant and viewer.
     pub(super) scope: &'a Scope,
 }
 
-impl<T: Tx> Writing<'_, T> {
-    /// Notes in the commit what the write has touched: rows of a session, under the head or note that has this MAC.
+impl<T: Tx> ActiveWrite<'_, T> {
+    /// Records in the commit log that the write touched rows of a session, whose head (or note) has this MAC.
     pub(super) fn log(
         &mut self,
         pk: SessionPk,
@@ -61,45 +61,48 @@ impl<T: Tx> Writing<'_, T> {
         });
     }
 
-    /// A turn, with its session, as whoever writes sees it.
+    /// A turn and its session, as the writer may see them.
     pub(super) fn turn(
         &self,
         session: &SessionId,
         id: &TurnId,
-    ) -> Result<(Loaded, TurnRow), Failure> {
-        let sight = self.sight();
-        let session = sight.get(self.scope, session)?;
-        let row = sight
+    ) -> Result<(VerifiedSession, TurnRow), Failure> {
+        let snapshot = self.snapshot();
+        let session = snapshot.get(self.scope, session)?;
+        let row = snapshot
             .find_turn(&session, self.scope, id)?
-            .ok_or_else(|| sight.no_turn(&session, id))?;
+            .ok_or_else(|| snapshot.no_turn(&session, id))?;
         Ok((session, row))
     }
 
-    pub(super) fn sight(&self) -> Sight<'_, T> {
-        Sight {
+    pub(super) fn snapshot(&self) -> VerifiedSnapshot<'_, T> {
+        VerifiedSnapshot {
             view: self.tx,
             keyring: self.ctx.keyring,
-            check: Check::Keyed,
+            check: MacCheck::Keyed,
             suspects: self.ctx.suspects,
         }
     }
 }
 
-/// The writes that share one commit, and with it one flush.
-pub struct Group {
+/// The writes of one commit, which share one flush.
+pub struct CommitGroup {
     previous: Option<LogRow>,
     pub(super) digest: Digest,
     pub(super) entries: Vec<LogEntry>,
 }
 
-impl Group {
-    /// Begins behind the newest commit.
+impl CommitGroup {
+    /// Begins a group after the newest commit.
     ///
     /// # Errors
-    /// When the store does not answer.
-    pub fn begin<T: Tx>(tx: &T) -> Result<Self, Failure> {
+    /// `key_missing` without the store's first key; when the store does not answer.
+    pub fn begin<T: Tx>(tx: &T, keyring: &Keyring) -> Result<Self, Failure> {
         let previous = tx.newest_log()?;
-        let digest = previous.as_ref().map_or_else(Digest::default, |p| p.digest);
+        let digest = match &previous {
+            Some(row) => row.digest.continued(keyring)?,
+            None => Digest::default(),
+        };
         Ok(Self {
             previous,
             digest,
@@ -111,7 +114,11 @@ impl Group {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn finish<T: Tx>(self, tx: &mut T, ctx: &Context<'_>) -> Result<Option<LogRow>, Failure> {
+    pub fn finish<T: Tx>(
+        self,
+        tx: &mut T,
+        ctx: &RuleContext<'_>,
+    ) -> Result<Option<LogRow>, Failure> {
         if self.entries.is_empty() {
             return Ok(None);
         }
@@ -119,7 +126,7 @@ impl Group {
             self.previous.as_ref(),
             ctx.now,
             &self.entries,
-            self.digest,
+            self.digest.masked(ctx.keyring, ctx.entropy)?,
             ctx.keyring,
         );
         tx.insert_log(&row)?;
@@ -127,11 +134,11 @@ impl Group {
     }
 }
 
-/// Adds a session whose head is not yet put.
+/// Inserts a session; the caller writes its head.
 pub(super) fn insert_session<T: Tx>(
-    w: &mut Writing<'_, T>,
+    w: &mut ActiveWrite<'_, T>,
     new: &NewSession,
-) -> Result<Loaded, Failure> {
+) -> Result<VerifiedSession, Failure> {
     let row = SessionRow {
         tenant_id: w.scope.tenant.clone(),
         session_id: new.session_id.clone(),
@@ -159,7 +166,7 @@ pub(super) fn insert_session<T: Tx>(
     }
     let head = HeadRow::empty(row.fingerprint(), w.ctx.now);
     let scope = crate::chain::LinkScope::new(&row.tenant_id, &row.session_id);
-    Ok(Loaded {
+    Ok(VerifiedSession {
         pk,
         before: head.link,
         row,
@@ -168,13 +175,13 @@ pub(super) fn insert_session<T: Tx>(
     })
 }
 
-/// Signs and writes the head of a session that items were added to, and notes it for the commit log.
+/// Signs and writes the head of a session that items were added to, and records it for the commit log.
 pub(super) fn put_head<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: VerifiedSession,
     seqs: (u64, u64),
     created: bool,
-) -> Result<Loaded, Failure> {
+) -> Result<VerifiedSession, Failure> {
     let change = if created {
         let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
         Change::Created(tenant.clone(), name.clone())
@@ -184,28 +191,29 @@ pub(super) fn put_head<T: Tx>(
     put_changed(w, session, seqs, change)
 }
 
-/// Signs and writes the head, and notes the change for the commit log.
+/// Signs and writes the head, and records the change for the commit log.
 pub(super) fn put_changed<T: Tx>(
-    w: &mut Writing<'_, T>,
-    mut session: Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    mut session: VerifiedSession,
     (first_seq, count): (u64, u64),
     change: Change,
-) -> Result<Loaded, Failure> {
+) -> Result<VerifiedSession, Failure> {
+    let (keyring, row) = (w.ctx.keyring, DigestRow::Head(session.pk));
     if !matches!(change, Change::Created(..)) {
-        w.group.digest = w.group.digest.minus(&session.head.mac);
+        w.group.digest = w.group.digest.minus(keyring, row, &session.head.mac);
     }
-    session.head = session.head.sealed(w.ctx.keyring, session.pk);
-    w.group.digest = w.group.digest.plus(&session.head.mac);
+    session.head = session.head.sealed(keyring, session.pk);
+    w.group.digest = w.group.digest.plus(keyring, row, &session.head.mac);
     w.tx.put_head(session.pk, &session.head)?;
     let mac = session.head.mac;
     w.log(session.pk, (first_seq, count), &mac, change);
     Ok(session)
 }
 
-/// Before anything is put behind the newest item, it must be there.
+/// Checks that the newest item is stored, before anything is added after it.
 pub(super) fn check_tail<T: Tx>(
-    w: &Writing<'_, T>,
-    session: &Loaded,
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
     adding: u64,
 ) -> Result<(), Failure> {
     let newest = w.tx.newest_seq(session.pk)?;
@@ -226,14 +234,14 @@ pub(super) fn check_tail<T: Tx>(
     Ok(())
 }
 
-/// Places a batch behind the newest item; gives the first and last seq.
+/// Writes a batch after the newest item; returns the first and last seq.
 pub(super) fn put_batch<T: Tx>(
-    w: &mut Writing<'_, T>,
-    session: &mut Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    session: &mut VerifiedSession,
     turn_id: Option<TurnId>,
     batch: &Batch,
 ) -> Result<(u64, u64), Failure> {
-    let placement = Placement {
+    let placement = RecordPlacement {
         scope: &session.scope,
         turn_id,
         created_at: w.ctx.now,
@@ -260,14 +268,13 @@ pub(super) fn put_batch<T: Tx>(
     Ok((first_seq, seq - 1))
 }
 
-/// Puts batches into a turn that is there, behind one another; gives the session and the turn as they stand then, and what
-/// was put.
+/// Writes batches into an existing turn, one after another; returns the updated session and turn, and the range of items.
 pub(super) fn put_in_turn<T: Tx>(
-    w: &mut Writing<'_, T>,
-    mut session: Loaded,
+    w: &mut ActiveWrite<'_, T>,
+    mut session: VerifiedSession,
     mut row: TurnRow,
     batches: &[&Batch],
-) -> Result<(Loaded, TurnRow, Option<Put>), Failure> {
+) -> Result<(VerifiedSession, TurnRow, Option<WrittenRange>), Failure> {
     let count: u64 = batches.iter().map(|batch| batch.count()).sum();
     check_tail(w, &session, count)?;
     let first = session.head.last_seq + 1;
@@ -279,18 +286,18 @@ pub(super) fn put_in_turn<T: Tx>(
     w.tx.update_turn(session.pk, &row)?;
     let session = put_head(w, session, (first, count), false)?;
     let roles = batches.iter().flat_map(|batch| batch.items());
-    let put = Put::new(&session, first, count, roles.map(|item| item.role));
+    let put = WrittenRange::new(&session, first, count, roles.map(|item| item.role));
     Ok((session, row, put))
 }
 
-/// What was put at `first_seq`, for answering without reading it back.
+/// The batch that was written at `first_seq`, so that the answer needs no read.
 pub(super) fn fresh<'a>(
-    ctx: &Context<'_>,
+    ctx: &RuleContext<'_>,
     batch: &'a Batch,
     turn_id: TurnId,
     first_seq: u64,
-) -> Fresh<'a> {
-    Fresh {
+) -> NewBatch<'a> {
+    NewBatch {
         batch,
         turn_id,
         first_seq,
@@ -298,8 +305,8 @@ pub(super) fn fresh<'a>(
     }
 }
 
-/// Takes note in the turn's row of the items put at `first..`.
-pub(super) fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &Context<'_>) {
+/// Updates the turn's row for the items at `first..`.
+pub(super) fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &RuleContext<'_>) {
     for (item, seq) in batch.items().zip(first..) {
         turn.last_seq = seq;
         turn.items += 1;
@@ -310,7 +317,7 @@ pub(super) fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &Co
     turn.touched_at = ctx.now;
 }
 
-/// Which of the turn's finals an item is: only what the assistant says is an answer.
+/// The slot of a final item in the turn's `finals`: only items of the assistant are answers.
 pub(crate) fn final_slot(
     role: filrouge_types::Role,
     channel: &filrouge_types::Channel,
@@ -321,11 +328,11 @@ pub(crate) fn final_slot(
     is_final.then(|| variant.slot())
 }
 
-/// At most one final item of each variant (DESIGN §4.3).
-pub(super) fn check_finals(batch: &Batch, mut taken: [bool; 2]) -> Result<(), Failure> {
+/// Checks that the turn gets at most one final item of each variant (DESIGN §4.3).
+pub(super) fn check_finals(batch: &Batch, mut has_final: [bool; 2]) -> Result<(), Failure> {
     for item in batch.items() {
         if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
-            if taken[slot] {
+            if has_final[slot] {
                 return Err(Failure::new(
                     ErrorCode::FinalExists,
                     format!(
@@ -335,13 +342,13 @@ pub(super) fn check_finals(batch: &Batch, mut taken: [bool; 2]) -> Result<(), Fa
                 )
                 .with_hint("use another channel, or replace the turn once it is closed"));
             }
-            taken[slot] = true;
+            has_final[slot] = true;
         }
     }
     Ok(())
 }
 
-/// Item ids are unique in their session; within one batch as well.
+/// Checks that no item id occurs twice in a batch; ids are unique in their session.
 pub(super) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
     let mut seen = BTreeSet::new();
     match batch
@@ -351,14 +358,14 @@ pub(super) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
     {
         Some(id) => Err(Failure::new(
             ErrorCode::Invalid,
-            format!("item_id {:?} stands twice in the batch", id.as_str()),
+            format!("item_id {:?} occurs twice in the batch", id.as_str()),
         )),
         None => Ok(()),
     }
 }
 
-/// A write without items has nothing to carry a turn's change.
-pub(super) fn check_some(batch: &Batch) -> Result<(), Failure> {
+/// Refuses a batch without items: it could not carry a change of the turn.
+pub(super) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
     if batch.count() == 0 {
         return Err(Failure::new(ErrorCode::Invalid, "the batch holds no item"));
     }
@@ -375,7 +382,7 @@ pub(super) fn check_count(before: u64, batch: &Batch) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A write to a turn that takes none.
+/// The refusal of a write to a turn that is not open.
 pub(super) fn turn_closed(turn: &TurnRow) -> Failure {
     refusal::turn_closed(&turn.turn_id, turn.status, turn.redacted_by != 0)
 }

@@ -1,8 +1,8 @@
-//! Texts as they are compared: in lower case, without diacritics, canonical equivalents alike (DESIGN §10).
+//! Folds texts for comparison: to lower case, without diacritics, with one form for canonical equivalents (DESIGN §10).
 //!
-//! What is folded away: case; the marks U+0300 to U+036F, also within letters (`é` is `e`, `й` is `и`); full width; the
-//! ligatures and strokes that people type without (`œ`, `æ`, `ß`, `ø`, `ł`, `đ`, `ı`, `ſ`, `ﬁ`). Other scripts keep
-//! their marks, composed: `が` is not `か`.
+//! Folding removes: case; the marks U+0300 to U+036F, also within letters (`é` becomes `e`, `й` becomes `и`); full width;
+//! the ligatures and strokes that people omit when typing (`œ`, `æ`, `ß`, `ø`, `ł`, `đ`, `ı`, `ſ`, `ﬁ`). Other scripts
+//! keep their marks, composed: `が` is not `か`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use unicode_normalization::char::{
     canonical_combining_class, compose, decompose_canonical, decompose_compatible,
 };
 
-/// A text as it is compared.
+/// Folds a text.
 #[must_use]
 pub fn fold(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
@@ -28,9 +28,9 @@ pub fn fold(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Where in `text` a piece of its folded form stands: whole characters with their marks.
+/// The range in `text` that corresponds to a range of its folded form, extended to entire characters with their marks.
 #[must_use]
-pub fn place(text: &str, piece: Range<usize>) -> Range<usize> {
+pub fn unfolded_range(text: &str, piece: Range<usize>) -> Range<usize> {
     if text.is_ascii() {
         return piece;
     }
@@ -51,7 +51,7 @@ pub fn place(text: &str, piece: Range<usize>) -> Range<usize> {
     found.unwrap_or(text.len()..text.len())
 }
 
-/// Shows `each` the pieces of a text that fold as one, with what they fold to, until it says no.
+/// Calls `each` with each piece of a text that folds as a unit, and its folded form, until it returns `false`.
 fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
     let mut folded = String::new();
     let mut start = 0;
@@ -60,7 +60,7 @@ fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
         if is_mark(c) {
             continue;
         }
-        if goes_on(c) && base.is_some() {
+        if may_combine(c) && base.is_some() {
             join(c, &mut base, &mut folded);
             continue;
         }
@@ -76,7 +76,7 @@ fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
         if c.is_ascii() {
             base = Some(c);
         } else {
-            spread(c, &mut |c| join(c, &mut base, &mut folded));
+            decompose(c, &mut |c| join(c, &mut base, &mut folded));
         }
     }
     lower(base, &mut folded);
@@ -85,20 +85,20 @@ fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
     }
 }
 
-/// A mark that is folded away.
+/// Whether a character is a mark that folding removes.
 const fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36F}')
 }
 
-/// Whether a character may belong to the one before it.
-fn goes_on(c: char) -> bool {
+/// Whether a character may combine with the one before it.
+fn may_combine(c: char) -> bool {
     !c.is_ascii()
         && (matches!(c, '\u{1161}'..='\u{1175}' | '\u{11A8}'..='\u{11C2}')
             || canonical_combining_class(c) != 0)
 }
 
-/// The characters that a character stands for, without marks.
-fn spread(c: char, each: &mut impl FnMut(char)) {
+/// Calls `each` with the decomposition of a character, without marks.
+fn decompose(c: char, each: &mut impl FnMut(char)) {
     let is_form = matches!(c, '\u{FF01}'..='\u{FF5E}' | '\u{FB00}'..='\u{FB06}' | '\u{3000}');
     let kept = |c: char| {
         if !is_mark(c) {
@@ -112,7 +112,7 @@ fn spread(c: char, each: &mut impl FnMut(char)) {
     }
 }
 
-/// Puts a character behind `base`, as one with it where the two are one.
+/// Appends a character to `base`, composed with it where possible.
 fn join(c: char, base: &mut Option<char>, folded: &mut String) {
     match base.and_then(|base| compose(base, c)) {
         Some(both) => *base = Some(both),
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_type_otherwise_is_the_same() {
+    fn different_spellings_fold_alike() {
         for (text, folded) in [
             ("Été À Zürich", "ete a zurich"),
             ("STRASSE straße ẞ", "strasse strasse ss"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_keep_what_tells_words_apart() {
+    fn marks_that_distinguish_words_are_kept() {
         assert_ne!(fold("が"), fold("か"));
         assert_eq!(fold("\u{304B}\u{3099}"), fold("が"));
         assert_eq!(fold("\u{1112}\u{1161}\u{11AB}"), fold("한"));
@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn places_are_whole_characters_with_their_marks() {
+    fn ranges_include_entire_characters_with_their_marks() {
         let text = "xe\u{301}\u{302}ß한y";
         let folded = fold(text);
         assert_eq!(folded, "xess한y");
         let shown = |piece: &str| {
             let at = folded.find(piece).unwrap();
-            &text[place(text, at..at + piece.len())]
+            &text[unfolded_range(text, at..at + piece.len())]
         };
         assert_eq!(shown("e"), "e\u{301}\u{302}");
         assert_eq!(shown("xe"), "xe\u{301}\u{302}");
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn composed_decomposed_and_twice_are_the_same(text in "[a-zA-Z éÉßœİſ한국がぱ\u{3099}\u{301}\u{302}ＡＢйñ中文\u{1100}-\u{11ff}]{0,12}") {
+        fn folding_ignores_normalization_and_is_idempotent(text in "[a-zA-Z éÉßœİſ한국がぱ\u{3099}\u{301}\u{302}ＡＢйñ中文\u{1100}-\u{11ff}]{0,12}") {
             let folded = fold(&text);
             let [composed, decomposed]: [String; 2] = [text.nfc().collect(), text.nfd().collect()];
             prop_assert_eq!(&folded, &fold(&composed));
@@ -202,12 +202,12 @@ mod tests {
         }
 
         #[test]
-        fn places_cover_what_they_show(text in "[a-zé ß한が\u{3099}\u{301}Ａ]{0,12}", from in 0usize..8, len in 1usize..5) {
+        fn ranges_cover_the_folded_text(text in "[a-zé ß한が\u{3099}\u{301}Ａ]{0,12}", from in 0usize..8, len in 1usize..5) {
             let folded = fold(&text).into_owned();
             let ends: Vec<usize> = folded.char_indices().map(|(at, _)| at).chain([folded.len()]).collect();
             let (from, to) = (from.min(ends.len() - 1), (from + len).min(ends.len() - 1));
             if from < to {
-                let here = place(&text, ends[from]..ends[to]);
+                let here = unfolded_range(&text, ends[from]..ends[to]);
                 let shown = fold(&text[here]).into_owned();
                 prop_assert!(shown.contains(&folded[ends[from]..ends[to]]), "{:?} {:?}", shown, folded);
             }

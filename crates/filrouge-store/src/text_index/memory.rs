@@ -1,4 +1,4 @@
-//! An index in memory, which looks through everything: what others are compared with.
+//! An index in memory, which scans everything: the reference implementation for the others.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,33 +7,37 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use filrouge_types::Failure;
 
 use super::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, Known,
-    NewDocument, Seen, SessionNo, SessionUpdate, TextIndex, Wanted, Which, product,
+    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
+    IndexVersion, IndexedSession, NewDocument, SessionNo, SessionSelection, SessionUpdate,
+    TextIndex, product,
 };
 
-/// An index that is gone with the process.
+/// An index that exists as long as the process.
 #[derive(Debug, Default)]
 pub struct MemoryIndex(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
-    seen: Seen,
+    seen: IndexVersion,
     sessions: BTreeMap<SessionNo, IndexedSession>,
     documents: BTreeMap<DocumentNo, (SessionNo, NewDocument)>,
     vectors: BTreeMap<Box<str>, BTreeMap<DocumentNo, Vec<i8>>>,
-    sessions_given: SessionNo,
-    documents_given: DocumentNo,
+    last_session_no: SessionNo,
+    last_document_no: DocumentNo,
 }
 
 impl Held {
     fn session(&self, realm: &[u8], key: &str) -> Option<&IndexedSession> {
-        let of = |s: &&IndexedSession| *s.shard.realm == *realm && *s.entry.key == *key;
-        self.sessions.values().find(of)
+        let matches = |s: &&IndexedSession| *s.shard.realm == *realm && *s.entry.key == *key;
+        self.sessions.values().find(matches)
     }
 
-    /// Removes a session's documents; how many there were.
+    /// Removes a session's documents; returns their number.
     fn remove(&mut self, session: SessionNo) -> u64 {
-        let own = self.documents.iter().filter(|(_, (of, _))| *of == session);
+        let own = self
+            .documents
+            .iter()
+            .filter(|(_, (owner, _))| *owner == session);
         let own: Vec<DocumentNo> = own.map(|(no, _)| *no).collect();
         own.iter().for_each(|no| self.remove_one(*no));
         own.len() as u64
@@ -47,11 +51,11 @@ impl Held {
     }
 
     fn update(&mut self, update: &SessionUpdate) {
-        let known = self.session(&update.shard.realm, &update.entry.key);
-        let moved = known.is_some_and(|s| s.shard != update.shard);
-        let no = known.map(|s| s.no).unwrap_or_else(|| {
-            self.sessions_given += 1;
-            self.sessions_given
+        let existing_session = self.session(&update.shard.realm, &update.entry.key);
+        let moved = existing_session.is_some_and(|s| s.shard != update.shard);
+        let no = existing_session.map(|s| s.no).unwrap_or_else(|| {
+            self.last_session_no += 1;
+            self.last_session_no
         });
         let session = IndexedSession {
             no,
@@ -62,21 +66,21 @@ impl Held {
         if moved {
             self.remove(no);
         }
-        let own = self.documents.iter().filter(|(_, (of, _))| *of == no);
+        let own = self.documents.iter().filter(|(_, (owner, _))| *owner == no);
         let own: Vec<(DocumentNo, &NewDocument)> = own.map(|(no, (_, d))| (*no, d)).collect();
-        let there = own.iter().map(|(_, d)| (&*d.key, d.unit, d.digest));
-        let (going, coming) = update.difference(there);
-        let going: Vec<DocumentNo> = going
+        let existing = own.iter().map(|(_, d)| (&*d.key, d.unit, d.digest));
+        let (removed, added) = update.difference(existing);
+        let removed: Vec<DocumentNo> = removed
             .iter()
             .filter_map(|at| Some(own.get(*at)?.0))
             .collect();
-        for no in going {
+        for no in removed {
             self.remove_one(no);
         }
-        for new in coming {
-            self.documents_given += 1;
+        for new in added {
+            self.last_document_no += 1;
             self.documents
-                .insert(self.documents_given, (no, new.clone()));
+                .insert(self.last_document_no, (no, new.clone()));
         }
     }
 
@@ -91,9 +95,9 @@ impl Held {
                     }
                 }
                 IndexUpdate::Vectors(embedder, vectors) => {
-                    let of = self.vectors.entry(embedder.clone()).or_default();
-                    let there = |(no, _): &&(u64, _)| self.documents.contains_key(no);
-                    of.extend(vectors.iter().filter(there).cloned());
+                    let stored = self.vectors.entry(embedder.clone()).or_default();
+                    let existing = |(no, _): &&(u64, _)| self.documents.contains_key(no);
+                    stored.extend(vectors.iter().filter(existing).cloned());
                 }
             }
         }
@@ -102,8 +106,8 @@ impl Held {
         }
     }
 
-    /// The documents that pass everything in a question but its terms, the newest first.
-    fn passing<'a>(
+    /// The documents that pass the filters of a query: all conditions except its terms. Newest first.
+    fn filtered<'a>(
         &'a self,
         query: &'a CandidateQuery<'_>,
     ) -> impl Iterator<Item = (Candidate, &'a str)> {
@@ -116,22 +120,22 @@ impl Held {
                 kind: document.kind,
                 created: document.created,
                 met: 0,
-                whole: false,
+                whole_words: false,
                 near: 0,
             };
-            let whose =
-                matches!(query.wanted, Wanted::WithoutVector(..)) || query.reach.holds(shard);
-            let passes = whose && query.takes(&candidate);
+            let in_reach = matches!(query.wanted, CandidateFilter::WithoutVector(..))
+                || query.reach.holds(shard);
+            let passes = in_reach && query.accepts(&candidate);
             passes.then_some((candidate, document.folded.as_str()))
         })
     }
 
-    /// The documents that meet terms.
-    fn meeting(&self, query: &CandidateQuery<'_>) -> Vec<Candidate> {
+    /// The documents that meet the terms.
+    fn meeting_terms(&self, query: &CandidateQuery<'_>) -> Vec<Candidate> {
         let (terms, any) = (query.wanted.terms(), query.wanted.is_any());
         let meets = |(candidate, folded): (Candidate, &str)| {
             let (bits, count) = met(terms, folded);
-            let enough = match any {
+            let is_met = match any {
                 true => count > 0,
                 false => count == terms.len(),
             };
@@ -139,9 +143,9 @@ impl Held {
                 met: bits,
                 ..candidate
             };
-            enough.then_some((count, met))
+            is_met.then_some((count, met))
         };
-        let mut found: Vec<(usize, Candidate)> = self.passing(query).filter_map(meets).collect();
+        let mut found: Vec<(usize, Candidate)> = self.filtered(query).filter_map(meets).collect();
         if any {
             found.sort_by_key(|(count, _)| Reverse(*count));
         }
@@ -161,14 +165,14 @@ impl Held {
             let near = product(vector, vectors.get(&candidate.document)?)?;
             Some(Candidate { near, ..candidate })
         };
-        let mut found: Vec<Candidate> = self.passing(query).filter_map(measured).collect();
+        let mut found: Vec<Candidate> = self.filtered(query).filter_map(measured).collect();
         found.sort_by_key(|candidate| Reverse(candidate.near));
         found.truncate(limit);
         found
     }
 }
 
-/// A bit for each of the first 64 terms that a text meets, and how many of all it meets.
+/// A bit for each of the first 64 terms that a text meets, and the number of all terms it meets.
 fn met(terms: &[Vec<String>], folded: &str) -> (u64, usize) {
     let (mut bits, mut count) = (0, 0);
     for (at, term) in terms.iter().enumerate() {
@@ -185,29 +189,31 @@ fn met(terms: &[Vec<String>], folded: &str) -> (u64, usize) {
 
 impl MemoryIndex {
     fn held(&self) -> MutexGuard<'_, Held> {
-        // Nothing in here panics half way.
+        // No code under the lock panics midway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TextIndex for MemoryIndex {
-    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
+    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
         let held = self.held();
-        let asked = |s: &&IndexedSession| match which {
-            Which::Within(reach) => reach.holds(&s.shard),
-            Which::Numbers(reach, numbers) => reach.holds(&s.shard) && numbers.contains(&s.no),
-            Which::Named(keys) => {
+        let is_selected = |s: &&IndexedSession| match which {
+            SessionSelection::Within(reach) => reach.holds(&s.shard),
+            SessionSelection::Numbers(reach, numbers) => {
+                reach.holds(&s.shard) && numbers.contains(&s.no)
+            }
+            SessionSelection::Named(keys) => {
                 let mut keys = keys.iter();
                 keys.any(|(realm, key)| *realm == s.shard.realm && *key == s.entry.key)
             }
-            Which::Unread(_) => s.entry.stamp == [0, 0],
+            SessionSelection::Unread(_) => s.entry.stamp == [0, 0],
         };
-        let most = match which {
-            Which::Unread(most) => most,
+        let limit = match which {
+            SessionSelection::Unread(limit) => limit,
             _ => usize::MAX,
         };
-        let sessions = held.sessions.values().filter(asked).take(most);
-        Ok(Known {
+        let sessions = held.sessions.values().filter(is_selected).take(limit);
+        Ok(IndexState {
             sessions: sessions.cloned().collect(),
             seen: held.seen.clone(),
         })
@@ -215,16 +221,16 @@ impl TextIndex for MemoryIndex {
 
     fn change(
         &self,
-        expected: Option<&Seen>,
+        expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
         let mut held = self.held();
-        let is_so = expected.is_none_or(|expected| *expected == held.seen);
-        if is_so {
+        let is_current = expected.is_none_or(|expected| *expected == held.seen);
+        if is_current {
             held.apply(updates, position);
         }
-        Ok(is_so)
+        Ok(is_current)
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
@@ -243,12 +249,12 @@ impl TextIndex for MemoryIndex {
     fn clear(&self) -> Result<(), Failure> {
         let mut held = self.held();
         *held = Held {
-            seen: Seen {
+            seen: IndexVersion {
                 position: None,
                 forgotten: held.seen.forgotten + 1,
             },
-            sessions_given: held.sessions_given,
-            documents_given: held.documents_given,
+            last_session_no: held.last_session_no,
+            last_document_no: held.last_document_no,
             ..Held::default()
         };
         Ok(())
@@ -257,13 +263,13 @@ impl TextIndex for MemoryIndex {
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
         let held = self.held();
         Ok(match query.wanted {
-            Wanted::All(_) | Wanted::Any(_) => held.meeting(query),
-            Wanted::Nearest(embedder, vector, limit) => {
+            CandidateFilter::All(_) | CandidateFilter::Any(_) => held.meeting_terms(query),
+            CandidateFilter::Nearest(embedder, vector, limit) => {
                 held.nearest(query, (embedder, vector), limit)
             }
-            Wanted::WithoutVector(embedder, limit) => {
+            CandidateFilter::WithoutVector(embedder, limit) => {
                 let with = held.vectors.get(embedder);
-                let found = held.passing(query).map(|(candidate, _)| candidate);
+                let found = held.filtered(query).map(|(candidate, _)| candidate);
                 let lacks = |c: &Candidate| with.is_none_or(|with| !with.contains_key(&c.document));
                 found.filter(lacks).take(limit).collect()
             }
@@ -275,7 +281,7 @@ impl TextIndex for MemoryIndex {
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        // Not under the lock: who is shown a body may ask again.
+        // Calls `each` without the lock, because it may query the index.
         let bodies: Vec<(DocumentNo, Vec<u8>)> = {
             let held = self.held();
             let body = |no: &DocumentNo| Some((*no, held.documents.get(no)?.1.body.clone()));
@@ -296,7 +302,10 @@ impl TextIndex for MemoryIndex {
     fn status(&self) -> Result<IndexStatus, Failure> {
         let held = self.held();
         let text = held.documents.values().map(|(_, d)| d.folded.len() as u64);
-        let counts = held.vectors.iter().filter(|(_, of)| !of.is_empty());
+        let counts = held
+            .vectors
+            .iter()
+            .filter(|(_, vectors)| !vectors.is_empty());
         Ok(IndexStatus {
             format: 1,
             sessions: held.sessions.len() as u64,
@@ -305,7 +314,7 @@ impl TextIndex for MemoryIndex {
             bytes: 0,
             pending: held.documents.len() as u64,
             vectors: counts
-                .map(|(name, of)| (name.clone(), of.len() as u64))
+                .map(|(name, vectors)| (name.clone(), vectors.len() as u64))
                 .collect(),
         })
     }

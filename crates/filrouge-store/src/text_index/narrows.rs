@@ -1,14 +1,15 @@
-//! Which literals an index narrows by: of three characters in a row, or of one that is a word by itself.
+//! Decides which literals an index can narrow by: those with three consecutive characters, or with a character that can
+//! be a word alone.
 
-/// Whether texts that hold a folded literal can be found by it: it has three characters in a row between U+001F, which
-/// separates pieces, or one of a script whose words are a character or two.
+/// Whether an index can find texts by a folded literal: it has three consecutive characters without U+001F, which
+/// separates pieces, or one of a script whose words have one or two characters.
 #[must_use]
 pub fn narrows(literal: &str) -> bool {
     let long = |piece: &str| piece.chars().nth(2).is_some();
     literal.chars().any(is_dense) || literal.split('\u{1F}').any(long)
 }
 
-/// Whether a character is of a script whose words are a character or two: Chinese, Japanese, Korean.
+/// Whether a character belongs to a script whose words have one or two characters: Chinese, Japanese, Korean.
 #[must_use]
 pub const fn is_dense(c: char) -> bool {
     matches!(c,
@@ -22,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_two_characters_are_found_where_scripts_have_them() {
+    fn short_words_narrow_only_in_dense_scripts() {
         for literal in ["中", "学习", "abc", "a b", "été"] {
             assert!(narrows(literal), "{literal}");
         }

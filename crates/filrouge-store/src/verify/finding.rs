@@ -1,19 +1,19 @@
-//! What a verification finds.
+//! The findings of a verification.
 
 use filrouge_types::{ErrorCode, Failure};
 use serde::Serialize;
 
-/// One thing that is not what was written.
+/// One integrity error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
-    /// The session, when it is about one.
+    /// The session, if the finding concerns one.
     pub session_id: Option<String>,
-    /// The first seq concerned.
+    /// The first affected seq.
     pub seq: Option<u64>,
     /// The error code.
     pub code: &'static str,
-    /// What is wrong.
+    /// The description of the error.
     pub what: String,
 }
 

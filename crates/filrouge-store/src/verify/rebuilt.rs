@@ -1,47 +1,47 @@
-//! A session rebuilt from its items alone.
+//! Rebuilds a session from its items alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_types::{Failure, TurnId, TurnStatus};
 
-use crate::read::{Loaded, named_by};
-use crate::record::{Event, FaultKind, Seqs};
+use crate::read::{VerifiedSession, redacted_seqs};
+use crate::record::{Event, RecordFaultKind, Seqs};
 use crate::rows::TurnRow;
 use crate::rules::final_slot;
 
-/// What the items say.
+/// The session that the items describe.
 #[derive(Default)]
-pub(crate) struct Rebuilt {
+pub(crate) struct RebuiltSession {
     pub(crate) turns: BTreeMap<TurnId, RebuiltTurn>,
     pub(crate) ordinals: u64,
     pub(crate) keys: u64,
     /// The seqs of items without content, with the redactions they point to.
     pub(crate) contentless: BTreeMap<u64, u64>,
-    /// The seqs that redactions name, with the first redaction that does.
+    /// The seqs that redactions name, each with the first redaction that names it.
     named: BTreeMap<u64, u64>,
-    /// The same as ranges, from their first to their last seq.
+    /// The same seqs as ranges, from first to last seq.
     covered: BTreeMap<u64, u64>,
     /// The seqs of redactions.
     redactions: BTreeSet<u64>,
-    /// The turns by the seqs they start at.
+    /// The turns by the seq of their first item.
     starts: BTreeMap<u64, TurnId>,
 }
 
-/// A turn as its items have made it.
+/// A turn rebuilt from its items.
 pub(crate) struct RebuiltTurn {
     pub(crate) row: TurnRow,
     /// Its items, as runs of seqs.
     runs: Vec<(u64, u64)>,
 }
 
-impl Rebuilt {
-    pub(crate) fn take(
+impl RebuiltSession {
+    pub(crate) fn add_item(
         &mut self,
-        session: &Loaded,
+        session: &VerifiedSession,
         item: &filrouge_types::Item,
         events: &[Event],
     ) -> Result<(), Failure> {
-        if let Some(seqs) = named_by(events) {
+        if let Some(seqs) = redacted_seqs(events) {
             self.redact(session, item, seqs)?;
         }
         let Some(turn_id) = item.turn_id else {
@@ -92,10 +92,10 @@ impl Rebuilt {
         Ok(())
     }
 
-    /// A turn is redacted when it has ended and one redaction names all its items.
+    /// Applies a redaction: a turn counts as redacted when it has ended and one redaction names all its items.
     fn redact(
         &mut self,
-        session: &Loaded,
+        session: &VerifiedSession,
         item: &filrouge_types::Item,
         seqs: &Seqs,
     ) -> Result<(), Failure> {
@@ -120,14 +120,14 @@ impl Rebuilt {
         }
         self.redactions.insert(item.seq);
         for (first, last) in seqs.ranges() {
-            self.name(first, last, item.seq);
+            self.add_named(first, last, item.seq);
         }
         Ok(())
     }
 
-    /// Notes that a redaction names a range; what an earlier one names is passed over as a whole, so that many
+    /// Records the range that a redaction names. Skips ranges that an earlier redaction names, so that repeated
     /// redactions of the same items cost no more than one.
-    fn name(&mut self, first: u64, last: u64, redaction_seq: u64) {
+    fn add_named(&mut self, first: u64, last: u64, redaction_seq: u64) {
         let mut seq = first;
         while seq <= last {
             let before = self.covered.range(..=seq).next_back();
@@ -149,12 +149,12 @@ impl Rebuilt {
         self.turns.values().map(|turn| turn.row.clone())
     }
 
-    /// The first item that has no content without a redaction, or one in spite of it.
+    /// The first item whose content is missing without a redaction, or present despite one.
     pub(crate) fn misredacted(&self) -> Option<(u64, String)> {
         let without = self.contentless.iter();
         let unnamed = without
             .filter(|(seq, by)| self.named.get(*seq) != Some(*by))
-            .map(|(seq, _)| (*seq, FaultKind::Contentless.to_string()));
+            .map(|(seq, _)| (*seq, RecordFaultKind::Contentless.to_string()));
         let restored = self
             .named
             .keys()

@@ -1,4 +1,4 @@
-//! The hot store in memory passes its contract, and the contract runs all that it holds.
+//! The hot store in memory passes its contract, and the contract lists all its tests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use filrouge_store::hot::suite::fixture::{change, key, wide};
 use filrouge_store::hot::suite::random::interleavings;
-use filrouge_store::hot::suite::story::Story;
+use filrouge_store::hot::suite::story::TestHistory;
 
-use filrouge_store::hot::suite::{HotFixture, Passing, run};
+use filrouge_store::hot::suite::{HotFixture, TestClock, run};
 use filrouge_store::hot::{Change, HotBounds, HotStore, MemoryHot};
 use filrouge_types::{ErrorCode, FixedClock};
 
@@ -18,7 +18,7 @@ async fn make(bounds: HotBounds) -> HotFixture {
     let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     HotFixture {
         hot: Arc::new(MemoryHot::new(bounds, ROOM, clock.clone())),
-        passing: Passing::Clock(clock),
+        clock: TestClock::Clock(clock),
         keep: Box::new(()),
     }
 }
@@ -50,7 +50,7 @@ fn every_test_of_the_contract_is_listed() {
 }
 
 #[test]
-fn many_interleavings() {
+fn many_interleavings_return_consistent_copies() {
     run(async || interleavings(600, make).await);
 }
 
@@ -68,7 +68,7 @@ fn kilobyte() -> Change {
     change(&[], &[(b"a", &[7; 1024])])
 }
 
-/// The key that was written to least recently goes first; reads are no writes.
+/// The key that was written least recently is evicted first; a read does not change the order.
 #[test]
 fn the_total_is_bounded() {
     run(async || {
@@ -99,7 +99,7 @@ fn the_total_is_bounded() {
 }
 
 #[test]
-fn the_longest_unwritten_goes_first() {
+fn the_least_recently_written_key_is_evicted() {
     run(async || {
         let (hot, _) = small(60, 10 << 10);
         let mut first = None;
@@ -107,7 +107,7 @@ fn the_longest_unwritten_goes_first() {
             first = hot.commit(&key("0"), first, 1, kilobyte()).await.unwrap();
             assert!(first.is_some(), "{n}");
             hot.edition(&key("1")).await.unwrap();
-            let mut story = Story::new();
+            let mut story = TestHistory::new();
             let steps = vec![(key(&n.to_string()), story.put(1, &"x".repeat(1024)))];
             hot.advance(steps).await.unwrap();
         }
@@ -116,7 +116,7 @@ fn the_longest_unwritten_goes_first() {
 }
 
 #[test]
-fn what_is_larger_than_all_is_refused() {
+fn a_value_larger_than_the_store_is_refused() {
     run(async || {
         let (hot, _) = small(60, 10 << 10);
         let s = key("s");
@@ -128,8 +128,8 @@ fn what_is_larger_than_all_is_refused() {
         assert_eq!(refused.unwrap_err().code, ErrorCode::HotUnavailable);
         assert_eq!(hot.edition(&s).await.unwrap(), made);
         assert_eq!((hot.counts().keys, hot.counts().evicted), (1, 0));
-        // A copy that is too large is no use, and says so.
-        let mut story = Story::new();
+        // A copy that is too large is dropped; `recent` then returns `None`.
+        let mut story = TestHistory::new();
         let step = story.put(1, &"x".repeat(11 << 10));
         hot.advance(vec![(s, step)]).await.unwrap();
         assert_eq!(hot.recent(&s, 1).await.unwrap(), None);
@@ -137,7 +137,7 @@ fn what_is_larger_than_all_is_refused() {
     });
 }
 
-/// Keys go after their time although nobody asks for them, a few at each call.
+/// Expired keys are dropped even when they are not accessed, a few per call.
 #[test]
 fn expired_keys_are_dropped() {
     run(async || {
@@ -162,9 +162,9 @@ fn expired_keys_are_dropped() {
     });
 }
 
-/// The account of bytes is exact whatever is put, changed and removed.
+/// The byte count is exact after any writes, changes and removals.
 #[test]
-fn nothing_is_left_of_what_is_forgotten() {
+fn forgetting_frees_all_bytes() {
     run(async || {
         let (hot, clock) = small(10, ROOM);
         let mut last = None;
@@ -178,7 +178,7 @@ fn nothing_is_left_of_what_is_forgotten() {
         }
         assert!(hot.forget(&key("s"), last).await.unwrap());
         assert_eq!((hot.counts().keys, hot.counts().used_bytes), (0, 0));
-        let mut story = Story::new();
+        let mut story = TestHistory::new();
         let steps = (1..100).map(|n| match n % 3 {
             0 => story.remove(&[n - 1, n - 2]),
             _ => story.put(n % 20, &"x".repeat(n as usize)),

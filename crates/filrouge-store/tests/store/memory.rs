@@ -1,4 +1,4 @@
-//! The ledger in memory passes the contract, and the contract runs all that it holds.
+//! The ledger in memory passes the contract, and the contract lists all its tests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn every_test_of_the_contract_is_listed() {
     assert!(found > 50);
 }
 
-/// A page of the feed looks at so many commits and no more, for a reader who sees none of them.
+/// A page of the feed examines a limited number of commits, even for a reader who sees none of them.
 #[test]
 fn a_page_of_the_feed_is_bounded() {
     run(fixture(), async |f: &Fixture| {

@@ -12,8 +12,8 @@ use crate::team::Command;
 
 /// How an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ended {
-    /// Why its answer does not count as whole; `None` also when it was killed by [`Agent::kill`](super::Agent::kill).
+pub struct AgentExit {
+    /// Why its answer is incomplete. `None` if it succeeded or was stopped by [`Agent::kill`](super::Agent::kill).
     pub error: Option<AgentError>,
     /// How many malformed pieces of its output were replaced by U+FFFD.
     pub replaced: u64,
@@ -21,22 +21,22 @@ pub struct Ended {
     pub stderr: Box<str>,
 }
 
-/// What an agent failed of: a code and what happened.
+/// Why an agent failed: an error code and a description.
 pub(super) type Why = (&'static str, String);
 
-impl Ended {
+impl AgentExit {
     pub(super) fn of(why: Option<Why>, stderr: &str, replaced: u64) -> Self {
-        let told = stderr.trim();
+        let stderr = stderr.trim();
         Self {
-            error: why.map(|(code, what)| failed(code, &what, told)),
+            error: why.map(|(code, what)| failed(code, &what, stderr)),
             replaced,
-            stderr: told.into(),
+            stderr: stderr.into(),
         }
     }
 }
 
 pub(super) fn timed_out(time: Duration) -> Why {
-    let what = format!("it had not ended after {} s", time.as_secs());
+    let what = format!("it did not end within {} s", time.as_secs());
     ("agent_timeout", what)
 }
 
@@ -44,7 +44,7 @@ pub(super) fn exited(status: io::Result<ExitStatus>) -> Option<Why> {
     let status = match status {
         Ok(status) if status.success() => return None,
         Ok(status) => status,
-        Err(error) => return Some(("agent_exit", format!("how it ended is not known: {error}"))),
+        Err(error) => return Some(("agent_exit", format!("its exit status is unknown: {error}"))),
     };
     Some(match (status.code(), status.signal()) {
         (Some(code), _) => ("agent_exit", format!("it ended with exit code {code}")),
@@ -57,7 +57,7 @@ fn failed(code: &'static str, what: &str, stderr: &str) -> AgentError {
     let detail = if stderr.is_empty() {
         what.to_owned()
     } else {
-        format!("{what}; it told: {stderr}")
+        format!("{what}; stderr: {stderr}")
     };
     AgentError {
         code,
@@ -72,11 +72,11 @@ fn never_ran(what: &str) -> AgentError {
 
 pub(super) fn no_group(error: &io::Error) -> AgentError {
     never_ran(&format!(
-        "/bin/sh, which watches over agents, does not run: {error}"
+        "/bin/sh, which kills an agent's processes when filrouge ends, does not run: {error}"
     ))
 }
 
-/// What to do about a program that does not run.
+/// The error for a program that does not start, with advice.
 pub(super) fn not_started(command: &Command, error: &io::Error) -> AgentError {
     let program = &*command.program;
     let folder = command
@@ -90,18 +90,18 @@ pub(super) fn not_started(command: &Command, error: &io::Error) -> AgentError {
                 .to_owned()
         }
         io::ErrorKind::NotFound if folder.is_some() => {
-            format!("its folder {:?} is not there", folder.unwrap_or_default())
+            format!("its folder {:?} does not exist", folder.unwrap_or_default())
         }
         io::ErrorKind::NotFound if is_there => {
-            format!("{program:?} names an interpreter that is not there")
+            format!("{program:?} names an interpreter that does not exist")
         }
         io::ErrorKind::NotFound if program.contains(char::is_whitespace) => {
             format!(
-                "{program:?} is not there: command is the program alone, arguments go into args"
+                "{program:?} does not exist: command is the program alone, arguments go into args"
             )
         }
         io::ErrorKind::NotFound => {
-            format!("{program:?} is not there: install it, or write its path into command")
+            format!("{program:?} does not exist: install it, or write its path into command")
         }
         io::ErrorKind::PermissionDenied => format!("{program:?} may not be run: {error}"),
         _ => format!("{program:?} does not start: {error}"),

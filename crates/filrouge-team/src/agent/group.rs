@@ -1,4 +1,4 @@
-//! The process group of an agent, and its leader, which outlives this process for just as long as it takes to kill the rest.
+//! The process group of an agent, and its leader, which outlives this process only for as long as it takes to kill the rest.
 
 use std::io;
 use std::process::Stdio;
@@ -7,10 +7,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 
-/// The leader says that it is there, and waits for the end of its stdin: this process has ended then.
+/// The leader reports with an empty line that it runs, then waits for the end of its stdin, which means that this process has
+/// ended.
 const LEADER: &str = "trap '' TERM INT HUP QUIT TSTP TTIN TTOU; echo; read -r line; kill -s KILL 0";
 
-/// As long as the leader is not waited for, its id, which is the group's, is nobody else's.
+/// Until the leader is reaped, its process id, which is the group's id, is not reused.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Child,
@@ -52,7 +53,7 @@ impl Group {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Asks all but the leader to end; what is stopped is woken to hear it.
+    /// Asks all processes but the leader to end; SIGCONT wakes stopped ones so that they receive the signal.
     pub(super) fn terminate(&self) {
         self.signal(Signal::TERM);
         self.signal(Signal::CONT);
@@ -62,19 +63,19 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
-    /// Kills whoever is left.
+    /// Kills every remaining process.
     pub(super) async fn end(&mut self) {
         self.kill();
         self.ended = true;
         if let Err(error) = self.leader.wait().await {
-            tracing::warn!(%error, "the leader of an agent's processes was not waited for");
+            tracing::warn!(%error, "waiting for the leader of an agent's process group failed");
         }
     }
 
-    /// The group has one process at least, the leader; there is nothing to do about one that may not be signalled.
+    /// A failure is only logged: the group always has its leader, and a process that may not be signaled is out of reach.
     fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.pid, signal) {
-            tracing::warn!(%error, "an agent's processes were not signalled");
+            tracing::warn!(%error, "an agent's processes were not signaled");
         }
     }
 }

@@ -11,10 +11,10 @@ use tokio::time::timeout;
 
 use super::text::Decoder;
 
-/// When the agent's processes have ended, one that left them may hold stderr open: it is waited for no longer.
+/// How long to wait for the end of stderr: a process that left the agent's group may keep it open.
 const REST: Duration = Duration::from_secs(1);
 
-/// Reads all of it, and keeps the end.
+/// Reads all of stderr and keeps its end.
 #[derive(Debug)]
 pub(super) struct Tail {
     kept: Arc<Mutex<VecDeque<u8>>>,
@@ -30,7 +30,7 @@ impl Tail {
 
     pub(super) async fn take(&mut self) -> String {
         if let Some(reader) = &mut self.reader {
-            // It ends with the pipe; past the time, what there is counts.
+            // The reader ends with the pipe; on timeout, the bytes read so far count.
             let _ = timeout(REST, reader).await;
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,12 +52,12 @@ impl Drop for Tail {
     }
 }
 
-async fn read(mut stderr: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>, most: usize) {
+async fn read(mut stderr: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>, limit: usize) {
     let mut buffer = vec![0; 4 << 10];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(buffer.get(..read).unwrap_or_default());
-        let over = kept.len().saturating_sub(most);
-        kept.drain(..over);
+        let excess = kept.len().saturating_sub(limit);
+        kept.drain(..excess);
     }
 }

@@ -1,29 +1,29 @@
-//! An agent's output as text: UTF-8, without what controls terminals.
+//! An agent's output as text: UTF-8 without terminal controls.
 
-/// So much of a control string (a title, a link's target) is waited for; a longer one is text.
+/// The longest control string (a title, a link's target) that is buffered; a longer one is text.
 const STRING_BYTES_MAX: usize = 4 << 10;
 
-/// Decodes output while it comes. It makes no difference in which pieces.
+/// Decodes output incrementally. How the output is split into pieces makes no difference.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The begin of a character.
-    begun: Vec<u8>,
+    /// The first bytes of an incomplete character.
+    incomplete: Vec<u8>,
     replaced: u64,
     controls: Controls,
 }
 
 impl Decoder {
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
-        self.begun.extend_from_slice(bytes);
-        let bytes = std::mem::take(&mut self.begun);
+        self.incomplete.extend_from_slice(bytes);
+        let bytes = std::mem::take(&mut self.incomplete);
         let mut text = String::with_capacity(bytes.len());
         let mut chunks = bytes.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
             self.controls.push(chunk.valid(), &mut text);
             let malformed = chunk.invalid();
-            let may_go_on = |error: std::str::Utf8Error| error.error_len().is_none();
-            if chunks.peek().is_none() && std::str::from_utf8(malformed).is_err_and(may_go_on) {
-                self.begun = malformed.to_vec();
+            let may_continue = |error: std::str::Utf8Error| error.error_len().is_none();
+            if chunks.peek().is_none() && std::str::from_utf8(malformed).is_err_and(may_continue) {
+                self.incomplete = malformed.to_vec();
             } else if !malformed.is_empty() {
                 self.replace(&mut text);
             }
@@ -31,10 +31,10 @@ impl Decoder {
         text
     }
 
-    /// The output has ended.
+    /// Ends the output and returns the remaining text.
     pub(super) fn finish(&mut self) -> String {
         let mut text = String::new();
-        if !std::mem::take(&mut self.begun).is_empty() {
+        if !std::mem::take(&mut self.incomplete).is_empty() {
             self.replace(&mut text);
         }
         self.controls.finish(&mut text);
@@ -52,7 +52,8 @@ impl Decoder {
     }
 }
 
-/// Takes out control sequences (ECMA-48) and control characters but line feed and tab. A carriage return is a line feed.
+/// Removes control sequences (ECMA-48) and all control characters except line feed and tab. A carriage return becomes a line
+/// feed.
 #[derive(Debug, Default)]
 struct Controls {
     state: State,
@@ -65,15 +66,15 @@ struct Controls {
 enum State {
     #[default]
     Text,
-    /// Behind ESC.
+    /// After ESC.
     Escape,
-    /// ESC and intermediates.
+    /// After ESC and intermediate bytes.
     Intermediate,
     /// In a sequence with parameters.
     Sequence,
-    /// In a string, which ST ends; one that BEL ends, too.
+    /// In a string, which ST or BEL ends.
     String,
-    /// Behind an ESC in a string.
+    /// After an ESC in a string.
     StringEscape,
 }
 
@@ -92,22 +93,22 @@ impl Controls {
                 ']' | 'P' | 'X' | '^' | '_' => self.state = State::String,
                 ' '..='/' => self.state = State::Intermediate,
                 '0'..='~' => self.state = State::Text,
-                _ => self.again(c, text),
+                _ => self.abort_sequence(c, text),
             },
             State::Intermediate => match c {
                 ' '..='/' => {}
                 '0'..='~' => self.state = State::Text,
-                _ => self.again(c, text),
+                _ => self.abort_sequence(c, text),
             },
             State::Sequence => match c {
                 ' '..='?' => {}
                 '@'..='~' => self.state = State::Text,
-                _ => self.again(c, text),
+                _ => self.abort_sequence(c, text),
             },
             State::String => match c {
                 '\u{7}' | '\u{9c}' => self.string_ended(),
                 '\u{1b}' => self.state = State::StringEscape,
-                '\n' | '\r' => self.no_string(c, text),
+                '\n' | '\r' => self.abort_string(c, text),
                 _ => {
                     self.held.push(c);
                     if self.held.len() >= STRING_BYTES_MAX {
@@ -125,9 +126,9 @@ impl Controls {
     }
 
     fn plain(&mut self, c: char, text: &mut String) {
-        let behind_return = std::mem::take(&mut self.after_return);
+        let follows_return = std::mem::take(&mut self.after_return);
         match c {
-            '\n' if behind_return => {}
+            '\n' if follows_return => {}
             '\n' | '\t' => text.push(c),
             '\r' => {
                 text.push('\n');
@@ -141,8 +142,8 @@ impl Controls {
         }
     }
 
-    /// The sequence was none: the character stands for itself.
-    fn again(&mut self, c: char, text: &mut String) {
+    /// Ends an invalid sequence: the character is plain text.
+    fn abort_sequence(&mut self, c: char, text: &mut String) {
         self.state = State::Text;
         self.plain(c, text);
     }
@@ -152,12 +153,12 @@ impl Controls {
         self.state = State::Text;
     }
 
-    fn no_string(&mut self, c: char, text: &mut String) {
+    fn abort_string(&mut self, c: char, text: &mut String) {
         self.release(text);
         self.plain(c, text);
     }
 
-    /// What was taken for a control string is text, so that one that is never ended swallows nothing.
+    /// Treats a presumed control string as text, so that an unterminated one swallows nothing.
     fn release(&mut self, text: &mut String) {
         self.state = State::Text;
         for c in std::mem::take(&mut self.held).chars() {
@@ -176,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    fn whole(bytes: &[u8]) -> (String, u64) {
+    fn decoded(bytes: &[u8]) -> (String, u64) {
         let mut decoder = Decoder::default();
         let mut text = decoder.push(bytes);
         text.push_str(&decoder.finish());
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn terminal_controls_are_taken_out() {
+    fn terminal_controls_are_removed() {
         for (given, text) in [
             ("\u{1b}[1;31mred\u{1b}[0m", "red"),
             ("\u{1b}]0;title\u{7}a\u{1b}]8;;https://x\u{1b}\\b", "ab"),
@@ -196,25 +197,25 @@ mod tests {
             ("a\u{1b}", "a"),
             ("héé 红线 🧵", "héé 红线 🧵"),
         ] {
-            assert_eq!(whole(given.as_bytes()), (text.into(), 0), "{given:?}");
+            assert_eq!(decoded(given.as_bytes()), (text.into(), 0), "{given:?}");
         }
     }
 
     #[test]
-    fn what_is_no_utf8_is_replaced_and_counted() {
-        assert_eq!(whole(b"a\xffb\xe7\xba"), ("a\u{fffd}b\u{fffd}".into(), 2));
-        assert_eq!(whole(b"\xe7\xbaX"), ("\u{fffd}X".into(), 1));
+    fn invalid_utf8_is_replaced_and_counted() {
+        assert_eq!(decoded(b"a\xffb\xe7\xba"), ("a\u{fffd}b\u{fffd}".into(), 2));
+        assert_eq!(decoded(b"\xe7\xbaX"), ("\u{fffd}X".into(), 1));
     }
 
     #[test]
-    fn a_long_string_without_end_is_text() {
+    fn a_long_unterminated_string_is_text() {
         let long = "x".repeat(3 * STRING_BYTES_MAX);
-        assert_eq!(whole(format!("\u{1b}]{long}").as_bytes()).0, long);
+        assert_eq!(decoded(format!("\u{1b}]{long}").as_bytes()).0, long);
     }
 
     proptest! {
         #[test]
-        fn pieces_make_no_difference(
+        fn chunking_makes_no_difference(
             parts in prop::collection::vec(prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..6),
                 prop::sample::select(vec!["\u{1b}[3", "1m", "\u{1b}]0;", "\u{7}", "红", "é", "\r", "\n", "\u{9b}"])
@@ -226,7 +227,7 @@ mod tests {
             let mut decoder = Decoder::default();
             let mut text: String = bytes.chunks(cut).map(|piece| decoder.push(piece)).collect();
             text.push_str(&decoder.finish());
-            prop_assert_eq!((text.clone(), decoder.replaced()), whole(&bytes));
+            prop_assert_eq!((text.clone(), decoder.replaced()), decoded(&bytes));
             let controls = text.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\t'));
             prop_assert_eq!(controls.count(), 0);
         }

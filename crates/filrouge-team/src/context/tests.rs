@@ -20,7 +20,7 @@ fn message(id: &str, parent: Option<&str>) -> Message {
     }
 }
 
-/// What the message answers, what that answered, and so on.
+/// The ids of a message's ancestors, the nearest first.
 fn parents<'c>(context: &'c ContextManager, id: &str, count: usize) -> Vec<&'c str> {
     let chain = context.chain(id, count);
     chain.iter().map(|at| &*context.messages[*at].id).collect()
@@ -35,7 +35,7 @@ fn context(messages: &[(&str, Option<&str>)]) -> ContextManager {
 }
 
 #[test]
-fn what_answers_what() {
+fn ancestors_are_listed_nearest_first() {
     let context = context(&[
         ("msg-1", None),
         ("msg-2", Some("msg-1")),
@@ -53,7 +53,7 @@ fn what_answers_what() {
 }
 
 #[test]
-fn a_circle_ends() {
+fn a_cycle_of_parents_ends_the_chain() {
     let context = context(&[
         ("msg-1", Some("msg-2")),
         ("msg-2", Some("msg-1")),
@@ -64,7 +64,7 @@ fn a_circle_ends() {
 }
 
 #[test]
-fn ids_go_on_behind_the_highest_that_ever_was() {
+fn ids_continue_after_the_highest_ever_used() {
     let ids = [
         ("msg-7", None),
         ("msg-3", None),
@@ -95,7 +95,7 @@ fn ids_go_on_behind_the_highest_that_ever_was() {
 }
 
 #[test]
-fn one_id_is_one_message() {
+fn a_duplicate_id_is_refused() {
     let mut context = context(&[("msg-1", None)]);
     assert_eq!(
         context.add(message("msg-1", None)).unwrap_err().code,
@@ -105,16 +105,18 @@ fn one_id_is_one_message() {
 }
 
 #[test]
-fn a_task_is_taken_whole_or_not() {
+fn a_task_is_never_cut() {
     let mut context = ContextManager::new();
-    let most = "é".repeat(TEAM_TASK_BYTES_MAX / 2);
-    context.set_team_task(Some(&format!(" {most}\n"))).unwrap();
-    assert_eq!(context.team_task(), Some(&*most));
+    let longest = "é".repeat(TEAM_TASK_BYTES_MAX / 2);
+    context
+        .set_team_task(Some(&format!(" {longest}\n")))
+        .unwrap();
+    assert_eq!(context.team_task(), Some(&*longest));
     let refused = context
-        .set_team_task(Some(&format!("{most}x")))
+        .set_team_task(Some(&format!("{longest}x")))
         .unwrap_err();
     assert_eq!(refused.code, ErrorCode::LimitExceeded);
-    assert_eq!(context.team_task(), Some(&*most));
+    assert_eq!(context.team_task(), Some(&*longest));
     context.set_team_task(Some("  ")).unwrap();
     assert_eq!(context.team_task(), None);
 }
@@ -127,7 +129,7 @@ fn restored(context: Context, highest_message: u64) -> Result<ContextManager, Fa
 }
 
 #[test]
-fn what_is_carried_over_is_there_again() {
+fn messages_and_task_are_restored() {
     let carried = Context {
         messages: vec![message("msg-1", None), message("msg-5", Some("msg-1"))],
         team_task: Some("build".into()),

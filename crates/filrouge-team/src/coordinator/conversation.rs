@@ -1,4 +1,4 @@
-//! The task that a conversation runs in.
+//! The task that runs a conversation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,14 +26,14 @@ pub(super) struct Conversation {
     pub(super) queue: RoutingQueue,
     pub(super) status: Status,
     pub(super) waiting_for: Option<Box<str>>,
-    /// What the human who has the floor answers.
-    pub(super) floor_of: Option<MessageId>,
-    /// The agent who spoke to a human last.
+    /// The message that the next human message answers.
+    pub(super) next_parent: Option<MessageId>,
+    /// Per member, the agent who last spoke to them.
     pub(super) spoke_to: HashMap<Box<str>, Box<str>>,
-    /// Messages of agents since a human's.
+    /// Messages of agents since a human spoke last.
     pub(super) agent_turns: u32,
-    /// The task of the team file, which the ledger is told with the first message: a session in which nothing is said leaves
-    /// nothing behind.
+    /// The task of the team file. The ledger receives it with the first message, so that a session in which nothing is said
+    /// leaves nothing in the ledger.
     pub(super) first_task: Option<Box<str>>,
     events: mpsc::UnboundedSender<TeamEvent>,
 }
@@ -59,17 +59,17 @@ impl Conversation {
             queue: RoutingQueue::new(),
             status: Status::Paused,
             waiting_for: Some(first),
-            floor_of: None,
+            next_parent: None,
             spoke_to: HashMap::new(),
             agent_turns: 0,
             events,
         };
-        conversation.remember()?;
+        conversation.restore_state()?;
         Ok(conversation)
     }
 
-    /// Takes from a restored history what the conversation goes by.
-    fn remember(&mut self) -> Result<(), Failure> {
+    /// Derives the conversation's state from a restored history.
+    fn restore_state(&mut self) -> Result<(), Failure> {
         let context = Arc::clone(&self.context);
         let mut context = context.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(task) = &self.first_task {
@@ -81,10 +81,10 @@ impl Conversation {
         Ok(())
     }
 
-    /// Remembers whom an agent spoke to, and what a human's next message answers.
+    /// Records whom an agent spoke to, and which message a human's next one answers.
     pub(super) fn note_speaker(&mut self, message: &Message) {
         if message.speaker.kind != SpeakerKind::System {
-            self.floor_of = Some(message.id.clone());
+            self.next_parent = Some(message.id.clone());
         }
         if message.speaker.kind != SpeakerKind::Agent {
             return;
@@ -99,27 +99,27 @@ impl Conversation {
         }
     }
 
-    /// Serves the queue and orders, until the session is closed or nobody can give orders any more.
+    /// Serves the queue and orders until the session is closed or all senders of orders are dropped.
     pub(super) async fn run(mut self, mut orders: Orders) {
-        self.tell(TeamEvent::HandedOver(self.state()));
+        self.send_event(TeamEvent::HandedOver(self.state()));
         while self.status != Status::Completed {
             if self.status == Status::Active {
-                self.step(&mut orders).await;
+                self.serve_next(&mut orders).await;
                 continue;
             }
             match orders.recv().await {
-                Some(order) => self.obey(order).await,
-                None => self.abandoned().await,
+                Some(order) => self.execute(order).await,
+                None => self.close_abandoned().await,
             }
         }
     }
 
-    /// Does what does not concern a speech.
-    pub(super) async fn obey(&mut self, order: Order) {
+    /// Executes an order that does not affect a running speech.
+    pub(super) async fn execute(&mut self, order: Order) {
         match order {
             Order::Say(text, reply) => {
-                let said = self.say(&text).await;
-                answer(reply, said);
+                let result = self.say(&text).await;
+                answer(reply, result);
             }
             Order::Task(task, reply) => {
                 let by = self.human().map(|human| human.id.clone());
@@ -132,7 +132,7 @@ impl Conversation {
             Order::Resume(reply) => {
                 let any = !self.queue.is_empty();
                 if any && self.status == Status::Paused {
-                    self.go_on();
+                    self.proceed();
                 }
                 answer(reply, Ok(any));
             }
@@ -150,10 +150,10 @@ impl Conversation {
         }
     }
 
-    /// Nobody can give orders any more.
-    pub(super) async fn abandoned(&mut self) {
+    /// Closes the session as paused: all senders of orders were dropped.
+    pub(super) async fn close_abandoned(&mut self) {
         if self.close(Status::Paused).await.is_err() {
-            // It was told; the lease ends by itself.
+            // The failure was reported; the lease expires.
             self.status = Status::Completed;
         }
     }
@@ -171,17 +171,17 @@ impl Conversation {
             return Err(failure);
         }
         self.status = Status::Completed;
-        self.tell(TeamEvent::Closed(state));
+        self.send_event(TeamEvent::Closed(state));
         Ok(())
     }
 
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn proceed(&mut self) {
         self.status = Status::Active;
         self.waiting_for = None;
         self.agent_turns = 0;
     }
 
-    /// A message of an id of its own, said now.
+    /// A message with a new id, said now.
     pub(super) fn message(&self, speaker: Speaker, content: Box<str>, routing: Routing) -> Message {
         Message {
             id: self.context().next_id(),
@@ -197,8 +197,8 @@ impl Conversation {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever shows the conversation may have gone; it goes on.
-    pub(super) fn tell(&self, event: TeamEvent) {
+    /// The viewer may be gone; the conversation continues.
+    pub(super) fn send_event(&self, event: TeamEvent) {
         let _ = self.events.send(event);
     }
 
@@ -211,7 +211,7 @@ impl Conversation {
     }
 
     pub(super) fn not_kept(&self, what: NotKept, failure: &Failure) {
-        self.tell(TeamEvent::NotKept {
+        self.send_event(TeamEvent::NotKept {
             what,
             failure: failure.clone(),
         });

@@ -1,4 +1,4 @@
-//! What happens in a conversation, for whoever shows it.
+//! Events of a conversation, for its viewers.
 
 use filrouge_types::Failure;
 use serde::Serialize;
@@ -7,107 +7,107 @@ use crate::message::{Message, MessageId};
 use crate::queue::Route;
 use crate::record::{AgentError, State};
 
-/// What has happened, in the order it did.
+/// An event of a conversation. Events arrive in the order they happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TeamEvent {
-    /// A human, or the application, said this; it is kept.
+    /// A human or the application said this; it is kept.
     Said(Message),
-    /// An agent begins to speak: the message has no content yet.
+    /// An agent begins to speak: the message is still empty.
     Began(Message),
-    /// An agent says more. What was given so, joined, is the message's content.
+    /// More text of an agent's message. All these texts joined are the message's content.
     Text {
-        /// Its message.
+        /// The message's id.
         id: MessageId,
-        /// What follows.
+        /// The added text.
         text: Box<str>,
     },
     /// An agent's message has ended.
     Ended {
-        /// All of it, and why it is not whole.
+        /// The complete message, and why it was cut.
         message: Message,
-        /// What the agent failed of.
+        /// Why the agent failed.
         error: Option<AgentError>,
     },
-    /// Those who wait have changed; the next one first.
+    /// The queue has changed; the next member first.
     Queue(Vec<Route>),
-    /// A human has the floor. Those who still wait go on with
-    /// [`resume`](crate::coordinator::Coordinator::resume), or behind what the human says.
+    /// A human has the floor. Queued members continue on [`resume`](crate::coordinator::Coordinator::resume) or after the human's
+    /// next message.
     HandedOver(State),
-    /// The team task was set, or taken away.
+    /// The team task was set or cleared.
     TaskSet {
         /// The task.
         task: Option<Box<str>>,
-        /// Who set it: a member's id.
+        /// The id of the member that set it.
         by: Box<str>,
     },
-    /// Something is worth knowing, and the conversation goes on.
+    /// A warning; the conversation continues.
     Warning(Warning),
-    /// The session's history has speakers who are no members now. It is kept as it is.
+    /// The session's history has speakers who are not members now. The history stays unchanged.
     Drift(Vec<Drifted>),
-    /// Something was not kept by the ledger. The conversation is paused; what waits stays, and what was not kept is named.
+    /// A write to the ledger failed. The conversation is paused; the queue stays, and the event names what was not kept.
     NotKept {
-        /// What was not kept.
+        /// The content that the ledger did not keep.
         what: NotKept,
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
-    /// The session is given free. It is the last event.
+    /// The session is released. This is the last event.
     Closed(State),
 }
 
-/// A speaker who is no member now.
+/// A speaker of the history who is not a member now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drifted {
     /// The speaker's id.
     pub id: Box<str>,
-    /// The name that they had.
+    /// The speaker's name at that time.
     pub name: Box<str>,
 }
 
-/// What is worth knowing.
+/// A warning of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// A message names somebody who is not in the team.
+    /// A message names someone who is not in the team.
     Unresolved {
-        /// The message.
+        /// The message's id.
         id: MessageId,
-        /// What it names.
+        /// The unknown names.
         identifiers: Vec<Box<str>>,
-        /// Who could be named.
+        /// The names of all members.
         members: Vec<Box<str>>,
     },
     /// An agent's output was not UTF-8 throughout.
     Malformed {
-        /// Its message.
+        /// The message's id.
         id: MessageId,
         /// How many pieces were replaced by U+FFFD.
         replaced: u64,
     },
-    /// Agents spoke so often without a human that the floor was taken from them.
+    /// Agents spoke too often without a human, so a human got the floor.
     AgentTurns {
         /// The limit.
         limit: u32,
     },
-    /// Those who waited do so no more: somebody dropped them, or a turn was cancelled.
+    /// Queued members were removed: by a marker, or because a turn was cancelled.
     Dropped {
-        /// How many waited.
+        /// How many were queued.
         count: usize,
     },
     /// A task was not set.
     TaskRefused(Failure),
 }
 
-/// What was not kept.
+/// The content that the ledger did not keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotKept {
-    /// A message that was about to be said: it was not.
+    /// The beginning of a message, which was therefore not said.
     Begin,
-    /// The rest of an agent's message, which is shown and told to agents as long as this process lives.
+    /// The rest of an agent's message. It is still shown, also to agents, while this process lives.
     Message(MessageId),
-    /// The application's own note.
+    /// A note by the application.
     Note(MessageId),
     /// The team task.
     Task,
-    /// Who has the floor.
+    /// A hand-over: the status, and the member that the team waits for.
     HandOver,
 }

@@ -1,4 +1,4 @@
-//! What humans say.
+//! Messages of humans.
 
 use filrouge_types::{ErrorCode, Failure};
 
@@ -14,8 +14,8 @@ use crate::team::Member;
 impl Conversation {
     /// The human who is waited for, else the first one.
     pub(super) fn human(&self) -> Result<&Member, Failure> {
-        let asked = self.waiting_for.as_deref();
-        let human = asked.and_then(|id| self.team.member(id));
+        let awaited = self.waiting_for.as_deref();
+        let human = awaited.and_then(|id| self.team.member(id));
         let human = human.or_else(|| self.team.first_human());
         human.ok_or_else(|| invalid("the team has no human"))
     }
@@ -25,9 +25,9 @@ impl Conversation {
         if text.trim().is_empty() {
             return Err(invalid("there is nothing to say"));
         }
-        let (bytes, most) = (json_bytes(text), self.settings.message_bytes);
-        if bytes > most {
-            let what = format!("the message has {bytes} bytes, and may have {most}");
+        let (bytes, limit) = (json_bytes(text), self.settings.message_bytes);
+        if bytes > limit {
+            let what = format!("the message has {bytes} bytes, at most {limit} are allowed");
             let hint = "put the long part into a file, and name that";
             return Err(Failure::new(ErrorCode::LimitExceeded, what).with_hint(hint));
         }
@@ -53,33 +53,33 @@ impl Conversation {
             self.record.task(Some(task)).await?;
             self.first_task = None;
         }
-        let routing = marked.routing(self.floor_of.clone());
+        let routing = marked.routing(self.next_parent.clone());
         let message = self.message(human.speaker(), marked.content.clone(), routing);
         self.record.message(&message).await?;
         self.context().add(message.clone())?;
         self.note_speaker(&message);
-        self.tell(TeamEvent::Said(message.clone()));
+        self.send_event(TeamEvent::Said(message.clone()));
         Ok(message)
     }
 
     async fn route(&mut self, message: &Message, marked: &Marked, human: &Member) {
         let addressed = self.queue_addressed(message, marked);
-        let names_nobody = marked.addressed.is_empty();
-        if names_nobody && let Some(agent) = self.partner_of(&human.id) {
+        let has_no_addressees = marked.addressed.is_empty();
+        if has_no_addressees && let Some(agent) = self.partner_of(&human.id) {
             self.queue_one(&agent, message, None);
         }
         if self.status != Status::Paused {
             return;
         }
-        if names_nobody || addressed {
-            // With nobody to answer, the floor comes back at once.
-            self.go_on();
+        if has_no_addressees || addressed {
+            // Without an agent to answer, the human has the floor again at once.
+            self.proceed();
         } else {
             self.hand_over(Some(human.id.clone())).await;
         }
     }
 
-    /// Who answers a human who addresses nobody: the agent who spoke to them last, else the first one.
+    /// The agent who answers a human's message without addressees: the one who spoke to them last, else the first one.
     fn partner_of(&self, human: &str) -> Option<Box<str>> {
         let last = self.spoke_to.get(human).and_then(|id| self.team.member(id));
         let agent = last.filter(|member| member.is_agent());

@@ -1,4 +1,4 @@
-//! What a conversation is told to do.
+//! Orders to a conversation.
 
 use filrouge_types::Failure;
 use tokio::sync::oneshot;
@@ -16,7 +16,7 @@ pub(super) enum Order {
     Close(Status, Reply<()>),
 }
 
-/// Whoever asked may have gone; what was asked is done all the same.
+/// Sends an order's result. The caller may be gone; the order was executed all the same.
 pub(super) fn answer<T>(reply: Reply<T>, result: Result<T, Failure>) {
     let _ = reply.send(result);
 }

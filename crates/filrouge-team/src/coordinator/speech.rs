@@ -1,11 +1,11 @@
-//! An agent speaks.
+//! An agent's speech: from its prompt to its complete message.
 
 use filrouge_types::{ErrorCode, Failure};
 
 use super::conversation::{Conversation, Orders};
 use super::event::{NotKept, TeamEvent, Warning};
 use super::orders::{Order, Reply, answer};
-use crate::agent::{Agent, Ended};
+use crate::agent::{Agent, AgentExit};
 use crate::markers::{Marked, MarkerReader};
 use crate::message::{Cut, Message, MessageId, Routing};
 use crate::prompt::PromptBuilder;
@@ -13,7 +13,7 @@ use crate::queue::Route;
 use crate::record::{AgentError, Speech, Status};
 use crate::team::{Command, Member, MemberKind};
 
-/// Why an agent is listened to no longer.
+/// Why the conversation stopped reading an agent's output.
 enum Stop {
     Ended,
     TooLong,
@@ -22,19 +22,19 @@ enum Stop {
     Abandoned,
 }
 
-/// What is heard of an agent.
-struct Heard {
+/// The state of an agent's message while it grows.
+struct GrowingMessage {
     id: MessageId,
     reader: MarkerReader,
     speech: Box<dyn Speech>,
-    /// So much may come still.
+    /// Bytes, in JSON form, by which the message may still grow.
     room: usize,
-    /// The ledger has taken all pieces so far.
+    /// Whether the ledger accepted all pieces so far.
     kept: bool,
 }
 
 impl Conversation {
-    /// An agent answers. Meanwhile orders are obeyed.
+    /// Lets an agent answer. Orders are executed meanwhile.
     pub(super) async fn speak(&mut self, route: Route, agent: &Member, orders: &mut Orders) {
         let MemberKind::Agent(command) = &agent.kind else {
             return;
@@ -43,73 +43,79 @@ impl Conversation {
         let prompt = builder.prompt(&self.context(), agent, &route.parent);
         let prompt = match prompt {
             Ok(prompt) => prompt,
-            Err(failure) => return self.not_begun(&failure),
+            Err(failure) => return self.report_not_begun(&failure),
         };
         let routing = Routing::to(Some(route.parent.clone()));
         let mut message = self.message(agent.speaker(), "".into(), routing);
         let speech = match self.record.begin(&message).await {
             Ok(speech) => speech,
-            Err(failure) => return self.not_begun(&failure),
+            Err(failure) => return self.report_not_begun(&failure),
         };
-        self.served();
+        self.remove_first();
         self.agent_turns += 1;
-        self.tell(TeamEvent::Began(message.clone()));
-        let mut heard = Heard {
+        self.send_event(TeamEvent::Began(message.clone()));
+        let mut growing = GrowingMessage {
             id: message.id.clone(),
             reader: MarkerReader::new(),
             speech,
             room: self.settings.message_bytes,
             kept: true,
         };
-        let (stop, ended) = self.hear(command, prompt, &mut heard, orders).await;
-        let reader = std::mem::take(&mut heard.reader);
+        let (stop, exit) = self.run_agent(command, prompt, &mut growing, orders).await;
+        let reader = std::mem::take(&mut growing.reader);
         let (rest, marked) = reader.finish(&self.team, &agent.id);
-        self.more(&mut heard, &rest).await;
+        self.add_text(&mut growing, &rest).await;
         message.content = marked.content.clone();
         message.routing = marked.routing(Some(route.parent));
         message.cut = match &stop {
             Stop::Cancelled(_) | Stop::Closed(..) => Some(Cut::Cancelled),
             Stop::Abandoned => Some(Cut::Interrupted),
-            Stop::Ended | Stop::TooLong => ended.error.as_ref().map(|error| error.cut),
+            Stop::Ended | Stop::TooLong => exit.error.as_ref().map(|error| error.cut),
         };
-        let kept = heard.speech.end(&message, ended.error.as_ref()).await;
-        self.ended(message, &marked, (stop, ended), kept).await;
+        let kept = growing.speech.end(&message, exit.error.as_ref()).await;
+        self.finish_speech(message, &marked, (stop, exit), kept)
+            .await;
     }
 
-    fn not_begun(&mut self, failure: &Failure) {
+    fn report_not_begun(&mut self, failure: &Failure) {
         self.not_kept(NotKept::Begin, failure);
         self.halt();
     }
 
-    async fn hear(
+    async fn run_agent(
         &mut self,
         command: &Command,
         prompt: String,
-        heard: &mut Heard,
+        growing: &mut GrowingMessage,
         orders: &mut Orders,
-    ) -> (Stop, Ended) {
+    ) -> (Stop, AgentExit) {
         let mut agent = match Agent::start(command, prompt, self.settings.agent).await {
             Ok(agent) => agent,
             Err(error) => {
-                let ended = Ended {
+                let exit = AgentExit {
                     error: Some(error),
-                    ..Ended::default()
+                    ..AgentExit::default()
                 };
-                return (Stop::Ended, ended);
+                return (Stop::Ended, exit);
             }
         };
-        let stop = self.listen(&mut agent, heard, orders).await;
-        let mut ended = match stop {
+        let stop = self.read_output(&mut agent, growing, orders).await;
+        let mut exit = match stop {
             Stop::Ended => agent.end().await,
             _ => agent.kill().await,
         };
         if let Stop::TooLong = stop {
-            ended.error = Some(too_long(self.settings.message_bytes));
+            exit.error = Some(too_long(self.settings.message_bytes));
         }
-        (stop, ended)
+        (stop, exit)
     }
 
-    async fn listen(&mut self, agent: &mut Agent, heard: &mut Heard, orders: &mut Orders) -> Stop {
+    async fn read_output(
+        &mut self,
+        agent: &mut Agent,
+        growing: &mut GrowingMessage,
+        orders: &mut Orders,
+    ) -> Stop {
         loop {
             tokio::select! {
                 biased;
@@ -117,14 +123,14 @@ impl Conversation {
                     None => return Stop::Abandoned,
                     Some(Order::Cancel(reply)) => return Stop::Cancelled(reply),
                     Some(Order::Close(status, reply)) => return Stop::Closed(status, reply),
-                    Some(order) => self.obey(order).await,
+                    Some(order) => self.execute(order).await,
                 },
                 text = agent.next() => {
                     let Some(text) = text else { return Stop::Ended };
-                    let fits = fitting(&text, heard.room);
-                    heard.room -= json_bytes(fits);
-                    let shown = heard.reader.push(fits);
-                    self.more(heard, &shown).await;
+                    let fits = fitting(&text, growing.room);
+                    growing.room -= json_bytes(fits);
+                    let shown = growing.reader.push(fits);
+                    self.add_text(growing, &shown).await;
                     if fits.len() < text.len() {
                         return Stop::TooLong;
                     }
@@ -133,53 +139,53 @@ impl Conversation {
         }
     }
 
-    /// More was said. If the ledger does not have all of it, the message's end, which has all of it, decides.
-    async fn more(&self, heard: &mut Heard, text: &str) {
+    /// Shows and records more text. A failed write is tolerated, because the end of the message records the complete text.
+    async fn add_text(&self, growing: &mut GrowingMessage, text: &str) {
         if text.is_empty() {
             return;
         }
-        self.tell(TeamEvent::Text {
-            id: heard.id.clone(),
+        self.send_event(TeamEvent::Text {
+            id: growing.id.clone(),
             text: text.into(),
         });
-        if heard.kept
-            && let Err(failure) = heard.speech.said(text).await
+        if growing.kept
+            && let Err(failure) = growing.speech.append(text).await
         {
-            heard.kept = false;
-            tracing::warn!(%failure, "what an agent says is kept at its end at the earliest");
+            growing.kept = false;
+            tracing::warn!(%failure, "an agent's text is not kept before its message ends");
         }
     }
 
-    async fn ended(
+    async fn finish_speech(
         &mut self,
         message: Message,
         marked: &Marked,
-        (stop, ended): (Stop, Ended),
+        (stop, exit): (Stop, AgentExit),
         kept: Result<(), Failure>,
     ) {
-        let Ended {
+        let AgentExit {
             error, replaced, ..
-        } = ended;
+        } = exit;
         let id = message.id.clone();
-        let whole = message.cut.is_none();
+        let is_complete = message.cut.is_none();
         let added = self.context().add(message.clone());
         debug_assert!(added.is_ok(), "ids are given out once");
         self.note_speaker(&message);
-        self.tell(TeamEvent::Ended {
+        self.send_event(TeamEvent::Ended {
             message: message.clone(),
             error,
         });
         if replaced > 0 {
             let id = id.clone();
-            self.tell(TeamEvent::Warning(Warning::Malformed { id, replaced }));
+            self.send_event(TeamEvent::Warning(Warning::Malformed { id, replaced }));
         }
         let kept = kept.map_err(|failure| self.not_kept(NotKept::Message(id), &failure));
         match stop {
             Stop::Ended | Stop::TooLong => {
-                let asks = whole && self.obey_markers(&message, marked).await;
+                let queue_continues = is_complete && self.execute_markers(&message, marked).await;
                 if kept.is_err() {
                     self.halt();
-                } else if !asks {
+                } else if !queue_continues {
                     self.hand_over(None).await;
                 }
             }
@@ -188,20 +194,20 @@ impl Conversation {
                 self.hand_over(None).await;
                 answer(reply, Ok(true));
             }
-            Stop::Closed(status, reply) => self.obey(Order::Close(status, reply)).await,
-            Stop::Abandoned => self.abandoned().await,
+            Stop::Closed(status, reply) => self.execute(Order::Close(status, reply)).await,
+            Stop::Abandoned => self.close_abandoned().await,
         }
     }
 
-    /// Does what an agent's markers ask for; whether the queue goes on to be served.
-    async fn obey_markers(&mut self, message: &Message, marked: &Marked) -> bool {
+    /// Executes an agent's markers; returns whether the queue continues to be served.
+    async fn execute_markers(&mut self, message: &Message, marked: &Marked) -> bool {
         self.drop_waiting(marked.dropped.as_ref());
         let mut kept = true;
         if let Some(task) = &marked.team_task {
             match self.set_task(Some(task), &message.speaker.id).await {
                 Ok(()) => {}
                 Err(failure) if failure.code == ErrorCode::LimitExceeded => {
-                    self.tell(TeamEvent::Warning(Warning::TaskRefused(failure)));
+                    self.send_event(TeamEvent::Warning(Warning::TaskRefused(failure)));
                 }
                 Err(failure) => {
                     self.not_kept(NotKept::Task, &failure);
@@ -214,15 +220,15 @@ impl Conversation {
     }
 }
 
-fn too_long(most: usize) -> AgentError {
+fn too_long(limit: usize) -> AgentError {
     AgentError {
         code: "agent_output",
-        detail: format!("it said more than {most} bytes, which a message can have").into(),
+        detail: format!("it said more than the {limit} bytes that a message may have").into(),
         cut: Cut::Failed,
     }
 }
 
-/// How many bytes JSON takes for a text.
+/// The size of a text in JSON, in bytes.
 pub(super) fn json_bytes(text: &str) -> usize {
     text.chars().map(json_char).sum()
 }
@@ -235,7 +241,7 @@ const fn json_char(c: char) -> usize {
     }
 }
 
-/// As much of the text as JSON has room for.
+/// The longest prefix of the text that fits into `room` bytes of JSON.
 fn fitting(text: &str, room: usize) -> &str {
     let mut left = room;
     for (at, c) in text.char_indices() {

@@ -1,12 +1,12 @@
-//! Messages as items of the ledger, and back (DESIGN §3, §11).
+//! Converts messages to items of the ledger, and back (DESIGN §3, §11).
 //!
-//! A message is one item: its id is the item's key, its text the item's text, and what makes it a message of a team
-//! stands in the item's metadata under `team`. What is still being said is a draft, in which the same stands as a part
-//! of type `team_message`: whoever ends the draft, the item that it leaves is read as the message it was.
+//! A message is one item: its id is the item's key, its text the item's text, and its team-specific fields are in the item's
+//! metadata under `team`. A message that is still growing is a draft, which has the same fields in a part of type `team_message`:
+//! however the draft ends, its item is read as the same message.
 
 use std::borrow::Cow;
 
-use filrouge_engine::spoken::mark_of;
+use filrouge_engine::utterances::mark_of;
 use filrouge_types::{
     Channel, ErrorCode, Failure, Item, ItemBody, ItemId, JsonText, RawJson, Role, Timestamp,
 };
@@ -17,22 +17,22 @@ use crate::context::message_number;
 use crate::message::{Cut, Message, Routing, Speaker, SpeakerKind};
 use crate::record::AgentError;
 
-/// The part that a draft has beside its text.
+/// The part of a draft that describes the message, next to its text.
 const MESSAGE_PART: &str = "team_message";
 /// The part of an item that sets the team task.
 const TASK_PART: &str = "team_task";
-/// The part of an item that stands where nobody has said anything.
+/// The part of an item without a speaker.
 const NOTE_PART: &str = "team_note";
 
-/// Metadata of an item, or what stands in it.
+/// Metadata of an item, and the content of a description part.
 #[derive(Serialize, Deserialize)]
 struct Metadata<'a> {
-    team: Told<'a>,
+    team: MessageFields<'a>,
 }
 
-/// What an item holds of a message beside its key, its text and its time.
+/// The fields of a message other than its id, text and time.
 #[derive(Serialize, Deserialize)]
-struct Told<'a> {
+struct MessageFields<'a> {
     speaker: Cow<'a, Speaker>,
     #[serde(flatten)]
     routing: Cow<'a, Routing>,
@@ -40,7 +40,7 @@ struct Told<'a> {
     cut: Option<Cut>,
 }
 
-impl<'a> From<&'a Message> for Told<'a> {
+impl<'a> From<&'a Message> for MessageFields<'a> {
     fn from(message: &'a Message) -> Self {
         Self {
             speaker: Cow::Borrowed(&message.speaker),
@@ -50,7 +50,7 @@ impl<'a> From<&'a Message> for Told<'a> {
     }
 }
 
-impl Told<'_> {
+impl MessageFields<'_> {
     fn message(self, id: Box<str>, at: Timestamp, content: Box<str>) -> Message {
         Message {
             id,
@@ -74,7 +74,7 @@ fn token(text: &str) -> String {
 /// The key of a message's item.
 ///
 /// # Errors
-/// `invalid` for an id that no item can have.
+/// `invalid` for an id that is not a valid item id.
 pub(crate) fn key_of(message: &Message) -> Result<ItemId, Failure> {
     ItemId::new(&*message.id).map_err(|e| {
         let what = format!("the message id {:?}: {e}", message.id);
@@ -82,10 +82,10 @@ pub(crate) fn key_of(message: &Message) -> Result<ItemId, Failure> {
     })
 }
 
-/// A message as an item on this channel; `error` is what its agent failed of.
+/// A message as an item on this channel; `error` is why its agent failed.
 ///
 /// # Errors
-/// `invalid` for an id that no item can have.
+/// `invalid` for an id that is not a valid item id.
 pub(crate) fn item_of(
     message: &Message,
     channel: Channel,
@@ -93,7 +93,7 @@ pub(crate) fn item_of(
 ) -> Result<ItemBody, Failure> {
     let mut parts = format!(r#"[{{"type":"text","text":{}}}"#, token(&message.content));
     if let Some(error) = error {
-        // Among the contents, so that a redaction takes it away with them.
+        // In the parts, so that a redaction erases it together with the text.
         parts.push_str(&format!(
             r#",{{"type":"error","code":{},"message":{},"source":"agent","retryable":true}}"#,
             token(error.code),
@@ -101,7 +101,7 @@ pub(crate) fn item_of(
         ));
     }
     parts.push(']');
-    let team = Told::from(message);
+    let team = MessageFields::from(message);
     let (role, agent) = match message.speaker.kind {
         SpeakerKind::Human => (Role::User, Some(message.speaker.name.clone())),
         SpeakerKind::Agent => (Role::Assistant, Some(message.speaker.name.clone())),
@@ -116,17 +116,17 @@ pub(crate) fn item_of(
     })
 }
 
-/// What a draft says of the message beside its text. `whole` once it has ended.
+/// The part of a draft that describes its message.
 ///
 /// # Errors
-/// None but of the program's own.
-pub(crate) fn about(message: &Message, whole: bool) -> Result<RawJson, Failure> {
-    let told = RawJson::write(&Told::from(message)).map_err(unwritable)?;
+/// Only an internal error.
+pub(crate) fn about(message: &Message, is_complete: bool) -> Result<RawJson, Failure> {
+    let fields = RawJson::write(&MessageFields::from(message)).map_err(unwritable)?;
     Ok(RawJson::from_checked(format!(
-        r#"{{"type":"{MESSAGE_PART}","id":{},"at":"{}","whole":{whole},"team":{}}}"#,
+        r#"{{"type":"{MESSAGE_PART}","id":{},"at":"{}","whole":{is_complete},"team":{}}}"#,
         token(&message.id),
         message.at,
-        told.as_str()
+        fields.as_str()
     )))
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn task_item(task: Option<&str>) -> ItemBody {
     )
 }
 
-/// An item that says nothing: where a turn needs one.
+/// An item without text, for a turn that needs an item.
 pub(crate) fn note_item(what: &'static str) -> ItemBody {
     let parts = format!(r#"[{{"type":"{NOTE_PART}","note":"{what}"}}]"#);
     ItemBody::new(
@@ -151,31 +151,31 @@ pub(crate) fn note_item(what: &'static str) -> ItemBody {
     )
 }
 
-/// What an item is to a team.
+/// The meaning of an item for a team.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// A message; `from_draft` of one that a draft has left.
+    /// A message; `from_draft` if its item comes from an unfinished draft.
     Message { message: Message, from_draft: bool },
-    /// The team task from here on.
+    /// The team task from this item on.
     Task(Option<Box<str>>),
-    /// A message that was redacted: its id, or its number when a draft has left it.
+    /// A redacted message: its id, or its number if its item comes from a draft.
     Redacted(RedactedId),
-    /// It says something, and is no message of the team.
+    /// An item with text that is not a message of the team.
     Foreign,
-    /// Nothing that anybody has said.
+    /// An item without text for people.
     Nothing,
 }
 
-/// What is left of the id of a redacted message.
+/// The remaining identification of a redacted message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RedactedId {
-    /// The id.
-    Whole(Box<str>),
+    /// The message's id.
+    Id(Box<str>),
     /// The number in its draft's name.
     Number(u64),
 }
 
-/// A part, as far as it matters here.
+/// A part, with the fields that are read here.
 #[derive(Deserialize)]
 struct Part<'a> {
     #[serde(rename = "type", borrow)]
@@ -199,11 +199,11 @@ pub(crate) fn read(item: &Item) -> Read {
         return redacted(item, team.is_some());
     }
     let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(item.body.parts.as_str()) else {
-        return unread(item);
+        return foreign_or_nothing(item);
     };
     if let (Some(metadata), Some(id)) = (team, &item.body.item_id) {
         let at = item.when();
-        let message = metadata.team.message(id.as_str().into(), at, said(item));
+        let message = metadata.team.message(id.as_str().into(), at, text_of(item));
         return Read::Message {
             message,
             from_draft: false,
@@ -218,27 +218,27 @@ pub(crate) fn read(item: &Item) -> Read {
     let about = parts.iter().find(|part| part.kind == MESSAGE_PART);
     match about.and_then(drafted) {
         Some(mut message) => {
-            message.content = said(item);
+            message.content = text_of(item);
             Read::Message {
                 message,
                 from_draft: true,
             }
         }
-        None => unread(item),
+        None => foreign_or_nothing(item),
     }
 }
 
-/// The message of a draft, as its part tells it; its text stands elsewhere.
+/// A draft's message, from its part, without its text.
 fn drafted(part: &Part<'_>) -> Option<Message> {
-    let told: Told<'_> = serde_json::from_str(part.team?.get()).ok()?;
-    let mut message = told.message(part.id.as_deref()?.into(), part.at?, "".into());
+    let fields: MessageFields<'_> = serde_json::from_str(part.team?.get()).ok()?;
+    let mut message = fields.message(part.id.as_deref()?.into(), part.at?, "".into());
     if !part.whole {
         message.cut = Some(Cut::Interrupted);
     }
     Some(message)
 }
 
-/// The message that a draft shows; `None` when it is none of a team.
+/// The message that a draft shows; `None` if the draft is not a team's.
 pub(crate) fn read_draft(about: Option<&RawJson>, text: &str) -> Option<Message> {
     let part: Part<'_> = serde_json::from_str(about?.as_str()).ok()?;
     let mut message = drafted(&part).filter(|_| part.kind == MESSAGE_PART)?;
@@ -246,14 +246,14 @@ pub(crate) fn read_draft(about: Option<&RawJson>, text: &str) -> Option<Message>
     Some(message)
 }
 
-fn said(item: &Item) -> Box<str> {
+fn text_of(item: &Item) -> Box<str> {
     let text = item.body.text();
     text.map_or_else(|| "".into(), |text| text.to_plain().into())
 }
 
 fn redacted(item: &Item, is_message: bool) -> Read {
     match &item.body.item_id {
-        Some(id) if is_message => Read::Redacted(RedactedId::Whole(id.as_str().into())),
+        Some(id) if is_message => Read::Redacted(RedactedId::Id(id.as_str().into())),
         Some(id) if item.body.role == Role::Assistant && item.body.channel == Channel::Partial => {
             mark_of(id).map_or(Read::Nothing, |mark| {
                 Read::Redacted(RedactedId::Number(mark.into()))
@@ -263,8 +263,8 @@ fn redacted(item: &Item, is_message: bool) -> Read {
     }
 }
 
-/// An item that is no message: whether it says something all the same.
-fn unread(item: &Item) -> Read {
+/// Classifies an item that is not a message: foreign if it has text for people.
+fn foreign_or_nothing(item: &Item) -> Read {
     let says = matches!(item.body.role, Role::User | Role::Assistant)
         && matches!(
             item.body.channel,

@@ -1,4 +1,4 @@
-//! Opening a team's session: a new one, or one that goes on (DESIGN §11).
+//! Opening a team's session: a new one, or one that continues (DESIGN §11).
 
 use std::sync::{Arc, Mutex};
 
@@ -10,19 +10,19 @@ use filrouge_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::hold::Hold;
-use super::read::{self, Conversation};
-use super::turn::Keeping;
-use super::{LedgerRecord, OpenOptions, Opened, Shared, ToldState, item, members_of};
+use super::read::{self, ReadConversation};
+use super::session_lease::SessionLease;
+use super::turn::Progress;
+use super::{CheckpointState, LedgerRecord, OpenOptions, Opened, Shared, item, members_of};
 use crate::context::Restored;
 use crate::message::MessageId;
 use crate::record::{State, Status};
 use crate::team::Team;
 
-/// The newest turns that are looked at for open ones: a session has one at a time.
+/// How many of the newest turns are checked for open ones: a session has one at a time.
 const NEWEST_TURNS: usize = 8;
 
-/// Metadata of a session that was brought from a snapshot.
+/// Metadata of a session that was imported from a snapshot.
 #[derive(Serialize, Deserialize)]
 struct Origin {
     team: OriginTeam,
@@ -33,16 +33,16 @@ struct OriginTeam {
     created_at: Timestamp,
 }
 
-/// When a session began: where it was brought from, if it was.
+/// When a session began: for an imported one, when its original began.
 pub(crate) fn created_at(session: &Session) -> Timestamp {
     let origin: Result<Origin, _> = serde_json::from_str(session.metadata.as_str());
     origin.map_or(session.created_at, |origin| origin.team.created_at)
 }
 
-/// A session's id as one.
+/// Parses a session's id.
 ///
 /// # Errors
-/// `session_not_found`: no session is called so.
+/// `session_not_found`: the text is not a valid id, so no session has it.
 pub(crate) fn session_id(id: &str) -> Result<SessionId, Failure> {
     SessionId::new(id).map_err(|e| {
         Failure::new(
@@ -52,37 +52,37 @@ pub(crate) fn session_id(id: &str) -> Result<SessionId, Failure> {
     })
 }
 
-/// That all that is said is recorded.
+/// Checks that the tenant records everything that is said.
 pub(super) fn check_records_all(engine: &Engine, caller: &Caller) -> Result<(), Failure> {
     if engine.turns.records_all(caller.tenant()) {
         return Ok(());
     }
-    let what = "of this tenant questions and answers alone are recorded: a team's conversation could not be restored";
+    let what = "this tenant records only questions and answers: a team's conversation could not be restored";
     Err(Failure::new(ErrorCode::Invalid, what)
         .with_hint("set record to all for this tenant, or use another one"))
 }
 
-/// That a session is one of this team.
+/// Checks that a session belongs to this team.
 ///
 /// # Errors
-/// `invalid`: it is of another team, or of none.
+/// `invalid`: it belongs to another team, or to none.
 pub(crate) fn check_team(session: &Session, team_id: &str) -> Result<(), Failure> {
     if session.team_id.as_deref() == Some(team_id) {
         return Ok(());
     }
     let id = session.session_id.as_str();
     let what = match session.team_id.as_deref() {
-        Some(other) => format!("session {id:?} is of team {other:?}, not of {team_id:?}"),
-        None => format!("session {id:?} is of no team"),
+        Some(other) => format!("session {id:?} belongs to team {other:?}, not to {team_id:?}"),
+        None => format!("session {id:?} belongs to no team"),
     };
     Err(Failure::new(ErrorCode::Invalid, what)
         .with_hint("deploy that team, or resume one of this team's sessions"))
 }
 
-/// Makes a session of a team's and opens it.
+/// Creates a session of a team and opens it.
 ///
 /// # Errors
-/// `invalid` where not all is recorded (`record = conversation`), `journal_off`, and the ledger's.
+/// `invalid` if the tenant does not record everything (`record = conversation`), `journal_off`, and the ledger's errors.
 pub async fn open_new(
     engine: Arc<Engine>,
     caller: Caller,
@@ -99,12 +99,12 @@ pub async fn open_new(
     open(engine, caller, team, session, options).await
 }
 
-/// Opens a session of this team's, as it was left: what was being said when its process was killed is in it, cut, and the
-/// turn that was open is closed as interrupted. A session that has ended goes on.
+/// Opens a session of this team in the state in which it was left: a message that was growing when its process was killed is
+/// kept, cut, and the open turn is closed as interrupted. An ended session continues.
 ///
 /// # Errors
-/// `session_not_found`, `session_erased`; `invalid` when it is of another team; `lease_timeout` naming who holds it and
-/// until when (a process that was killed holds nothing where the ledger can tell); and as [`open_new`].
+/// `session_not_found`, `session_erased`; `invalid` if it belongs to another team; `lease_timeout` with its holder and the
+/// lease's end (the lease of a killed process does not count if the ledger can detect the kill); and as [`open_new`].
 pub async fn open_existing(
     engine: Arc<Engine>,
     caller: Caller,
@@ -119,10 +119,10 @@ pub async fn open_existing(
     open(engine, caller, team, session, options).await
 }
 
-/// Reads a session of a team's as it stands, whoever has it open; what is being said now is not in it.
+/// Reads a team's session in its present state, also while it is open elsewhere; without a message that is still growing.
 ///
 /// # Errors
-/// `session_not_found`, `session_erased`; `invalid` when it is of another team; and the ledger's.
+/// `session_not_found`, `session_erased`; `invalid` if it belongs to another team; and the ledger's errors.
 pub async fn read_session(
     engine: &Engine,
     caller: &Caller,
@@ -133,13 +133,13 @@ pub async fn read_session(
     Ok(conversation.into_restored())
 }
 
-/// As [`read_session`], with the session.
+/// As [`read_session`]; also returns the session.
 pub(crate) async fn read_with(
     engine: &Engine,
     caller: &Caller,
     team_id: &str,
     id: &str,
-) -> Result<(Session, Conversation), Failure> {
+) -> Result<(Session, ReadConversation), Failure> {
     let id = session_id(id)?;
     let session = engine.sessions.get(caller, &id).await?;
     check_team(&session, team_id)?;
@@ -147,7 +147,7 @@ pub(crate) async fn read_with(
     Ok((session, conversation))
 }
 
-/// Opens a session that is of the team.
+/// Opens a session that belongs to the team.
 pub(super) async fn open(
     engine: Arc<Engine>,
     caller: Caller,
@@ -158,7 +158,7 @@ pub(super) async fn open(
     let caller = caller.with_hold(None);
     let id = session.session_id.clone();
     let session = match session.status {
-        // Nobody takes the lease of a session that has ended.
+        // An ended session refuses leases.
         SessionStatus::Closed => {
             let again = PatchSession {
                 status: Some(SessionStatus::Active),
@@ -172,29 +172,29 @@ pub(super) async fn open(
         }
         SessionStatus::Active | SessionStatus::Paused => session,
     };
-    let asked = (&*options.holder, options.ttl, options.wait);
-    let hold = Arc::new(Hold::take(&engine, &caller, &id, asked).await?);
-    match held(engine, &hold, team, session, options).await {
+    let lease = (&*options.holder, options.ttl, options.wait);
+    let hold = Arc::new(SessionLease::take(&engine, &caller, &id, lease).await?);
+    match open_held(engine, &hold, team, session, options).await {
         Ok(opened) => Ok(opened),
         Err(failure) => {
-            if let Err(held) = hold.release().await {
-                tracing::warn!(session_id = %id, code = held.code.as_str(), "the session was not given free");
+            if let Err(error) = hold.release().await {
+                tracing::warn!(session_id = %id, code = error.code.as_str(), "the session was not released");
             }
             Err(failure)
         }
     }
 }
 
-async fn held(
+async fn open_held(
     engine: Arc<Engine>,
-    hold: &Arc<Hold>,
+    hold: &Arc<SessionLease>,
     team: &Team,
     session: Session,
     options: OpenOptions,
 ) -> Result<Opened, Failure> {
     let heartbeat = hold.heartbeat();
     let id = session.session_id.clone();
-    let interrupted = end_what_was_left(&engine, hold, &id).await?;
+    let interrupted = end_unfinished(&engine, hold, &id).await?;
     let caller = hold.caller()?;
     let mut conversation = read::read(&engine, &caller, &id, 0).await?;
     let (last_seq, left_out) = (conversation.last_seq, conversation.left_out);
@@ -210,7 +210,7 @@ async fn held(
         created_at: created_at(&session),
         snapshots: options.snapshots,
         warnings: Mutex::default(),
-        keeping: tokio::sync::Mutex::new(Keeping::new(
+        progress: tokio::sync::Mutex::new(Progress::new(
             context.team_task.clone(),
             state.clone(),
             (context.messages.len() as u64, last_seq),
@@ -235,25 +235,25 @@ async fn held(
     })
 }
 
-/// Puts what was being said by who held the session before, and closes the turns that it left open.
-async fn end_what_was_left(
+/// Records the unfinished messages of the previous holder, and closes the turns that it left open.
+async fn end_unfinished(
     engine: &Arc<Engine>,
-    hold: &Hold,
+    hold: &SessionLease,
     id: &SessionId,
 ) -> Result<Vec<MessageId>, Failure> {
     let caller = hold.caller()?;
     let mut interrupted = Vec::new();
-    for left in engine.streams.unfinished(&caller, id).await? {
-        let Some(message) = item::read_draft(left.about.as_ref(), &left.text) else {
+    for draft in engine.streams.unfinished(&caller, id).await? {
+        let Some(message) = item::read_draft(draft.about.as_ref(), &draft.text) else {
             continue;
         };
         let item = item::item_of(&message, Channel::Partial, None)?;
-        let mut utterance = engine.streams.take_over(id, &left);
+        let mut utterance = engine.streams.take_over(id, &draft);
         match utterance.append(&caller, vec![item]).await {
             Ok(_) => {}
-            // What cannot be an item under its own name stays the draft's, and is an item of it once the turn ends.
+            // A message that cannot be an item under its own id stays a draft, which becomes an item when the turn ends.
             Err(failure) if failure.code.status() < 500 => {
-                tracing::warn!(session_id = %id, code = failure.code.as_str(), "what was left unsaid is kept under its draft's name");
+                tracing::warn!(session_id = %id, code = failure.code.as_str(), "an unfinished message is kept under its draft's name");
             }
             Err(failure) => return Err(failure),
         }
@@ -277,7 +277,7 @@ async fn end_what_was_left(
     Ok(interrupted)
 }
 
-/// The state that was kept last, if nothing was written behind it.
+/// The last recorded state, if nothing was written after it.
 async fn newest_state(
     engine: &Engine,
     caller: &Caller,
@@ -286,7 +286,7 @@ async fn newest_state(
 ) -> Result<Option<State>, Failure> {
     match engine.calls.latest_checkpoint(caller, id).await {
         Ok(checkpoint) if checkpoint.seq == last_seq => {
-            Ok(told_state(&checkpoint).map(|told| told.state))
+            Ok(checkpoint_state(&checkpoint).map(|content| content.state))
         }
         Ok(_) => Ok(None),
         Err(failure) if failure.code == ErrorCode::CheckpointNotFound => Ok(None),
@@ -294,15 +294,15 @@ async fn newest_state(
     }
 }
 
-/// What a checkpoint of a team tells; `None` of one that another program has put.
-pub(crate) fn told_state(checkpoint: &Checkpoint) -> Option<ToldState> {
+/// The content of a team's checkpoint; `None` for one that another program wrote.
+pub(crate) fn checkpoint_state(checkpoint: &Checkpoint) -> Option<CheckpointState> {
     serde_json::from_str(checkpoint.state.as_str()).ok()
 }
 
-/// The metadata of a session that is brought from elsewhere.
+/// The metadata of an imported session.
 ///
 /// # Errors
-/// None but of the program's own.
+/// Only an internal error.
 pub(super) fn origin(created_at: Timestamp) -> Result<RawJson, Failure> {
     let team = OriginTeam { created_at };
     RawJson::write(&Origin { team })

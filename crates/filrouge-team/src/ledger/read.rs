@@ -11,23 +11,23 @@ use crate::context::{Context, Restored};
 use crate::message::{Message, MessageId};
 use crate::snapshot::SessionSnapshot;
 
-/// Items read at once.
+/// How many items one page has.
 const PAGE: usize = 1000;
-/// The number in the name of a redacted draft counts when it is no more than so much above the highest id.
+/// A redacted draft's number is trusted only if it exceeds the highest id by no more than this.
 const NEAR: u64 = 64;
 
-/// What of a session is not in the context that was restored of it.
+/// Counts of session content that is missing from the restored context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
     /// Messages that were redacted.
     pub redacted: u64,
-    /// Items that say something and are no messages of the team: others have written into the session.
+    /// Items with text that are not messages of the team: other programs have written into the session.
     pub foreign: u64,
 }
 
-/// A conversation as far as it was read.
+/// The part of a conversation that was read so far.
 #[derive(Debug, Default)]
-pub(crate) struct Conversation {
+pub(crate) struct ReadConversation {
     pub(crate) messages: Vec<Message>,
     pub(crate) task: Option<Box<str>>,
     pub(crate) left_out: LeftOut,
@@ -37,30 +37,29 @@ pub(crate) struct Conversation {
     pub(crate) redacted: HashSet<MessageId>,
     /// When the newest message was said, redacted ones included.
     pub(crate) newest_at: Option<Timestamp>,
-    /// How many items tell of a redaction.
+    /// How many items record a redaction.
     pub(crate) redactions: u64,
     /// The seq of the newest item that was read.
     pub(crate) last_seq: u64,
-    /// Where messages stand that a draft has left; one that was written after all takes its place.
+    /// Positions of messages that come from drafts; a final item with the same id replaces them.
     drafted: HashMap<MessageId, usize>,
 }
 
-impl Conversation {
-    /// Adds what an item tells.
-    pub(crate) fn take(&mut self, item: &Item) {
+impl ReadConversation {
+    pub(crate) fn add_item(&mut self, item: &Item) {
         self.last_seq = item.seq;
         self.redactions += u64::from(item.body.channel == Channel::Redaction);
         match item::read(item) {
             Read::Message {
                 message,
                 from_draft,
-            } => self.message(message, from_draft),
+            } => self.add_message(message, from_draft),
             Read::Task(task) => self.task = task,
             Read::Redacted(id) => {
                 self.left_out.redacted += 1;
                 self.newest_at = self.newest_at.max(item.body.occurred_at);
                 match id {
-                    RedactedId::Whole(id) => {
+                    RedactedId::Id(id) => {
                         self.highest = self.highest.max(item::number_of(&id));
                         self.redacted.insert(id);
                     }
@@ -75,13 +74,13 @@ impl Conversation {
         }
     }
 
-    /// Adds a message.
-    pub(crate) fn message(&mut self, message: Message, from_draft: bool) {
+    /// Adds a message; it replaces one with the same id that came from a draft.
+    pub(crate) fn add_message(&mut self, message: Message, from_draft: bool) {
         self.highest = self.highest.max(item::number_of(&message.id));
         self.newest_at = self.newest_at.max(Some(message.at));
-        let known = self.drafted.get(&message.id).copied();
-        if let Some(known) = known.and_then(|at| self.messages.get_mut(at)) {
-            *known = message;
+        let at = self.drafted.get(&message.id).copied();
+        if let Some(drafted) = at.and_then(|at| self.messages.get_mut(at)) {
+            *drafted = message;
             return;
         }
         if from_draft {
@@ -91,7 +90,7 @@ impl Conversation {
         self.messages.push(message);
     }
 
-    /// What is carried over.
+    /// The context that is carried over.
     pub(crate) fn into_restored(self) -> Restored {
         Restored {
             context: Context {
@@ -102,7 +101,7 @@ impl Conversation {
         }
     }
 
-    /// As a snapshot file has it.
+    /// Converts it to a snapshot file's form.
     pub(crate) fn into_snapshot(
         self,
         team_id: &str,
@@ -114,7 +113,7 @@ impl Conversation {
     }
 }
 
-/// Reads a session behind `after`, page by page: one is read while the one before it is taken in.
+/// Reads a session's items after the seq `after`, page by page: the next page is read while the previous one is decoded.
 ///
 /// # Errors
 /// The ledger's.
@@ -123,19 +122,19 @@ pub(crate) async fn read(
     caller: &Caller,
     session: &SessionId,
     after: u64,
-) -> Result<Conversation, Failure> {
-    let mut conversation = Conversation::default();
+) -> Result<ReadConversation, Failure> {
+    let mut conversation = ReadConversation::default();
     let turns = &engine.turns;
     let mut page = turns.items(caller, session, after, PAGE).await?;
     loop {
         let (items, next) = page;
         let last = items.last().map(|item| item.seq);
-        let take = async { items.iter().for_each(|item| conversation.take(item)) };
+        let decode = async { items.iter().for_each(|item| conversation.add_item(item)) };
         let Some(last) = last.filter(|_| next.is_some()) else {
-            take.await;
+            decode.await;
             return Ok(conversation);
         };
-        let (read, ()) = tokio::join!(turns.items(caller, session, last, PAGE), take);
+        let (read, ()) = tokio::join!(turns.items(caller, session, last, PAGE), decode);
         page = read?;
     }
 }

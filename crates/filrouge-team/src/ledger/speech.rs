@@ -1,57 +1,63 @@
-//! What an agent says, while it says it: drafted at a bounded interval by a task of its own (DESIGN §4, §11).
+//! An agent's message while it grows: a separate task drafts it at a bounded interval (DESIGN §4, §11).
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use filrouge_engine::spoken::Utterance;
 use filrouge_engine::stream::{BEAT, DRAFT_EVERY};
+use filrouge_engine::utterances::Utterance;
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::hold::Hold;
 use super::item;
+use super::session_lease::SessionLease;
 use crate::message::{Cut, Message};
 use crate::record::{AgentError, Speech};
 
-/// Pieces of text that may wait for the task; who says more waits.
+/// How many pieces of text may wait for the task; more make the speaker wait.
 const WAITING: usize = 64;
 
-/// An agent's message that has ended and is not an item yet: what becomes of it shows in what follows.
-pub(super) struct Ended {
+/// An agent's message that has ended and is not an item yet: its channel depends on what follows it.
+pub(super) struct EndedSpeech {
     pub(super) utterance: Utterance,
     pub(super) message: Message,
     pub(super) error: Option<AgentError>,
 }
 
-enum Word {
+enum SpeechInput {
     Said(String),
-    End(Box<(Message, Option<AgentError>)>, oneshot::Sender<Told>),
+    End(
+        Box<(Message, Option<AgentError>)>,
+        oneshot::Sender<SpeechResult>,
+    ),
 }
 
-type Told = Result<(), Failure>;
+type SpeechResult = Result<(), Failure>;
 
-/// An agent's message that is being said.
+/// An agent's message that is still growing.
 pub(super) struct LedgerSpeech {
-    words: mpsc::Sender<Word>,
+    inputs: mpsc::Sender<SpeechInput>,
     failures: tokio::sync::watch::Receiver<Option<Failure>>,
 }
 
 fn gone() -> Failure {
-    Failure::new(ErrorCode::Internal, "what is said is not kept any more")
+    Failure::new(
+        ErrorCode::Internal,
+        "the recording of this message has ended",
+    )
 }
 
-/// Begins to keep what is said; gives what it has become once it has ended.
+/// Begins to record a message; the receiver yields it once it has ended.
 pub(super) fn begin(
-    hold: Arc<Hold>,
+    hold: Arc<SessionLease>,
     utterance: Utterance,
     message: Message,
-) -> (LedgerSpeech, oneshot::Receiver<Ended>) {
-    let (words, said) = mpsc::channel(WAITING);
+) -> (LedgerSpeech, oneshot::Receiver<EndedSpeech>) {
+    let (inputs, received) = mpsc::channel(WAITING);
     let (failed, failures) = tokio::sync::watch::channel(None);
     let (ended, end) = oneshot::channel();
     let now = Instant::now();
-    let speaker = Speaker {
+    let drafter = Drafter {
         hold,
         utterance,
         message,
@@ -61,15 +67,15 @@ pub(super) fn begin(
         written: now,
         failed,
     };
-    tokio::spawn(speaker.listen(said, ended));
-    (LedgerSpeech { words, failures }, end)
+    tokio::spawn(drafter.run(received, ended));
+    (LedgerSpeech { inputs, failures }, end)
 }
 
 #[async_trait]
 impl Speech for LedgerSpeech {
-    async fn said(&mut self, text: &str) -> Result<(), Failure> {
-        let word = Word::Said(text.to_owned());
-        self.words.send(word).await.map_err(|_| gone())?;
+    async fn append(&mut self, text: &str) -> Result<(), Failure> {
+        let input = SpeechInput::Said(text.to_owned());
+        self.inputs.send(input).await.map_err(|_| gone())?;
         match &*self.failures.borrow() {
             Some(failure) => Err(failure.clone()),
             None => Ok(()),
@@ -81,77 +87,82 @@ impl Speech for LedgerSpeech {
         message: &Message,
         error: Option<&AgentError>,
     ) -> Result<(), Failure> {
-        let (told, end) = oneshot::channel();
+        let (reply, end) = oneshot::channel();
         let ended = Box::new((message.clone(), error.cloned()));
-        let word = Word::End(ended, told);
-        self.words.send(word).await.map_err(|_| gone())?;
+        let input = SpeechInput::End(ended, reply);
+        self.inputs.send(input).await.map_err(|_| gone())?;
         end.await.map_err(|_| gone())?
     }
 }
 
-/// The task that drafts what is said.
-struct Speaker {
-    hold: Arc<Hold>,
+/// The task that drafts a message while it grows.
+struct Drafter {
+    hold: Arc<SessionLease>,
     utterance: Utterance,
     message: Message,
-    /// All that was said.
+    /// The complete text so far.
     text: String,
-    /// How many bytes of it are drafted.
+    /// How many of its bytes are drafted.
     drafted: usize,
-    /// Up to where the draft goes that is under way: after a failure the same is written again, and no more.
+    /// The end of the draft write in progress: a retry after a failure writes exactly the same bytes.
     sending: usize,
     written: Instant,
     failed: tokio::sync::watch::Sender<Option<Failure>>,
 }
 
-impl Speaker {
-    /// Gives what it has become before whoever ends it is answered. Who has begun it may be gone; then the draft is what
-    /// is left.
-    async fn listen(mut self, mut said: mpsc::Receiver<Word>, end: oneshot::Sender<Ended>) {
+impl Drafter {
+    /// Drafts until the message ends. Publishes the ended message before it answers the caller of `end`. If the caller drops its
+    /// handle without an end, the message ends as interrupted.
+    async fn run(
+        mut self,
+        mut received: mpsc::Receiver<SpeechInput>,
+        end: oneshot::Sender<EndedSpeech>,
+    ) {
         loop {
             let grown = self.text.len() > self.drafted;
             let due = self.written + if grown { DRAFT_EVERY } else { BEAT };
-            let word = tokio::select! {
-                word = said.recv() => word,
+            let input = tokio::select! {
+                input = received.recv() => input,
                 () = tokio::time::sleep_until(due) => {
                     self.draft().await;
                     continue;
                 }
             };
-            match word {
-                Some(Word::Said(text)) => {
+            match input {
+                Some(SpeechInput::Said(text)) => {
                     self.text.push_str(&text);
                     if self.written.elapsed() >= DRAFT_EVERY {
                         self.draft().await;
                     }
                 }
-                Some(Word::End(ended, told)) => {
+                Some(SpeechInput::End(ended, reply)) => {
                     let (message, error) = *ended;
                     let done = self.complete(&message).await;
-                    let ended = Ended {
+                    let ended = EndedSpeech {
                         utterance: self.utterance,
                         message,
                         error,
                     };
                     let _ = end.send(ended);
-                    let _ = told.send(done);
+                    let _ = reply.send(done);
                     return;
                 }
                 None => {
-                    let _ = end.send(self.given_up().await);
+                    let _ = end.send(self.interrupted().await);
                     return;
                 }
             }
         }
     }
 
-    /// Drafts what was said since, or gives a sign of life. A failure is told to who speaks next, and tried again.
+    /// Drafts the text since the last draft, or sends a heartbeat. A failure is retried, and reported by the next
+    /// [`append`](Speech::append).
     async fn draft(&mut self) {
         let done = self.try_draft().await;
         self.written = Instant::now();
         let failure = done.err();
         if let Some(failure) = &failure {
-            tracing::warn!(code = failure.code.as_str(), message_id = %self.message.id, "what is said was not drafted");
+            tracing::warn!(code = failure.code.as_str(), message_id = %self.message.id, "a message's text was not drafted");
         }
         self.failed.send_replace(failure);
     }
@@ -173,21 +184,21 @@ impl Speaker {
         Ok(())
     }
 
-    /// Drafts that it is whole, so that it is whatever happens before it becomes an item.
+    /// Marks the draft as complete, so that the message is read as complete whatever happens before it becomes an item.
     async fn complete(&mut self, message: &Message) -> Result<(), Failure> {
         let about = item::about(message, true)?;
         let caller = self.hold.ensure().await?;
-        let all = *self.text == *message.content && self.drafted == self.text.len();
-        let text = (!all).then_some(&*message.content);
+        let is_drafted = *self.text == *message.content && self.drafted == self.text.len();
+        let text = (!is_drafted).then_some(&*message.content);
         self.utterance.complete(&caller, &about, text).await
     }
 
-    /// Who spoke has let go of it without an end: it was interrupted.
-    async fn given_up(mut self) -> Ended {
+    /// Ends as interrupted a message whose handle was dropped without an end.
+    async fn interrupted(mut self) -> EndedSpeech {
         self.draft().await;
         self.message.content = self.text.into();
         self.message.cut = Some(Cut::Interrupted);
-        Ended {
+        EndedSpeech {
             utterance: self.utterance,
             message: self.message,
             error: None,

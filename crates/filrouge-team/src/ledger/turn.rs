@@ -1,40 +1,40 @@
 //! A turn of several speakers: from a human's message to the hand-over back to a human (docs/adr/0029).
 
-use filrouge_engine::spoken::{TurnEnd, UtteranceHead};
+use filrouge_engine::utterances::{TurnEnd, UtteranceHead};
 use filrouge_engine::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
 use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, JsonText, TurnId};
 use tokio::sync::oneshot;
 
 use super::Shared;
 use super::item::{self, item_of};
-use super::speech::{self, Ended, LedgerSpeech};
+use super::speech::{self, EndedSpeech, LedgerSpeech};
 use crate::message::{Cut, Message, SpeakerKind};
 use crate::record::{AgentError, State};
 
-/// What is known of the session while it is open.
-pub(super) struct Keeping {
+/// How far the recording of an open session has progressed.
+pub(super) struct Progress {
     pub(super) turn: Option<Turn>,
-    /// What is being said; it gives what it has become.
-    speaking: Option<oneshot::Receiver<Ended>>,
-    /// What was said last and is not an item yet.
-    ended: Option<Ended>,
-    /// The team task, as it was last kept.
+    /// Yields the message that is still growing once it has ended.
+    speaking: Option<oneshot::Receiver<EndedSpeech>>,
+    /// The last ended message that is not an item yet.
+    ended: Option<EndedSpeech>,
+    /// The team task that was recorded last.
     pub(super) task: Option<Box<str>>,
-    /// The state that was last kept, while nothing was written since.
+    /// The state that was recorded last; `None` once anything was written after it.
     pub(super) state: Option<State>,
-    /// Notes that stand in no turn of a human's.
+    /// How many notes were recorded outside of humans' turns.
     pub(super) notes: u64,
-    /// How many messages the session has, up to the seq that was seen last.
+    /// How many messages the session has, up to the seq `counted_to`.
     pub(super) count: u64,
-    pub(super) seen: u64,
+    pub(super) counted_to: u64,
 }
 
 /// The open turn.
 pub(super) struct Turn {
     id: TurnId,
-    /// Whether it has its answer.
+    /// Whether it has its final answer.
     answered: bool,
-    /// How the last message ended that an agent did not end, and what of.
+    /// Why the last message was cut, with its agent's error.
     cut: Option<(Cut, Option<AgentError>)>,
 }
 
@@ -52,12 +52,12 @@ impl Turn {
     }
 }
 
-fn somebody_speaks() -> Failure {
-    let what = "somebody is speaking in this session";
-    Failure::new(ErrorCode::StreamOpen, what).with_hint("end what is being said first")
+fn still_speaking() -> Failure {
+    let what = "a member is speaking in this session";
+    Failure::new(ErrorCode::StreamOpen, what).with_hint("end that message first")
 }
 
-/// How a turn ends that nobody has answered.
+/// The error of an unanswered turn; `None`: it is cancelled.
 fn error_of(cut: Cut, error: Option<&AgentError>) -> Option<ErrorBody> {
     let (code, detail) = match (cut, error) {
         (Cut::Cancelled, _) => return None,
@@ -72,11 +72,11 @@ fn error_of(cut: Cut, error: Option<&AgentError>) -> Option<ErrorBody> {
     })
 }
 
-impl Keeping {
+impl Progress {
     pub(super) fn new(
         task: Option<Box<str>>,
         state: Option<State>,
-        (count, seen): (u64, u64),
+        (count, counted_to): (u64, u64),
     ) -> Self {
         Self {
             turn: None,
@@ -86,12 +86,12 @@ impl Keeping {
             state,
             notes: 0,
             count,
-            seen,
+            counted_to,
         }
     }
 
-    /// Whether somebody speaks; what has ended meanwhile is at hand then.
-    fn speaks(&mut self) -> bool {
+    /// Whether a message is still growing; stores it once it has ended.
+    fn is_speaking(&mut self) -> bool {
         let Some(end) = &mut self.speaking else {
             return false;
         };
@@ -106,14 +106,14 @@ impl Keeping {
 }
 
 impl Shared {
-    /// Keeps a whole message.
+    /// Records a complete message.
     pub(super) async fn message(
         &self,
-        keeping: &mut Keeping,
+        progress: &mut Progress,
         message: &Message,
     ) -> Result<(), Failure> {
         let is_last_word = message.speaker.kind == SpeakerKind::System;
-        self.settle(keeping, is_last_word).await?;
+        self.record_ended(progress, is_last_word).await?;
         let channel = match message.speaker.kind {
             SpeakerKind::Human => Channel::Question,
             SpeakerKind::Agent if message.cut.is_some() => Channel::Partial,
@@ -121,50 +121,50 @@ impl Shared {
             SpeakerKind::System => Channel::SystemNote,
         };
         let item = item_of(message, channel, None)?;
-        self.place(keeping, message, item).await?;
-        keeping.state = None;
+        self.append_or_begin(progress, message, item).await?;
+        progress.state = None;
         Ok(())
     }
 
-    /// Puts a message into the open turn, or begins one.
-    async fn place(
+    /// Appends a message to the open turn, or begins one.
+    async fn append_or_begin(
         &self,
-        keeping: &mut Keeping,
+        progress: &mut Progress,
         message: &Message,
         item: ItemBody,
     ) -> Result<(), Failure> {
-        if let Some(turn) = &keeping.turn {
+        if let Some(turn) = &progress.turn {
             match self.append(turn.id, item.clone()).await {
-                // Somebody else has ended it.
-                Err(failure) if failure.code == ErrorCode::TurnClosed => keeping.turn = None,
-                placed => return placed,
+                // Someone else has ended it.
+                Err(failure) if failure.code == ErrorCode::TurnClosed => progress.turn = None,
+                appended => return appended,
             }
         }
         if message.speaker.kind == SpeakerKind::System {
-            return self.alone(&message.id, vec![item]).await;
+            return self.record_own_turn(&message.id, vec![item]).await;
         }
-        keeping.turn = Some(self.begin_turn(&message.id, item).await?);
+        progress.turn = Some(self.begin_turn(&message.id, item).await?);
         Ok(())
     }
 
-    /// An agent begins to speak.
+    /// Begins an agent's message.
     pub(super) async fn begin(
         &self,
-        keeping: &mut Keeping,
+        progress: &mut Progress,
         message: &Message,
     ) -> Result<LedgerSpeech, Failure> {
-        self.settle(keeping, false).await?;
-        if keeping.speaking.is_some() {
-            return Err(somebody_speaks());
+        self.record_ended(progress, false).await?;
+        if progress.speaking.is_some() {
+            return Err(still_speaking());
         }
         item::key_of(message)?;
-        if keeping.turn.is_none() {
+        if progress.turn.is_none() {
             let key = format!("{}.asked", message.id);
             let note = item::note_item("nobody asked");
-            keeping.turn = Some(self.begin_turn(&key, note).await?);
+            progress.turn = Some(self.begin_turn(&key, note).await?);
         }
-        let Some(turn) = &mut keeping.turn else {
-            return Err(somebody_speaks());
+        let Some(turn) = &mut progress.turn else {
+            return Err(still_speaking());
         };
         let caller = self.hold.ensure().await?;
         let head = UtteranceHead {
@@ -180,15 +180,20 @@ impl Shared {
             .await?;
         turn.cut = None;
         let (speech, ended) = speech::begin(self.hold.clone(), utterance, message.clone());
-        keeping.speaking = Some(ended);
-        keeping.state = None;
+        progress.speaking = Some(ended);
+        progress.state = None;
         Ok(speech)
     }
 
-    /// Makes an item of what was said last, now that it shows whether it was the last word: no speaker follows it.
-    async fn settle(&self, keeping: &mut Keeping, is_last_word: bool) -> Result<(), Failure> {
-        keeping.speaks();
-        let (Some(ended), Some(turn)) = (&mut keeping.ended, &mut keeping.turn) else {
+    /// Records the last ended message as an item. Its channel is certain only now: the message is the last word if no speaker
+    /// follows.
+    async fn record_ended(
+        &self,
+        progress: &mut Progress,
+        is_last_word: bool,
+    ) -> Result<(), Failure> {
+        progress.is_speaking();
+        let (Some(ended), Some(turn)) = (&mut progress.ended, &mut progress.turn) else {
             return Ok(());
         };
         let channel = match ended.message.cut {
@@ -204,53 +209,55 @@ impl Shared {
             Err(failure) => self.recover(turn.id, item, failure).await?,
         }
         turn.answered |= answers;
-        let ended = keeping.ended.take();
+        let ended = progress.ended.take();
         if let Some(ended) = ended {
             turn.cut = ended.message.cut.map(|cut| (cut, ended.error));
-            keeping.state = None;
+            progress.state = None;
         }
         Ok(())
     }
 
-    /// An item of what was said, within the ledger's limits: what is too long for an item is cut, and that is told.
-    fn fitting(&self, ended: &mut Ended, channel: Channel) -> Result<ItemBody, Failure> {
-        let most = self.engine.limits().item_bytes;
+    /// The item of an ended message, within the ledger's limits: too long a text is cut, which is logged.
+    fn fitting(&self, ended: &mut EndedSpeech, channel: Channel) -> Result<ItemBody, Failure> {
+        let limit = self.engine.limits().item_bytes;
         let mut item = item_of(&ended.message, channel, ended.error.as_ref())?;
-        while item.bytes() > most && !ended.message.content.is_empty() {
-            let said = &ended.message.content;
-            tracing::warn!(message_id = %ended.message.id, bytes = said.len(), "a message is too long for the ledger, and is cut");
-            let end = said.floor_char_boundary(said.len() / 2);
-            ended.message.content = said.get(..end).unwrap_or_default().into();
+        while item.bytes() > limit && !ended.message.content.is_empty() {
+            let content = &ended.message.content;
+            let bytes = content.len();
+            tracing::warn!(message_id = %ended.message.id, bytes, "a message is too long for the ledger, and is cut");
+            let end = content.floor_char_boundary(content.len() / 2);
+            ended.message.content = content.get(..end).unwrap_or_default().into();
             ended.message.cut = Some(ended.message.cut.unwrap_or(Cut::Failed));
             item = item_of(&ended.message, Channel::Partial, ended.error.as_ref())?;
         }
         Ok(item)
     }
 
-    /// Somebody has ended the draft, or the turn: what was said is kept all the same.
+    /// Someone else has ended the draft or the turn: keeps the message nonetheless.
     async fn recover(&self, turn: TurnId, item: ItemBody, why: Failure) -> Result<(), Failure> {
         match why.code {
             ErrorCode::StreamLost => self.append(turn, item).await,
             ErrorCode::TurnClosed => {
                 let key = item.item_id.clone();
                 let key = key.ok_or_else(|| why.clone())?;
-                self.alone(&format!("{key}.late"), vec![item]).await
+                self.record_own_turn(&format!("{key}.late"), vec![item])
+                    .await
             }
             _ => Err(why),
         }
     }
 
     /// Ends the turn: a human has the floor.
-    pub(super) async fn end_turn(&self, keeping: &mut Keeping) -> Result<(), Failure> {
-        if keeping.speaks() {
-            return Err(somebody_speaks());
+    pub(super) async fn end_turn(&self, progress: &mut Progress) -> Result<(), Failure> {
+        if progress.is_speaking() {
+            return Err(still_speaking());
         }
-        let answered = keeping.turn.as_ref().is_some_and(|turn| turn.answered);
-        if !answered && self.end_with_last_word(keeping).await? {
+        let answered = progress.turn.as_ref().is_some_and(|turn| turn.answered);
+        if !answered && self.end_with_last_word(progress).await? {
             return Ok(());
         }
-        self.settle(keeping, true).await?;
-        let Some(turn) = &keeping.turn else {
+        self.record_ended(progress, true).await?;
+        let Some(turn) = &progress.turn else {
             return Ok(());
         };
         let (caller, session) = (self.hold.ensure().await?, self.session.clone());
@@ -282,16 +289,16 @@ impl Shared {
                     .await
             }
         };
-        closed(done.map(drop))?;
-        keeping.turn = None;
-        keeping.state = None;
+        accept_closed(done.map(drop))?;
+        progress.turn = None;
+        progress.state = None;
         Ok(())
     }
 
-    /// Ends the turn in the write that makes an item of what was said last; `false` when there is nothing, or somebody
-    /// else has ended it.
-    async fn end_with_last_word(&self, keeping: &mut Keeping) -> Result<bool, Failure> {
-        let (Some(ended), Some(_)) = (&mut keeping.ended, &keeping.turn) else {
+    /// Ends the turn in the write that records the last ended message as an item; `false` if there is none, or someone else has
+    /// ended the turn.
+    async fn end_with_last_word(&self, progress: &mut Progress) -> Result<bool, Failure> {
+        let (Some(ended), Some(_)) = (&mut progress.ended, &progress.turn) else {
             return Ok(false);
         };
         let channel = match ended.message.cut {
@@ -315,21 +322,18 @@ impl Shared {
             }
             Err(failure) => return Err(failure),
         }
-        keeping.turn = None;
-        keeping.ended = None;
-        keeping.state = None;
+        progress.turn = None;
+        progress.ended = None;
+        progress.state = None;
         Ok(true)
     }
 }
 
-/// A turn that somebody else has ended meanwhile has ended.
-fn closed(done: Result<(), Failure>) -> Result<(), Failure> {
+/// Accepts a turn that another process has ended meanwhile.
+fn accept_closed(done: Result<(), Failure>) -> Result<(), Failure> {
     match done {
         Err(failure) if failure.code == ErrorCode::TurnClosed => {
-            tracing::warn!(
-                detail = failure.detail,
-                "the turn was ended by somebody else"
-            );
+            tracing::warn!(detail = failure.detail, "another process ended the turn");
             Ok(())
         }
         done => done,

@@ -1,10 +1,10 @@
-//! The writes that a conversation is made of, each under the lease.
+//! The writes of a conversation, each under the lease.
 
-use filrouge_engine::spoken::OpenTurn;
+use filrouge_engine::utterances::OpenTurn;
 use filrouge_engine::{AppendItems, ImportedTurn};
 use filrouge_types::{ErrorCode, Failure, ItemBody, RequestId, TurnId, TurnStatus};
 
-use super::turn::{Keeping, Turn};
+use super::turn::{Progress, Turn};
 use super::{Shared, item};
 
 fn request_id(id: &str) -> Result<RequestId, Failure> {
@@ -32,8 +32,12 @@ impl Shared {
         appended.await.map(drop)
     }
 
-    /// Keeps items that belong to no human's question, as a turn of their own.
-    pub(super) async fn alone(&self, key: &str, items: Vec<ItemBody>) -> Result<(), Failure> {
+    /// Records items that belong to no human's question, as a separate turn.
+    pub(super) async fn record_own_turn(
+        &self,
+        key: &str,
+        items: Vec<ItemBody>,
+    ) -> Result<(), Failure> {
         let turn = ImportedTurn {
             request_id: request_id(key)?,
             items,
@@ -45,30 +49,34 @@ impl Shared {
         recorded.await.map(drop)
     }
 
-    /// Keeps the team task.
+    /// Records the team task.
     pub(super) async fn task(
         &self,
-        keeping: &mut Keeping,
+        progress: &mut Progress,
         task: Option<&str>,
     ) -> Result<(), Failure> {
-        if keeping.task.as_deref() == task {
+        if progress.task.as_deref() == task {
             return Ok(());
         }
-        self.note(keeping, item::task_item(task)).await?;
-        keeping.task = task.map(Into::into);
+        self.note(progress, item::task_item(task)).await?;
+        progress.task = task.map(Into::into);
         Ok(())
     }
 
-    /// Keeps an item of the application's, in the open turn or by itself.
-    pub(super) async fn note(&self, keeping: &mut Keeping, note: ItemBody) -> Result<(), Failure> {
-        keeping.state = None;
-        match &keeping.turn {
+    /// Records an item of the application, in the open turn or in a separate one.
+    pub(super) async fn note(
+        &self,
+        progress: &mut Progress,
+        note: ItemBody,
+    ) -> Result<(), Failure> {
+        progress.state = None;
+        match &progress.turn {
             Some(turn) => self.append(turn.id(), note).await,
             None => {
-                keeping.notes += 1;
-                // Fences only grow, so that no other opening has used this key.
-                let key = format!("note.{}.{}", self.hold.fence(), keeping.notes);
-                self.alone(&key, vec![note]).await
+                progress.notes += 1;
+                // Fences only grow, so no other opening has used this key.
+                let key = format!("note.{}.{}", self.hold.fence(), progress.notes);
+                self.record_own_turn(&key, vec![note]).await
             }
         }
     }

@@ -1,21 +1,21 @@
-//! `@name` in what somebody says.
+//! Mentions: `@name` in a message's text.
 
 use std::ops::Range;
 
 use crate::team::{Member, Team, alike};
 
-/// A name is looked for in so many bytes; the longest has 200, and may be written in wider forms.
+/// How many bytes are searched for a name; the longest name has 200, and may be written in wider forms.
 const WRITTEN_BYTES_MAX: usize = 800;
 
-/// Who is mentioned, in order, as it is written. Code holds no mentions.
+/// The mentioned members in order, each with the name as written. Mentions in code do not count.
 pub(super) fn mentions<'c, 't>(
     content: &'c str,
     code: &[Range<usize>],
     team: &'t Team,
 ) -> Vec<(&'c str, &'t Member)> {
-    let mut found = Vec::new();
+    let mut mentioned = Vec::new();
     if !content.contains('@') {
-        return found;
+        return mentioned;
     }
     let names: Vec<(String, &Member)> = team
         .members
@@ -30,16 +30,16 @@ pub(super) fn mentions<'c, 't>(
         if in_code || before.is_some_and(joins) {
             continue;
         }
-        let behind = content.get(at + 1..).unwrap_or_default();
-        if let Some((len, member)) = longest(behind, &names) {
-            let written = behind.get(..len).unwrap_or_default();
-            found.push((written, member));
+        let after = content.get(at + 1..).unwrap_or_default();
+        if let Some((len, member)) = longest(after, &names) {
+            let written = after.get(..len).unwrap_or_default();
+            mentioned.push((written, member));
         }
     }
-    found
+    mentioned
 }
 
-/// Whether a character makes what follows the `@` part of an address, a path or a word.
+/// Whether the character before an `@` makes it part of an address, a path or a word.
 fn joins(c: char) -> bool {
     matches!(
         c,
@@ -47,7 +47,7 @@ fn joins(c: char) -> bool {
     ) || in_word(c)
 }
 
-/// Whether words go on over a character. Scripts that put no blanks between words have borders everywhere.
+/// Whether a character belongs to a word. Scripts that write no blanks between words have a boundary at every character.
 fn in_word(c: char) -> bool {
     let no_blanks = matches!(c,
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
@@ -56,7 +56,7 @@ fn in_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric() && !no_blanks
 }
 
-/// The longest name that `text` begins with, as a whole word.
+/// The longest name at the start of `text`, followed by a word boundary.
 fn longest<'t>(text: &str, names: &[(String, &'t Member)]) -> Option<(usize, &'t Member)> {
     let mut best = None;
     if text.starts_with(char::is_whitespace) {
@@ -71,12 +71,12 @@ fn longest<'t>(text: &str, names: &[(String, &'t Member)]) -> Option<(usize, &'t
         }
         let key = alike(text.get(..end)?);
         if let Some((_, member)) = names.iter().find(|(name, _)| *name == key) {
-            let behind = text.get(end..).unwrap_or_default();
-            if !c.is_whitespace() && is_border(behind) {
+            let after = text.get(end..).unwrap_or_default();
+            if !c.is_whitespace() && is_border(after) {
                 best = Some((end, *member));
             }
         }
-        // A mark that follows may change the character that it belongs to.
+        // A following combining mark may change the character it belongs to.
         let composed = next.is_some_and(unicode_normalization::char::is_combining_mark);
         if !composed && !names.iter().any(|(name, _)| name.starts_with(&key)) {
             break;
@@ -85,8 +85,8 @@ fn longest<'t>(text: &str, names: &[(String, &'t Member)]) -> Option<(usize, &'t
     best
 }
 
-fn is_border(behind: &str) -> bool {
-    let mut chars = behind.chars();
+fn is_border(after: &str) -> bool {
+    let mut chars = after.chars();
     match chars.next() {
         None => true,
         Some('.' | '-' | '@') => !chars.next().is_some_and(in_word),

@@ -1,4 +1,4 @@
-//! Tells text, code and markers apart, while the text comes.
+//! Separates text, code and markers while the text arrives.
 
 use std::ops::Range;
 
@@ -19,32 +19,32 @@ const KEYWORDS: [(&str, Keyword); 4] = [
     ("TEAM_TASK", Keyword::TeamTask),
 ];
 
-/// Longer runs of backticks count as several.
+/// Longer runs of backticks count as several runs.
 const RUN_MAX: usize = 128;
 
-/// Longer fences are none.
+/// Longer runs are not fences.
 const FENCE_MAX: usize = 1000;
 
-/// So many blanks may stand around a keyword.
+/// The maximum number of blanks around a keyword.
 const BLANKS_MAX: usize = 16;
 
-/// What the next bytes are. Nothing is told before the bytes that decide it are there, and nothing behind a fixed distance
-/// decides anything: so it makes no difference in which pieces a text comes, and little of it is held back.
+/// The kind of the next bytes. A token is returned only once the bytes that decide its kind have arrived, and only bytes within a
+/// fixed distance decide. So it makes no difference how a text is split, and little of it is held back.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Text,
     Code,
-    /// A marker, and where in it its body stands.
+    /// A marker, and the range of its body.
     Marker(Keyword, Range<usize>),
 }
 
-/// What a look ahead found.
+/// The result of looking ahead.
 enum Ahead<T> {
     Found(T),
     Not,
-    /// Found, unless more text comes.
+    /// Found, unless more text follows.
     Last(T),
-    /// The text has to go on before it can be told.
+    /// More text is needed to decide.
     More,
 }
 
@@ -58,7 +58,7 @@ struct Fence {
 pub(super) struct Scanner {
     line_start: bool,
     fence: Option<Fence>,
-    /// So many markers were read that the rest is text.
+    /// Whether the limit of markers is reached, so that further ones are text.
     pub(super) markers_are_text: bool,
 }
 
@@ -73,7 +73,8 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// The next token of `rest`, which is not empty, and its length; `None`: more has to come, unless it is the `last`.
+    /// The next token of `rest`, which is not empty, and its length. `None`: more text is needed; never when `rest` is the
+    /// `last`.
     pub(super) fn next(&mut self, rest: &str, last: bool) -> Option<(Token, usize)> {
         if self.line_start {
             if let Some((token, len)) = self.fence_line(rest, last)? {
@@ -90,7 +91,7 @@ impl Scanner {
         Some((token, len))
     }
 
-    /// A line that opens or closes a fenced block. The outer `None`: more has to come.
+    /// A line that opens or closes a fenced block. The outer `None`: more text is needed.
     #[allow(clippy::option_option)]
     fn fence_line(&mut self, rest: &str, last: bool) -> Option<Option<(Token, usize)>> {
         let line = match self.fence {
@@ -146,17 +147,17 @@ fn run_len(rest: &str) -> usize {
     marks.take_while(|b| *b == b'`').count()
 }
 
-/// Up to three blanks, then a run of `mark`: its place and what is behind it.
+/// A run of `mark` after up to three blanks: its length and the text after it.
 fn run_at_line_start(rest: &str, mark: char) -> (usize, &str) {
     let marks = rest.trim_start_matches(' ');
-    let behind = marks.trim_start_matches(mark);
+    let after = marks.trim_start_matches(mark);
     if rest.len() - marks.len() > 3 {
         return (0, rest);
     }
-    (marks.len() - behind.len(), behind)
+    (marks.len() - after.len(), after)
 }
 
-/// Whether a line opens a block: its length then.
+/// The length of a line that opens a block.
 fn opening(rest: &str, last: bool) -> Ahead<(usize, Option<Fence>)> {
     let blanks = rest.trim_start_matches(' ');
     if blanks.is_empty() && rest.len() <= 3 {
@@ -186,10 +187,10 @@ fn opening(rest: &str, last: bool) -> Ahead<(usize, Option<Fence>)> {
     }
 }
 
-/// Whether a line closes the block: its length then.
+/// The length of a line that closes the block.
 fn closing(rest: &str, fence: Fence, last: bool) -> Ahead<(usize, Option<Fence>)> {
-    let (len, behind) = run_at_line_start(rest, fence.mark);
-    let end = behind.trim_start_matches([' ', '\t', '\r']);
+    let (len, after) = run_at_line_start(rest, fence.mark);
+    let end = after.trim_start_matches([' ', '\t', '\r']);
     if rest.len() - end.len() > HELD_BYTES_MAX {
         return Ahead::Not;
     }
@@ -207,20 +208,20 @@ fn more<T>(last: bool) -> Ahead<T> {
     if last { Ahead::Not } else { Ahead::More }
 }
 
-/// Code between runs of `run` backticks, on one line: its length.
+/// The length of code between runs of `run` backticks on one line.
 fn span(rest: &str, run: usize) -> Ahead<usize> {
     let mut at = run;
     loop {
-        let behind = rest.get(at..).unwrap_or_default();
-        let next = behind.find(['`', '\n']);
-        let end = at + next.unwrap_or(behind.len());
+        let after = rest.get(at..).unwrap_or_default();
+        let next = after.find(['`', '\n']);
+        let end = at + next.unwrap_or(after.len());
         if end > HELD_BYTES_MAX {
             return Ahead::Not;
         }
-        let found = rest.get(end..).unwrap_or_default();
-        let len = run_len(found);
-        if next.is_none() || len == found.len() && len < RUN_MAX {
-            // The line, or the run of backticks at its end, goes on.
+        let run_start = rest.get(end..).unwrap_or_default();
+        let len = run_len(run_start);
+        if next.is_none() || len == run_start.len() && len < RUN_MAX {
+            // The line, or the run of backticks at its end, continues.
             return if len == run {
                 Ahead::Last(end + len)
             } else {
@@ -245,12 +246,13 @@ fn marker(rest: &str) -> Ahead<(Keyword, Range<usize>, usize)> {
         return Ahead::Not;
     }
     for (name, keyword) in KEYWORDS {
-        let known = word.len().min(name.len());
-        let begins = word
-            .get(..known)
-            .is_some_and(|w| name.get(..known).is_some_and(|n| w.eq_ignore_ascii_case(n)));
+        let compared = word.len().min(name.len());
+        let begins = word.get(..compared).is_some_and(|w| {
+            name.get(..compared)
+                .is_some_and(|n| w.eq_ignore_ascii_case(n))
+        });
         if begins {
-            if known < name.len() {
+            if compared < name.len() {
                 return Ahead::More;
             }
             let at = rest.len() - word.len() + name.len();
@@ -261,9 +263,9 @@ fn marker(rest: &str) -> Ahead<(Keyword, Range<usize>, usize)> {
 }
 
 fn body(rest: &str, at: usize, keyword: Keyword) -> Ahead<(Keyword, Range<usize>, usize)> {
-    let behind = rest.get(at..).unwrap_or_default();
-    let colon = behind.trim_start_matches([' ', '\t']);
-    if behind.len() - colon.len() > BLANKS_MAX {
+    let after = rest.get(at..).unwrap_or_default();
+    let colon = after.trim_start_matches([' ', '\t']);
+    if after.len() - colon.len() > BLANKS_MAX {
         return Ahead::Not;
     }
     let at = rest.len() - colon.len();

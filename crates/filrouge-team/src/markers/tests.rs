@@ -21,7 +21,7 @@ fn read(text: &str) -> Marked {
     Marked::read(text, &team(), &crate::team::id_of("Ada"))
 }
 
-/// Names as resolved, `?name` for unknown ones, with what was written behind.
+/// Names as resolved, `?name` for unknown ones, each with its intent.
 fn addressed(text: &str) -> Vec<String> {
     let marked = read(text);
     let shown = marked.addressed.iter().map(|one| {
@@ -38,7 +38,7 @@ fn addressed(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn next_names_who_speaks_next() {
+fn next_markers_name_the_next_speakers() {
     for (text, whom) in [
         ("[NEXT: Bob]", vec!["Bob"]),
         ("[next:bob]", vec!["Bob"]),
@@ -75,7 +75,7 @@ fn next_names_who_speaks_next() {
 }
 
 #[test]
-fn what_stays_of_the_text() {
+fn markers_are_removed_from_the_text() {
     for (text, content) in [
         ("Done. [NEXT: Bob]  \n", "Done."),
         ("Done.[NEXT: Bob]", "Done."),
@@ -102,7 +102,7 @@ fn what_stays_of_the_text() {
 }
 
 #[test]
-fn code_and_escapes_hold_no_markers() {
+fn code_and_escapes_contain_no_markers() {
     for text in [
         "`[NEXT: bob]`",
         "``a ` [NEXT: bob]`` `@bob`",
@@ -131,7 +131,7 @@ fn code_and_escapes_hold_no_markers() {
 }
 
 #[test]
-fn mentions_address_when_nobody_is_next() {
+fn mentions_address_members_without_a_next_marker() {
     for (text, whom) in [
         ("@bob, look", vec!["Bob"]),
         ("look @Bob.", vec!["Bob"]),
@@ -155,7 +155,7 @@ fn mentions_address_when_nobody_is_next() {
 }
 
 #[test]
-fn tasks_and_drops() {
+fn tasks_and_drops_are_read() {
     let task = |text: &str| read(text).team_task;
     assert_eq!(
         task("[TEAM_TASK: build\n[it] well ]").as_deref(),
@@ -185,7 +185,7 @@ fn tasks_and_drops() {
 }
 
 #[test]
-fn the_routing_says_what_was_written() {
+fn the_routing_records_the_written_names() {
     let marked = read("x [NEXT: Bob !P3, carol] [NEXT: Ada !P2]");
     let routing = marked.routing(Some("msg-7".into()));
     assert_eq!(
@@ -207,7 +207,7 @@ fn the_routing_says_what_was_written() {
 }
 
 #[test]
-fn limits_leave_text() {
+fn beyond_the_limits_markers_stay_text() {
     let many = "[NEXT: bob]".repeat(MARKERS_MAX + 2);
     assert_eq!(&*read(&many).content, "[NEXT: bob][NEXT: bob]");
     let long = format!("[NEXT: {}]", "x".repeat(NAMES_BYTES_MAX));
@@ -232,7 +232,7 @@ fn limits_leave_text() {
     }
 }
 
-/// Text that is full of what matters, and of what nearly does.
+/// Text full of markers and near-markers.
 fn texts() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "[",
@@ -275,28 +275,28 @@ fn texts() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// However a text is cut: what is shown of it, joined, is its content, so that nothing of a marker was ever shown.
+    /// However a text is split, the joined output is its content, so no part of a marker was ever shown.
     #[test]
-    fn pieces_make_no_difference(text in texts(), cuts in prop::collection::vec(1..7usize, 1..10)) {
-        let whole = read(&text);
+    fn chunking_makes_no_difference(text in texts(), cuts in prop::collection::vec(1..7usize, 1..10)) {
+        let expected = read(&text);
         let mut reader = MarkerReader::new();
         let mut shown = String::new();
         let mut chars = text.chars().peekable();
         for cut in cuts.iter().cycle() {
             let piece: String = chars.by_ref().take(*cut).collect();
             shown.push_str(&reader.push(&piece));
-            prop_assert!(whole.content.starts_with(&shown), "{shown:?}");
+            prop_assert!(expected.content.starts_with(&shown), "{shown:?}");
             if chars.peek().is_none() {
                 break;
             }
         }
         let (rest, marked) = reader.finish(&team(), &crate::team::id_of("Ada"));
         prop_assert_eq!(&*marked.content, &*(shown + &rest));
-        prop_assert_eq!(marked, whole);
+        prop_assert_eq!(marked, expected);
     }
 
     #[test]
-    fn text_without_markers_stays(text in "[a-z@`~! \n\t\\\\(){}:,]{0,60}") {
+    fn text_without_markers_is_unchanged(text in "[a-z@`~! \n\t\\\\(){}:,]{0,60}") {
         let content = read(&text).content;
         let lines = text.trim_end();
         let blank = lines.len() - lines.trim_start().len();
@@ -305,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_read_has_no_marker_left_unless_it_is_code(text in texts()) {
+    fn no_marker_is_left_outside_code(text in texts()) {
         let once = read(&text);
         if !text.contains(['`', '~', '\\']) && once.markers.is_empty() {
             prop_assert!(!once.content.contains("[DROP]"));
@@ -314,7 +314,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_is_read(text in any::<String>(), speaker in "[a-z]{1,3}") {
+    fn any_text_is_accepted(text in any::<String>(), speaker in "[a-z]{1,3}") {
         let marked = Marked::read(&text, &team(), &speaker);
         prop_assert!(marked.content.len() <= text.len());
     }

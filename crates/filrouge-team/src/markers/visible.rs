@@ -1,27 +1,27 @@
-//! The text that stays when markers are taken out, as it comes.
+//! The text without its markers, built incrementally.
 
 use std::ops::Range;
 
-/// Blanks are held back until something is behind them: those around a marker, and those at the end, are not shown.
+/// Blanks are held back until more text follows: those around a marker and at the end are not shown.
 #[derive(Debug)]
 pub(super) struct Visible {
     content: String,
-    given: usize,
+    returned: usize,
     code: Vec<Range<usize>>,
     blanks: String,
     line_is_blank: bool,
-    behind_marker: bool,
+    after_marker: bool,
 }
 
 impl Default for Visible {
     fn default() -> Self {
         Self {
             content: String::new(),
-            given: 0,
+            returned: 0,
             code: Vec::new(),
             blanks: String::new(),
             line_is_blank: true,
-            behind_marker: false,
+            after_marker: false,
         }
     }
 }
@@ -36,21 +36,21 @@ impl Visible {
     }
 
     pub(super) fn marker(&mut self) {
-        self.behind_marker = true;
+        self.after_marker = true;
     }
 
-    /// What has come since the last call.
+    /// The text added since the last call.
     pub(super) fn new_text(&mut self) -> String {
         let new = self
             .content
-            .get(self.given..)
+            .get(self.returned..)
             .unwrap_or_default()
             .to_owned();
-        self.given = self.content.len();
+        self.returned = self.content.len();
         new
     }
 
-    /// The whole, and where in it code stands.
+    /// The entire text, and the ranges of code in it.
     pub(super) fn finish(self) -> (String, Vec<Range<usize>>) {
         (self.content, self.code)
     }
@@ -59,18 +59,18 @@ impl Visible {
         let mut rest = text;
         while !rest.is_empty() {
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-            let (word, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
+            let (word, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
             if !word.is_empty() {
                 self.word(word, code);
             }
-            let end = behind
+            let end = after
                 .find(|c: char| !c.is_whitespace())
-                .unwrap_or(behind.len());
-            let (blanks, behind) = behind.split_at_checked(end).unwrap_or((behind, ""));
+                .unwrap_or(after.len());
+            let (blanks, after) = after.split_at_checked(end).unwrap_or((after, ""));
             for c in blanks.chars() {
                 self.blank(c);
             }
-            rest = behind;
+            rest = after;
         }
     }
 
@@ -90,19 +90,19 @@ impl Visible {
             }
         }
         self.line_is_blank = false;
-        self.behind_marker = false;
+        self.after_marker = false;
     }
 
     fn blank(&mut self, c: char) {
-        if !self.behind_marker {
+        if !self.after_marker {
             self.blanks.push(c);
         } else if c == '\n' {
-            // What stood before the marker was held back for it.
+            // Drop the blanks before the marker, which were held back.
             let kept = self
                 .blanks
                 .trim_end_matches(|c: char| c.is_whitespace() && c != '\n');
             self.blanks.truncate(kept.len());
-            self.behind_marker = false;
+            self.after_marker = false;
             if !self.line_is_blank {
                 self.blanks.push(c);
             }

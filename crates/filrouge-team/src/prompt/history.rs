@@ -1,4 +1,4 @@
-//! What was said, as agents read it.
+//! The conversation in the form that agents read.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use super::{CHAIN_MAX, Window, kind_word};
 use crate::context::ContextManager;
 use crate::message::{Cut, Message};
 
-/// What was said beside `answered`. Empty when there is nothing.
-pub(super) fn told(context: &ContextManager, answered: &str, window: Window) -> String {
+/// The conversation without the message `answered`; empty if there is no other message.
+pub(super) fn written(context: &ContextManager, answered: &str, window: Window) -> String {
     let messages = context.messages();
     let own = context.position(answered);
     let shown = shown(context, answered, own, window);
@@ -30,7 +30,7 @@ pub(super) fn told(context: &ContextManager, answered: &str, window: Window) -> 
     text
 }
 
-/// Where the messages stand that are told, the oldest first: the chain, and the newest as far as the window goes.
+/// The positions of the shown messages, the oldest first: the ancestors, and the newest as far as the window reaches.
 fn shown(
     context: &ContextManager,
     answered: &str,
@@ -59,7 +59,7 @@ fn shown(
     newest
 }
 
-/// What a message takes in a prompt, about: its heading is estimated.
+/// The approximate size of a message in a prompt: its heading is estimated.
 fn size(message: &Message) -> usize {
     message.content.len() + message.speaker.name.len() + 64
 }
@@ -69,7 +69,7 @@ fn entry(text: &mut String, message: &Message) {
     text.push('\n');
     match &*message.content {
         "" => text.push_str("  (nothing)\n"),
-        said => indented(text, said),
+        content => indented(text, content),
     }
     let cut = match message.cut {
         None => "",
@@ -81,7 +81,7 @@ fn entry(text: &mut String, message: &Message) {
     text.push('\n');
 }
 
-/// Who says it, to whom, and to what.
+/// A message's heading: its speaker, its addressees and the message it answers.
 pub(super) fn heading(message: &Message) -> String {
     let mut text = format!(
         "[{}] {} ({})",
@@ -101,9 +101,9 @@ pub(super) fn heading(message: &Message) -> String {
     text
 }
 
-/// Indented, no line of what somebody says can be taken for a heading, and so for what somebody else says.
-pub(super) fn indented(text: &mut String, said: &str) {
-    for line in said.lines() {
+/// Indents a text, so that none of its lines can pass for a heading and thus for another speaker's message.
+pub(super) fn indented(text: &mut String, content: &str) {
+    for line in content.lines() {
         if !line.is_empty() {
             text.push_str("  ");
             text.push_str(line);

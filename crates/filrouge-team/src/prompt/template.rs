@@ -2,17 +2,17 @@
 
 use std::str::FromStr;
 
-/// How a prompt is written: text with placeholders.
+/// A prompt template: text with placeholders.
 ///
-/// | placeholder | stands for |
+/// | placeholder | value |
 /// |---|---|
 /// | `{{name}}` | the agent's name |
-/// | `{{role}}` | its role, or nothing |
+/// | `{{role}}` | its role, or empty |
 /// | `{{team}}` | the team's name |
 /// | `{{members}}` | a line for each member |
-/// | `{{task}}` | the team task, or nothing |
-/// | `{{history}}` | what was said before, in whole messages; says how many are left out |
-/// | `{{from}}` | who says the message |
+/// | `{{task}}` | the team task, or empty |
+/// | `{{history}}` | the earlier messages, none of them cut; states how many are left out |
+/// | `{{from}}` | the speaker of the message to answer |
 /// | `{{message}}` | the message to answer |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Box<str>);
@@ -21,22 +21,22 @@ const PLACEHOLDERS: [&str; 8] = [
     "name", "role", "team", "members", "task", "history", "from", "message",
 ];
 
-/// What is wrong with a template.
+/// Why a template is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// There is no placeholder of this name.
+    /// The template uses an unknown placeholder.
     #[error("{{{{{0}}}}} is no placeholder")]
     Unknown(Box<str>),
-    /// `{{` has no `}}` behind it.
-    #[error("a {{{{ has no }}}} behind it")]
+    /// `{{` has no `}}` after it.
+    #[error("a {{{{ has no }}}} after it")]
     Open,
-    /// The agent would never be told what it is to answer.
+    /// Without `{{message}}` the agent would never see the message to answer.
     #[error("it has no {{{{message}}}}")]
     NoMessage,
 }
 
 impl TemplateError {
-    /// What to do about it.
+    /// A hint for correcting the template.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         "the placeholders: {{name}}, {{role}}, {{team}}, {{members}}, {{task}}, {{history}}, {{from}}, {{message}}"
@@ -64,7 +64,7 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// The prompt, with what each placeholder stands for.
+    /// Fills in a value for each placeholder.
     pub(super) fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> String {
         let mut pieces = self.0.split("{{");
         let mut filled = pieces.next().unwrap_or_default().to_owned();

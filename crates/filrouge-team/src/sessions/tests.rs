@@ -1,7 +1,7 @@
 use super::*;
 use crate::message::{Routing, Speaker, SpeakerKind};
 
-fn said(content: &str) -> Message {
+fn human_message(content: &str) -> Message {
     Message {
         id: "msg-1".into(),
         at: Timestamp::from_micros(0),
@@ -29,6 +29,6 @@ fn first_words_are_one_short_line() {
             &*format!("{}…", "word ".repeat(16).trim_end()),
         ),
     ] {
-        assert_eq!(&*first_words(&said(content)), words, "{content:?}");
+        assert_eq!(&*first_words(&human_message(content)), words, "{content:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Files of snapshots: written whole or not at all, for nobody but their owner.
+//! Snapshot files: replaced atomically, private to their owner.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -11,36 +11,36 @@ use serde::{Serialize, Serializer};
 use super::{FILE_BYTES, Problem, SessionSnapshot, SnapshotWarning, Snapshots, name, schema};
 use crate::sessions::first_words;
 
-/// What encrypted files begin with.
+/// The first bytes of encrypted files.
 const AGE: [&[u8]; 2] = [
     b"age-encryption.org/",
     b"-----BEGIN AGE ENCRYPTED FILE-----",
 ];
 
-/// A snapshot file, as a list shows it.
+/// A snapshot file in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SnapshotFile {
-    /// The team.
+    /// The team's id.
     pub team_id: Box<str>,
-    /// The session.
+    /// The session's id.
     pub session_id: Box<str>,
-    /// Its path.
+    /// The file's path.
     #[serde(serialize_with = "displayed")]
     pub path: PathBuf,
-    /// When the session was made.
+    /// When the session was created.
     pub created_at: Timestamp,
-    /// When its newest message was said, as the file says.
+    /// When its newest message was said, according to the file.
     pub updated_at: Timestamp,
     /// How many messages it has.
     pub message_count: u64,
-    /// How its first message begins.
+    /// The beginning of its first message.
     pub first_words: Option<Box<str>>,
-    /// The name of who spoke last.
+    /// The name of the last speaker.
     pub last_speaker: Option<Box<str>>,
     /// Whether there is a newer file of the same session.
     #[serde(rename = "outdated")]
     pub is_outdated: bool,
-    /// When the newest message was said.
+    /// The time of the newest message in it.
     #[serde(skip)]
     pub(super) newest_at: Option<Timestamp>,
 }
@@ -65,35 +65,35 @@ impl SnapshotWarning {
     }
 }
 
-/// Makes a folder for nobody but its owner; one that is there stays as it is.
+/// Creates a folder private to its owner; an existing one stays unchanged.
 fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 impl Snapshots {
-    /// Writes a session's file: a temporary one, flushed, takes its place, so that whoever reads it finds the old one or
-    /// the new one. A file of the same session that is encrypted otherwise goes.
+    /// Writes a session's file: writes and flushes a temporary file, then renames it, so that readers find either the old file or
+    /// the new one. Deletes the session's file of the other form, encrypted or not.
     ///
     /// # Errors
-    /// What is wrong, with the path; what was there before stays.
+    /// The problem and the path; the previous file stays.
     pub fn write(&self, snapshot: &SessionSnapshot) -> Result<PathBuf, SnapshotWarning> {
         let team = &snapshot.team_id;
         let path = self.path_of(team, snapshot.created_at, &snapshot.session_id);
-        self.put(snapshot, &path)
+        self.replace(snapshot, &path)
             .map_err(|error| SnapshotWarning::io(&path, &error))?;
         Ok(path)
     }
 
-    /// As [`write`](Self::write), on a thread that may wait.
+    /// As [`write`](Self::write), on a thread that may block.
     ///
     /// # Errors
     /// As [`write`](Self::write).
     pub async fn save(&self, snapshot: SessionSnapshot) -> Result<PathBuf, SnapshotWarning> {
-        self.apart(move |snapshots| snapshots.write(&snapshot))
+        self.on_blocking_thread(move |snapshots| snapshots.write(&snapshot))
             .await
     }
 
-    pub(super) async fn apart<T: Send + 'static>(
+    pub(super) async fn on_blocking_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, SnapshotWarning> + Send + 'static,
     ) -> Result<T, SnapshotWarning> {
@@ -102,7 +102,7 @@ impl Snapshots {
         done.unwrap_or_else(|e| Err(SnapshotWarning::io(self.folder(), &e.into())))
     }
 
-    fn put(&self, snapshot: &SessionSnapshot, path: &Path) -> io::Result<()> {
+    fn replace(&self, snapshot: &SessionSnapshot, path: &Path) -> io::Result<()> {
         let folder = self.folder_of(&snapshot.team_id);
         make_folder(&folder)?;
         let file = path.file_name().unwrap_or_default();
@@ -111,10 +111,10 @@ impl Snapshots {
         temporary.push(".tmp");
         let temporary = folder.join(temporary);
         let written = self
-            .fill(snapshot, &temporary)
+            .write_temporary(snapshot, &temporary)
             .and_then(|()| fs::rename(&temporary, path));
         if let Err(error) = written {
-            // Whatever becomes of it, the failure that matters is the first one.
+            // The first failure is the one to report.
             let _ = fs::remove_file(&temporary);
             return Err(error);
         }
@@ -122,7 +122,7 @@ impl Snapshots {
         self.remove_other(snapshot)
     }
 
-    fn fill(&self, snapshot: &SessionSnapshot, temporary: &Path) -> io::Result<()> {
+    fn write_temporary(&self, snapshot: &SessionSnapshot, temporary: &Path) -> io::Result<()> {
         match fs::remove_file(temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -146,7 +146,7 @@ impl Snapshots {
         file.sync_all()
     }
 
-    /// The session's file in the other form.
+    /// Deletes the session's file of the other form, encrypted or not.
     fn remove_other(&self, snapshot: &SessionSnapshot) -> io::Result<()> {
         let sealed = self.seal.is_none();
         let name = name::file_name(snapshot.created_at, &snapshot.session_id, sealed);
@@ -159,7 +159,7 @@ impl Snapshots {
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem.
     pub fn read(&self, path: &Path) -> Result<SessionSnapshot, Problem> {
         let file = File::open(path).map_err(|e| Problem::io(&e))?;
         let bytes = file.metadata().map_err(|e| Problem::io(&e))?.len();
@@ -167,8 +167,10 @@ impl Snapshots {
             return Err(Problem::TooLarge(bytes));
         }
         let mut read = Vec::new();
-        let mut most = file.take(FILE_BYTES + 1);
-        most.read_to_end(&mut read).map_err(|e| Problem::io(&e))?;
+        let mut limited = file.take(FILE_BYTES + 1);
+        limited
+            .read_to_end(&mut read)
+            .map_err(|e| Problem::io(&e))?;
         if !AGE.iter().any(|age| read.starts_with(age)) {
             return schema::read(&read);
         }
@@ -180,10 +182,10 @@ impl Snapshots {
         schema::read(&plain)
     }
 
-    /// All files of a team, newest first, and those that cannot be read. Nothing is changed.
+    /// Lists all files of a team, newest first, and those that cannot be read. Changes nothing.
     ///
     /// # Errors
-    /// When the folder cannot be read; one that is not there has no files.
+    /// If the folder cannot be read; a missing folder has no files.
     pub fn list(
         &self,
         team_id: &str,

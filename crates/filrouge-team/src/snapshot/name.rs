@@ -1,18 +1,18 @@
-//! Ids as names of files. Letters, digits, `.`, `_` and `-` stand for themselves, all other bytes as `%XX`, a dot at
-//! the beginning too: no id is `.` or `..`, names another folder or hides a file. A name longer than 120 bytes is cut, and
-//! ends in `~` and 32 digits of the id's SHA-256, so that two ids never share a file.
+//! File names for ids. Letters, digits, `.`, `_` and `-` are unchanged; all other bytes, and a leading dot, become `%XX`: no id
+//! yields `.` or `..`, leaves its folder or hides a file. A name longer than 120 bytes is cut and ends in `~` and 32 digits of
+//! the id's SHA-256, so that two ids never share a file.
 
 use filrouge_types::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use sha2::{Digest, Sha256};
 
-/// Longest name that is not cut; with its time, its ending and that of a temporary file it is below what file systems take.
+/// The longest name that is not cut; with its time, its ending and that of a temporary file it stays below file systems' limits.
 const NAME_BYTES: usize = 120;
 
-/// What stands for something else in a name.
+/// The bytes that are escaped in a name.
 const SPELLED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
-/// An id as a name.
+/// The file name for an id.
 pub(crate) fn spelled(id: &str) -> String {
     let mut name = percent_encode(id.as_bytes(), SPELLED).to_string();
     if name.starts_with('.') {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_id_leaves_its_folder_and_no_two_share_a_file() {
+    fn ids_stay_in_their_folder_and_never_share_a_file() {
         let long = ["x".repeat(300), "y".repeat(256), "é".repeat(100)];
         let ids = [
             "a",

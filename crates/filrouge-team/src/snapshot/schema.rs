@@ -1,6 +1,6 @@
-//! The notation of snapshot files: camelCase JSON, written as version 1.0. Read is any 1.x: members that are not known
-//! are passed over, speakers and addressees also in their older form (`roleId`, `roleName`, `roleTitle`), times also as
-//! milliseconds. `todos` are not kept (DESIGN §11).
+//! The schema of snapshot files: camelCase JSON, written as version 1.0. Every 1.x is read: unknown members are ignored, speakers
+//! and addressees may have their older form (`roleId`, `roleName`, `roleTitle`), times may be milliseconds. `todos` are not kept
+//! (DESIGN §11).
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -57,7 +57,7 @@ struct WrittenMessage {
     cut: Option<Cut>,
 }
 
-/// A speaker in its form; it is read in the older one, too.
+/// A speaker as it is written; the older form is read, too.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenSpeaker {
@@ -70,7 +70,7 @@ struct WrittenSpeaker {
     kind: SpeakerKind,
 }
 
-/// The words for what a speaker is.
+/// The names of the kinds of speakers.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "SpeakerKind", rename_all = "snake_case")]
 enum Kind {
@@ -101,7 +101,7 @@ struct WrittenAddressee {
     older: Older,
 }
 
-/// How a member was named in older files.
+/// A member's fields in older files.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct Older {
@@ -231,7 +231,7 @@ struct Versioned {
     schema_version: Option<Box<str>>,
 }
 
-fn unread(error: &serde_json::Error, otherwise: fn(String) -> Problem) -> Problem {
+fn parse_problem(error: &serde_json::Error, otherwise: fn(String) -> Problem) -> Problem {
     match error.is_eof() {
         true => Problem::Cut,
         false => otherwise(error.to_string()),
@@ -244,20 +244,21 @@ pub(super) fn read(bytes: &[u8]) -> Result<SessionSnapshot, Problem> {
         return Err(Problem::Cut);
     }
     let version: Versioned =
-        serde_json::from_slice(bytes).map_err(|e| unread(&e, Problem::Foreign))?;
+        serde_json::from_slice(bytes).map_err(|e| parse_problem(&e, Problem::Foreign))?;
     let Some(version) = version.schema_version else {
         return Err(Problem::Foreign("it has no schemaVersion".to_owned()));
     };
     if version.split('.').next() != Some("1") {
         return Err(Problem::Newer(version.into()));
     }
-    let read: Written = serde_json::from_slice(bytes).map_err(|e| unread(&e, Problem::Corrupt))?;
+    let read: Written =
+        serde_json::from_slice(bytes).map_err(|e| parse_problem(&e, Problem::Corrupt))?;
     let mut ids = HashSet::new();
     let mut messages = Vec::with_capacity(read.context.messages.len());
     for message in read.context.messages {
         let message = message.message()?;
         if !ids.insert(message.id.clone()) {
-            let what = format!("two messages are called {:?}", message.id);
+            let what = format!("two messages have the id {:?}", message.id);
             return Err(Problem::Corrupt(what));
         }
         messages.push(message);

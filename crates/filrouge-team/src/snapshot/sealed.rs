@@ -5,19 +5,19 @@ use age::secrecy::SecretString;
 
 use super::Seal;
 
-/// Work that the key of a passphrase costs, as a power of two: a second, about.
+/// The work factor of a passphrase's key, as a power of two: about a second.
 const WORK: u8 = 18;
-/// The most that is spent on a passphrase of a file that somebody else has written.
+/// The highest accepted work factor of a file that someone else has written.
 const WORK_MAX: u8 = 22;
 
-/// Encrypts by a passphrase, which costs about a second for every file that is written or read.
+/// Encrypts with a passphrase; each file written or read costs about a second.
 pub struct AgeSeal {
     passphrase: SecretString,
     work: u8,
 }
 
 impl AgeSeal {
-    /// Encrypts by this passphrase.
+    /// Encrypts with this passphrase.
     #[must_use]
     pub fn by_passphrase(passphrase: String) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl AgeSeal {
     }
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
@@ -35,7 +35,7 @@ impl Seal for AgeSeal {
     fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, String> {
         let mut recipient = scrypt::Recipient::new(self.passphrase.clone());
         recipient.set_work_factor(self.work);
-        age::encrypt(&recipient, plain).map_err(told)
+        age::encrypt(&recipient, plain).map_err(error_text)
     }
 
     fn open(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
@@ -44,7 +44,7 @@ impl Seal for AgeSeal {
         }
         let mut identity = scrypt::Identity::new(self.passphrase.clone());
         identity.set_max_work_factor(WORK_MAX);
-        age::decrypt(&identity, bytes).map_err(told)
+        age::decrypt(&identity, bytes).map_err(error_text)
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_is_opened_by_its_passphrase_alone() {
+    fn a_sealed_file_opens_only_with_its_passphrase() {
         let by = |words: &str| AgeSeal {
             work: 2,
             ..AgeSeal::by_passphrase(words.to_owned())

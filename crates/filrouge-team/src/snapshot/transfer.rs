@@ -1,4 +1,4 @@
-//! Snapshot files and the ledger: what one has and the other has not (DESIGN §11).
+//! Compares snapshot files with the ledger, and exports to files (DESIGN §11).
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use super::{SnapshotFile, SnapshotWarning, Snapshots};
 use crate::ledger::open::{created_at, read_with};
 use crate::ledger::other_id;
-use crate::sessions::look;
+use crate::sessions::summarize;
 
 /// Why a file is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The ledger does not know its session.
+    /// The ledger does not have its session.
     Unknown,
     /// It has newer messages than the ledger.
     Newer,
@@ -25,14 +25,14 @@ pub enum Why {
 pub struct Offer {
     /// The file.
     pub file: SnapshotFile,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// What there is to import.
+/// The files of a team, by what an import can do with them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Importable {
-    /// Files with what the ledger has not, newest first.
+    /// Files with content that the ledger lacks, newest first.
     pub offers: Vec<Offer>,
     /// Files of sessions that were erased from the ledger: they are not offered.
     pub erased: Vec<PathBuf>,
@@ -40,10 +40,11 @@ pub struct Importable {
     pub unreadable: Vec<SnapshotWarning>,
 }
 
-/// Writes a session's file from the ledger; who has it open is not asked.
+/// Writes a session's file from the ledger, whether or not the session is open elsewhere.
 ///
 /// # Errors
-/// `session_not_found`, `session_erased`, `invalid` when the session is another team's; within, what is wrong with the file.
+/// `session_not_found`, `session_erased`, `invalid` if the session belongs to another team; the inner result reports a problem
+/// with the file.
 pub async fn export(
     engine: &Engine,
     caller: &Caller,
@@ -57,17 +58,17 @@ pub async fn export(
     Ok(snapshots.save(snapshot).await)
 }
 
-/// What the ledger has of a file's session.
-enum There {
+/// The ledger's state of a file's session.
+enum State {
     Nothing,
     Until(Option<Timestamp>),
     Erased,
 }
 
-/// The files of a team that hold what the ledger has not.
+/// Finds the files of a team with content that the ledger lacks.
 ///
 /// # Errors
-/// The ledger's. A folder that cannot be read stands among what cannot be read.
+/// The ledger's. A folder that cannot be read is reported among the unreadable files.
 pub async fn importable(
     engine: &Engine,
     caller: &Caller,
@@ -75,54 +76,54 @@ pub async fn importable(
     snapshots: &Snapshots,
 ) -> Result<Importable, Failure> {
     let team = team_id.to_owned();
-    let listed = snapshots.apart(move |snapshots| snapshots.list(&team));
-    let mut found = Importable::default();
+    let listed = snapshots.on_blocking_thread(move |snapshots| snapshots.list(&team));
+    let mut importable_files = Importable::default();
     let files = match listed.await {
         Ok((files, unreadable)) => {
-            found.unreadable = unreadable;
+            importable_files.unreadable = unreadable;
             files
         }
         Err(folder) => {
-            found.unreadable.push(folder);
-            return Ok(found);
+            importable_files.unreadable.push(folder);
+            return Ok(importable_files);
         }
     };
     for file in files.into_iter().filter(|file| !file.is_outdated) {
-        let why = match there(engine, caller, team_id, &file.session_id).await? {
-            There::Nothing => Why::Unknown,
-            There::Until(newest) if newest < file.newest_at => Why::Newer,
-            There::Until(_) => continue,
-            There::Erased => {
-                found.erased.push(file.path);
+        let why = match ledger_state(engine, caller, team_id, &file.session_id).await? {
+            State::Nothing => Why::Unknown,
+            State::Until(newest) if newest < file.newest_at => Why::Newer,
+            State::Until(_) => continue,
+            State::Erased => {
+                importable_files.erased.push(file.path);
                 continue;
             }
         };
-        found.offers.push(Offer { file, why });
+        importable_files.offers.push(Offer { file, why });
     }
-    Ok(found)
+    Ok(importable_files)
 }
 
-/// What the ledger has of a session, under its id or the one that it was brought under.
-async fn there(
+/// The ledger's state of a session, under its own id or the one under which it was imported.
+async fn ledger_state(
     engine: &Engine,
     caller: &Caller,
     team_id: &str,
     id: &str,
-) -> Result<There, Failure> {
+) -> Result<State, Failure> {
     let Ok(own) = SessionId::new(id) else {
-        return Ok(There::Nothing);
+        return Ok(State::Nothing);
     };
     for id in [own, other_id(caller, team_id, id)?] {
         let session = match engine.sessions.get(caller, &id).await {
             Ok(session) => session,
             Err(failure) if failure.code == ErrorCode::SessionNotFound => continue,
-            Err(failure) if failure.code == ErrorCode::SessionErased => return Ok(There::Erased),
+            Err(failure) if failure.code == ErrorCode::SessionErased => return Ok(State::Erased),
             Err(failure) => return Err(failure),
         };
         if session.team_id.as_deref() == Some(team_id) {
-            let seen = look(engine, caller, &session).await?;
-            return Ok(There::Until(seen.newest_at));
+            let seen = summarize(engine, caller, &session).await?;
+            return Ok(State::Until(seen.newest_at));
         }
     }
-    Ok(There::Nothing)
+    Ok(State::Nothing)
 }

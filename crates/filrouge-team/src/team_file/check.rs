@@ -1,4 +1,4 @@
-//! Whether a team file describes a team that can work.
+//! Checks that a team file describes a team that can work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::{Kind, MAX_AGENT_TURNS, MemberFile, TeamFile};
 use crate::context::TEAM_TASK_BYTES_MAX;
 use crate::team::{Command, Member, MemberKind, Team, alike, id_of};
 
-/// Names have at most so many bytes: ids are made of them, and ids have at most 256.
+/// The maximum number of bytes of a name: ids are derived from names and have at most 256.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Every agent is told of every member.
+/// The maximum number of members: every agent's prompt names every member.
 const MEMBERS_MAX: usize = 100;
 
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// The id of the application's own notes.
 const SYSTEM: &str = "system";
 
-/// What names cannot have, for markers and mentions use it.
+/// Characters that names cannot have, because markers and mentions use them.
 const OF_MARKERS: &[char] = &[
     '[', ']', ',', ';', ':', '!', '@', '`', '"', '\\', '，', '、', '；', '：', '﹕', '！', '،',
 ];
@@ -30,7 +30,7 @@ pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
     name("name", &file.name)?;
     let task_bytes = file.task.as_ref().map_or(0, String::len);
     if task_bytes > TEAM_TASK_BYTES_MAX {
-        let what = format!("it has {task_bytes} bytes, a task at most {TEAM_TASK_BYTES_MAX}");
+        let what = format!("it has {task_bytes} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed");
         let hint = "put the long part into a file, and name that in the task";
         return Err(refused("task", &what, hint));
     }
@@ -43,7 +43,10 @@ pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
         return Err(refused("members", "there is none", hint));
     }
     if file.members.len() > MEMBERS_MAX {
-        let what = format!("there are {}, and may be {MEMBERS_MAX}", file.members.len());
+        let what = format!(
+            "there are {}, at most {MEMBERS_MAX} are allowed",
+            file.members.len()
+        );
         return Err(refused("members", &what, "make several teams of them"));
     }
     let members: Vec<Member> = file
@@ -52,7 +55,7 @@ pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
         .enumerate()
         .map(|(at, Object(described))| member(&format!("members[{at}]"), described, folder))
         .collect::<Result<_, _>>()?;
-    told_apart(&members)?;
+    check_distinct_names(&members)?;
     if !members.iter().any(|member| !member.is_agent()) {
         let hint = "add yourself: name = \"…\", kind = \"human\"";
         return Err(refused("members", "there is no human among them", hint));
@@ -75,17 +78,17 @@ fn member(at: &str, file: MemberFile, folder: &Path) -> Result<Member, Failure> 
     name(&field("name"), &file.name)?;
     if let Some(c) = file.name.chars().find(|c| OF_MARKERS.contains(c)) {
         let what = format!("{:?} has the character {c:?}, which markers use", file.name);
-        let hint = "names are of letters, digits, blanks, - and _";
+        let hint = "names consist of letters, digits, blanks, - and _";
         return Err(refused(&field("name"), &what, hint));
     }
-    let (id, called, role) = (id_of(&file.name), file.name.clone(), file.role.clone());
+    let (id, member_name, role) = (id_of(&file.name), file.name.clone(), file.role.clone());
     let kind = match file.kind {
         Kind::Human => human(at, &file)?,
         Kind::Agent => MemberKind::Agent(command(at, file, folder)?),
     };
     Ok(Member {
         id,
-        name: called.into(),
+        name: member_name.into(),
         role: role.filter(|role| !role.trim().is_empty()).map(Into::into),
         kind,
     })
@@ -129,14 +132,14 @@ fn command(at: &str, file: MemberFile, folder: &Path) -> Result<Command, Failure
     })?;
     Ok(Command {
         program: if program.contains('/') {
-            beside(&field("command"), folder, &program)?
+            absolute_path(&field("command"), folder, &program)?
         } else {
             program.into()
         },
         arguments: arguments.into_iter().map(Into::into).collect(),
         environment: environment(&field("env"), file.env.unwrap_or_default())?,
         folder: match file.cwd {
-            Some(cwd) => Some(beside(&field("cwd"), folder, &cwd)?),
+            Some(cwd) => Some(absolute_path(&field("cwd"), folder, &cwd)?),
             None => None,
         },
         template,
@@ -144,11 +147,11 @@ fn command(at: &str, file: MemberFile, folder: &Path) -> Result<Command, Failure
     })
 }
 
-fn beside(field: &str, folder: &Path, path: &str) -> Result<Box<str>, Failure> {
-    let whole = folder.join(path);
-    whole.to_str().map(Into::into).ok_or_else(|| {
+fn absolute_path(field: &str, folder: &Path, path: &str) -> Result<Box<str>, Failure> {
+    let absolute = folder.join(path);
+    absolute.to_str().map(Into::into).ok_or_else(|| {
         let what = "the team file's folder has a name that is not UTF-8";
-        refused(field, what, "write the whole path")
+        refused(field, what, "write the absolute path")
     })
 }
 
@@ -184,20 +187,20 @@ fn name(field: &str, name: &str) -> Result<(), Failure> {
         format!("{name:?} begins or ends with a blank")
     } else if name.len() > NAME_BYTES_MAX {
         format!(
-            "it has {} bytes, a name at most {NAME_BYTES_MAX}",
+            "it has {} bytes, at most {NAME_BYTES_MAX} are allowed",
             name.len()
         )
-    } else if let Some(c) = name.chars().find(|c| unseen(*c)) {
-        format!("{name:?} has the character {c:?}, which is not seen")
+    } else if let Some(c) = name.chars().find(|c| invisible(*c)) {
+        format!("{name:?} has the character {c:?}, which is invisible")
     } else {
         return Ok(());
     };
     Err(refused(field, &what, "a name is a word or a few: \"Ada\""))
 }
 
-/// Control characters, and those that reorder text or have no width. Joiners, which scripts and emoji need, are let pass:
-/// comparing names looks past them.
-fn unseen(c: char) -> bool {
+/// Whether a character is invisible: control characters, and those that reorder text or have no width. Joiners, which scripts and
+/// emoji need, are allowed: comparing names ignores them.
+fn invisible(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -206,14 +209,14 @@ fn unseen(c: char) -> bool {
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// No two members read alike, by name or by id: a marker means one of them.
-fn told_apart(members: &[Member]) -> Result<(), Failure> {
+/// Checks that no two members have similar names or ids, so that a marker means exactly one of them.
+fn check_distinct_names(members: &[Member]) -> Result<(), Failure> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {
         let field = format!("members[{at}].name");
         for key in [alike(&member.name), alike(&member.id)] {
             if key == SYSTEM {
-                let hint = "the application's own notes are called so: take another name";
+                let hint = "the application's own notes have this name: take another one";
                 return Err(refused(&field, "\"system\" is not for members", hint));
             }
             let other = *seen.entry(key).or_insert(at);

@@ -16,7 +16,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn a_team_with_everything() {
+fn a_team_file_may_set_every_field() {
     let text = r#"
         name = "Bridge"
         description = "builds bridges"
@@ -72,7 +72,7 @@ fn a_team_with_everything() {
 }
 
 #[test]
-fn the_form_is_told_by_extension_then_by_content() {
+fn the_format_follows_the_extension_then_the_content() {
     for (path, text, form) in [
         ("a.toml", "{", Form::Toml),
         ("a.JSON", "name", Form::Json),
@@ -84,8 +84,8 @@ fn the_form_is_told_by_extension_then_by_content() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_line() {
-    for (text, told) in [
+fn parse_errors_name_their_line() {
+    for (text, expected) in [
         ("name = \"a\"\nname = \"b\"", "line 2"),
         (
             "name = \"a\"\nmember = []",
@@ -108,11 +108,11 @@ fn what_cannot_be_read_is_told_with_its_line() {
     ] {
         let refused = refusal(text);
         assert!(
-            refused.starts_with("bad_request: ") && refused.contains(told),
+            refused.starts_with("bad_request: ") && refused.contains(expected),
             "{refused}"
         );
     }
-    for (text, told) in [
+    for (text, expected) in [
         (
             "{\"name\": \"a\",\n \"x\": 1}",
             "line 2: x: unknown field `x`",
@@ -129,14 +129,14 @@ fn what_cannot_be_read_is_told_with_its_line() {
             .unwrap_err()
             .to_string();
         assert!(
-            refused.contains(told) && !refused.contains(" column "),
+            refused.contains(expected) && !refused.contains(" column "),
             "{refused}"
         );
     }
 }
 
 #[test]
-fn values_of_variables_are_not_told() {
+fn values_of_variables_are_not_reported() {
     let agent = "name = \"a\"\n[[members]]\nname = \"x\"\nkind = \"agent\"\ncommand = \"x\"\n";
     for env in ["env = \"sk-secret\"", "env = { K = [\"sk-secret\"] }"] {
         let refused = refusal(&format!("{agent}{env}"));
@@ -151,7 +151,7 @@ fn values_of_variables_are_not_told() {
 }
 
 #[test]
-fn teams_that_cannot_work_are_refused() {
+fn invalid_teams_are_refused() {
     let with = |member: &str| format!("name = \"a\"\n{HUMAN}[[members]]\n{member}");
     let agent = |field: &str| {
         with(&format!(
@@ -159,7 +159,7 @@ fn teams_that_cannot_work_are_refused() {
         ))
     };
     let long = "x".repeat(TASK_TOO_LONG);
-    for (text, told) in [
+    for (text, expected) in [
         ("name = \"a\"".to_owned(), "members: there is none"),
         (
             "name = \"a\"\n[[members]]\nname = \"b\"\nkind = \"agent\"\ncommand = \"b\"".to_owned(),
@@ -187,8 +187,8 @@ fn teams_that_cannot_work_are_refused() {
         (with("name = \"a@b\"\nkind = \"human\""), "'@'"),
         (with("name = \"a：b\"\nkind = \"human\""), "'：'"),
         (with("name = \" b\"\nkind = \"human\""), "begins or ends"),
-        (with("name = \"b\\u200b\"\nkind = \"human\""), "not seen"),
-        (with("name = \"b\\nc\"\nkind = \"human\""), "not seen"),
+        (with("name = \"b\\u200b\"\nkind = \"human\""), "invisible"),
+        (with("name = \"b\\nc\"\nkind = \"human\""), "invisible"),
         (
             with(&format!("name = \"{}\"\nkind = \"human\"", "x".repeat(201))),
             "201 bytes",
@@ -218,13 +218,13 @@ fn teams_that_cannot_work_are_refused() {
         ),
         (
             agent("prompt_template = \"{{message\""),
-            "{{ has no }} behind it",
+            "{{ has no }} after it",
         ),
         (agent("prompt_template = \"hello\""), "has no {{message}}"),
     ] {
         let refused = refusal(&text);
         assert!(
-            refused.starts_with("invalid: ") && refused.contains(told),
+            refused.starts_with("invalid: ") && refused.contains(expected),
             "{refused}"
         );
     }
@@ -241,7 +241,7 @@ fn an_id_that_reads_like_a_name_is_refused() {
 }
 
 #[test]
-fn files_are_read_and_named_when_they_cannot_be() {
+fn unreadable_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("team");
     let missing = Team::read(&path).unwrap_err();

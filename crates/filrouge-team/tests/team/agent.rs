@@ -1,9 +1,9 @@
-//! What goes into an agent, and what comes out.
+//! An agent's prompt, output and exit.
 
 use std::path::Path;
 use std::time::Duration;
 
-use filrouge_team::agent::{Agent, AgentSettings, Ended};
+use filrouge_team::agent::{Agent, AgentExit, AgentSettings};
 use filrouge_team::message::Cut;
 use filrouge_team::record::AgentError;
 use filrouge_team::team::Command;
@@ -25,12 +25,12 @@ pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     }
 }
 
-async fn answer(command: &Command, prompt: &str) -> (String, Ended) {
+async fn answer(command: &Command, prompt: &str) -> (String, AgentExit) {
     let agent = Agent::start(command, prompt.to_owned(), AgentSettings::default()).await;
-    heard(agent.expect("it starts")).await
+    listen(agent.expect("it starts")).await
 }
 
-pub(crate) async fn heard(mut agent: Agent) -> (String, Ended) {
+pub(crate) async fn listen(mut agent: Agent) -> (String, AgentExit) {
     let all = async {
         let mut said = String::new();
         while let Some(text) = agent.next().await {
@@ -44,25 +44,25 @@ pub(crate) async fn heard(mut agent: Agent) -> (String, Ended) {
 
 async fn refused(command: &Command, prompt: &str) -> AgentError {
     let agent = Agent::start(command, prompt.to_owned(), AgentSettings::default()).await;
-    let error = agent.expect_err("it does not start");
+    let error = agent.expect_err("the agent does not start");
     assert_eq!((error.code, error.cut), ("agent_not_started", Cut::Failed));
     error
 }
 
 #[tokio::test]
-async fn a_prompt_on_stdin_of_any_size() {
+async fn a_prompt_of_any_size_is_written_to_stdin() {
     let prompt = "red thread 红线\n".repeat(500_000);
     let (said, ended) = answer(&shell("cat"), &prompt).await;
     assert!(said == prompt, "{} bytes of {}", said.len(), prompt.len());
-    assert_eq!(ended, well());
+    assert_eq!(ended, success());
 }
 
 #[tokio::test]
-async fn a_prompt_in_an_argument() {
+async fn a_prompt_may_be_part_of_an_argument() {
     let echo = command("printf", &["%s|%s", "<{prompt}>", "{prompt}"]);
     assert_eq!(
         answer(&echo, "a\0b").await,
-        ("<a\u{fffd}b>|a\u{fffd}b".into(), well())
+        ("<a\u{fffd}b>|a\u{fffd}b".into(), success())
     );
     let stdin = command("sh", &["-c", "cat; echo $1", "sh", "{prompt}"]);
     assert_eq!(answer(&stdin, "x").await.0, "x\n");
@@ -80,14 +80,14 @@ async fn an_agent_need_not_read_its_prompt() {
     ] {
         assert_eq!(
             answer(&shell(script), &prompt).await,
-            ("ok\n".into(), well()),
+            ("ok\n".into(), success()),
             "{script}"
         );
     }
 }
 
 #[tokio::test]
-async fn variables_and_folder() {
+async fn variables_and_folder_are_set() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("here"), "").unwrap();
     let agent = Command {
@@ -95,11 +95,11 @@ async fn variables_and_folder() {
         folder: Some(folder.path().to_str().unwrap().into()),
         ..shell("echo $THREAD; ls; test -n \"$PATH\"")
     };
-    assert_eq!(answer(&agent, "").await, ("red\nhere\n".into(), well()));
+    assert_eq!(answer(&agent, "").await, ("red\nhere\n".into(), success()));
 }
 
 #[tokio::test]
-async fn text_is_streamed_whole_characters_without_controls() {
+async fn text_is_streamed_as_complete_characters_without_controls() {
     let script = "printf 'a\\347\\272'; sleep 0.05; printf '\\242\\033[3'; sleep 0.05; printf '1mred\\377\\r\\n'";
     let (said, ended) = answer(&shell(script), "").await;
     assert_eq!(
@@ -115,18 +115,18 @@ async fn text_is_streamed_whole_characters_without_controls() {
     let mut agent = agent.expect("it starts");
     assert_eq!(agent.next().await.as_deref(), Some("first\n"));
     std::fs::write(folder.path().join("go"), "").unwrap();
-    assert_eq!(heard(agent).await.0, "second\n");
+    assert_eq!(listen(agent).await.0, "second\n");
 }
 
 #[tokio::test]
-async fn exit_codes_signals_and_stderr() {
+async fn exit_codes_signals_and_stderr_are_reported() {
     for (script, code, detail) in [
         ("exit 7", "agent_exit", "it ended with exit code 7"),
         ("kill -9 $$", "agent_signal", "signal 9 ended it"),
         (
             "printf '\\033[31mno key\\033[0m\\n' >&2; exit 1",
             "agent_exit",
-            "it ended with exit code 1; it told: no key",
+            "it ended with exit code 1; stderr: no key",
         ),
     ] {
         let error = answer(&shell(script), "").await.1.error.unwrap();
@@ -144,7 +144,7 @@ async fn exit_codes_signals_and_stderr() {
 }
 
 #[tokio::test]
-async fn what_does_not_start_says_what_to_do() {
+async fn a_failed_start_advises_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("text"), "no program").unwrap();
@@ -155,22 +155,22 @@ async fn what_does_not_start_says_what_to_do() {
         folder: Some("/no/such/folder".into()),
         ..shell("true")
     };
-    for (agent, told) in [
+    for (agent, reported) in [
         (command("no-such-program", &[]), "install it"),
         (command("claude -p", &[]), "arguments go into args"),
         (command(&path("missing"), &[]), "install it"),
         (command(&path("text"), &[]), "may not be run"),
         (command(&path("script"), &[]), "interpreter"),
-        (elsewhere, "its folder \"/no/such/folder\" is not there"),
+        (elsewhere, "its folder \"/no/such/folder\" does not exist"),
     ] {
         let error = refused(&agent, "prompt").await;
-        assert!(error.detail.contains(told), "{error:?}");
+        assert!(error.detail.contains(reported), "{error:?}");
     }
     assert!(Path::new("/bin/sh").exists());
 }
 
 #[tokio::test]
-async fn time_that_is_up() {
+async fn an_agent_that_times_out_is_stopped() {
     let agent = Command {
         timeout: Duration::from_millis(300),
         ..shell("echo begun; sleep 1000")
@@ -190,11 +190,11 @@ async fn time_that_is_up() {
         timeout: Duration::MAX,
         ..shell("echo ok")
     };
-    assert_eq!(answer(&for_ever, "").await, ("ok\n".into(), well()));
+    assert_eq!(answer(&for_ever, "").await, ("ok\n".into(), success()));
 }
 
-fn well() -> Ended {
-    Ended {
+fn success() -> AgentExit {
+    AgentExit {
         error: None,
         replaced: 0,
         stderr: "".into(),

@@ -1,4 +1,4 @@
-//! Nothing of an agent lives on.
+//! No process of an agent survives it.
 
 use std::io::{BufRead as _, Write as _};
 use std::process::Stdio;
@@ -7,21 +7,21 @@ use std::time::Duration;
 use filrouge_team::agent::{Agent, AgentSettings};
 use filrouge_team::team::Command;
 
-use crate::agent::{heard, shell};
+use crate::agent::{listen, shell};
 use crate::talk::{runs, wait_for};
 
 async fn start(command: &Command) -> (Agent, Vec<u32>) {
     let mut agent = Agent::start(command, String::new(), AgentSettings::default())
         .await
         .unwrap();
-    let line = agent.next().await.expect("it tells its processes");
+    let line = agent.next().await.expect("it prints its processes");
     let pids = line.split_whitespace().map(|pid| pid.parse().unwrap());
     let pids: Vec<u32> = pids.collect();
     assert!(pids.iter().all(|pid| runs(*pid)));
     (agent, pids)
 }
 
-/// Itself, a child and a grandchild.
+/// The agent itself, a child and a grandchild.
 const FAMILY: &str = "sh -c 'sleep 1000 & echo $PPID $$ $!; wait' & wait";
 
 fn gone(pids: &[u32]) -> bool {
@@ -29,7 +29,7 @@ fn gone(pids: &[u32]) -> bool {
 }
 
 #[tokio::test]
-async fn killed_with_all_that_it_started() {
+async fn killing_an_agent_kills_every_process_it_started() {
     let (agent, pids) = start(&shell(FAMILY)).await;
     assert_eq!(pids.len(), 3);
     assert_eq!(agent.kill().await.error, None);
@@ -37,14 +37,14 @@ async fn killed_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn dropped_with_all_that_it_started() {
+async fn dropping_an_agent_kills_every_process_it_started() {
     let (agent, pids) = start(&shell(FAMILY)).await;
     drop(agent);
     wait_for("the family to end", || gone(&pids).then_some(())).await;
 }
 
 #[tokio::test]
-async fn asked_before_it_is_killed() {
+async fn an_agent_is_asked_to_end_before_it_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let agent = Command {
         folder: Some(folder.path().to_str().unwrap().into()),
@@ -59,7 +59,7 @@ async fn asked_before_it_is_killed() {
 }
 
 #[tokio::test]
-async fn killed_although_it_does_not_listen_or_is_stopped() {
+async fn an_agent_that_ignores_signals_or_is_stopped_is_killed() {
     for script in [
         "trap '' TERM INT HUP; echo $$; sleep 1000; sleep 1000",
         "echo $$; kill -STOP $$; sleep 1000",
@@ -80,7 +80,7 @@ async fn killed_although_it_does_not_listen_or_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_holds_the_output_open_is_not_waited_for() {
+async fn a_process_that_holds_the_output_open_is_not_waited_for() {
     let settings = AgentSettings {
         linger: Duration::from_millis(200),
         ..AgentSettings::default()
@@ -89,21 +89,21 @@ async fn what_holds_the_output_open_is_not_waited_for() {
     let agent = Agent::start(&command, String::new(), settings)
         .await
         .unwrap();
-    let (said, ended) = heard(agent).await;
+    let (said, ended) = listen(agent).await;
     assert_eq!(ended.error, None);
     let pid = said.trim().parse().unwrap();
     wait_for("the grandchild to end", || gone(&[pid]).then_some(())).await;
 }
 
 #[tokio::test]
-async fn the_last_words_of_a_grandchild_are_heard() {
+async fn the_last_output_of_a_grandchild_is_read() {
     let command = shell("(sleep 0.1; echo late) & echo early");
     let agent = Agent::start(&command, String::new(), AgentSettings::default()).await;
-    assert_eq!(heard(agent.unwrap()).await.0, "early\nlate\n");
+    assert_eq!(listen(agent.unwrap()).await.0, "early\nlate\n");
 }
 
 #[tokio::test]
-async fn no_zombie_stays() {
+async fn no_zombie_remains() {
     for script in ["echo $$", "exit 3", "sleep 1000 & echo $!"] {
         let settings = AgentSettings {
             linger: Duration::from_millis(50),
@@ -113,7 +113,7 @@ async fn no_zombie_stays() {
             .await
             .unwrap();
         let pid = agent.pid().unwrap();
-        heard(agent).await;
+        listen(agent).await;
         let stat = std::process::Command::new("ps")
             .args(["-o", "stat=", "-p", &pid.to_string()])
             .output();
@@ -139,12 +139,12 @@ async fn no_zombie_stays() {
     .await;
 }
 
-const DOOMED: &str = "agent_group::a_process_that_is_killed";
+const DOOMED: &str = "agent_group::child_waits_to_be_killed";
 
-/// Run by [`an_agent_does_not_outlive_a_process_that_is_killed`] in a process of its own.
+/// Run by [`an_agent_does_not_outlive_a_process_that_is_killed`] in a separate process.
 #[tokio::test]
 #[ignore = "it waits to be killed"]
-async fn a_process_that_is_killed() {
+async fn child_waits_to_be_killed() {
     let (_agent, pids) = start(&shell(FAMILY)).await;
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
     writeln!(std::io::stderr(), "family {}", pids.join(" ")).unwrap();

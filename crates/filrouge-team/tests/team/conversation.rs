@@ -1,4 +1,4 @@
-//! Who speaks when, to what, and what they are told.
+//! Turn-taking: who speaks when, in answer to which message, with which prompt.
 
 use filrouge_team::coordinator::{Settings, TeamEvent, Warning};
 use filrouge_team::message::{Intent, SpeakerKind};
@@ -8,11 +8,11 @@ use filrouge_types::ErrorCode;
 use crate::kept::Kept;
 use crate::talk::{Talk, line};
 
-/// Answers, and asks nobody.
+/// Answers, without addressees.
 const ANSWERS: &str = "cat > /dev/null; echo 'I see.'";
 
 #[tokio::test]
-async fn a_human_and_an_agent() {
+async fn a_human_and_an_agent_speak_in_turn() {
     let mut talk = Talk::of(&[("bob", "cat > prompt; printf 'one\\ntwo\\n'")])
         .begun()
         .await;
@@ -68,12 +68,12 @@ async fn a_human_and_an_agent() {
 }
 
 #[tokio::test]
-async fn the_next_prompt_has_what_was_said_before() {
+async fn the_next_prompt_has_the_earlier_messages() {
     let mut talk = Talk::of(&[("bob", "cat > prompt; echo 'The answer is 42.'")])
         .begun()
         .await;
-    talk.said("[TEAM_TASK: build it] What is the answer?").await;
-    talk.said("Are you sure?").await;
+    talk.say("[TEAM_TASK: build it] What is the answer?").await;
+    talk.say("Are you sure?").await;
     let prompt = std::fs::read_to_string(talk.path("prompt")).unwrap();
     assert!(prompt.contains("# Team task\n\n  build it\n"), "{prompt}");
     assert!(
@@ -99,14 +99,14 @@ async fn agents_address_each_other_and_humans() {
     ])
     .begun()
     .await;
-    let (said, floor) = talk.said("who knows?").await;
+    let (said, floor) = talk.say("who knows?").await;
     assert_eq!(
         said,
         ["ada: who knows?", "bob: Carol knows.", "carol: I do, @zoe."]
     );
     assert_eq!(floor, "zoe");
-    // Zoe answers whom she was spoken to by; ada is still answered by the first agent.
-    let (said, floor) = talk.said("thanks").await;
+    // Zoe is answered by the agent who spoke to her; ada is still answered by the first agent.
+    let (said, floor) = talk.say("thanks").await;
     assert_eq!(said, ["zoe: thanks", "carol: I do, @zoe."]);
     assert_eq!(floor, "zoe");
     let parents: Vec<_> = talk
@@ -123,13 +123,13 @@ async fn agents_address_each_other_and_humans() {
             .collect::<Vec<_>>(),
         ["msg-1", "msg-2", "msg-3", "msg-4"]
     );
-    assert_eq!(talk.said("@ada, and you?").await.1, "ada");
-    let (said, _) = talk.said("and me?").await;
+    assert_eq!(talk.say("@ada, and you?").await.1, "ada");
+    let (said, _) = talk.say("and me?").await;
     assert_eq!(said[..2], ["ada: and me?", "bob: Carol knows."]);
 }
 
 #[tokio::test]
-async fn those_who_wait_are_served_by_intent_then_in_order() {
+async fn the_queue_is_served_by_intent_then_in_order() {
     let mut talk = Talk::of(&[
         ("bob", ANSWERS),
         ("carol", ANSWERS),
@@ -139,7 +139,7 @@ async fn those_who_wait_are_served_by_intent_then_in_order() {
     .begun()
     .await;
     let (said, floor) = talk
-        .said("[NEXT: bob !P3, carol, dave !P1, eve, carol] go")
+        .say("[NEXT: bob !P3, carol, dave !P1, eve, carol] go")
         .await;
     let order: Vec<&str> = said
         .iter()
@@ -160,24 +160,24 @@ async fn those_who_wait_are_served_by_intent_then_in_order() {
 }
 
 #[tokio::test]
-async fn a_human_in_the_row_stops_it_and_the_rest_waits() {
+async fn a_human_in_the_queue_stops_it_and_the_rest_waits() {
     let mut talk = Talk::of(&[("bob", ANSWERS), ("carol", ANSWERS)])
         .begun()
         .await;
-    let (said, floor) = talk.said("[NEXT: bob, zoe, carol] go").await;
+    let (said, floor) = talk.say("[NEXT: bob, zoe, carol] go").await;
     assert_eq!((said.len(), floor.as_str()), (2, "zoe"));
     let [waits] = &talk.queue[..] else {
         panic!("one waits: {:?}", talk.queue);
     };
     assert_eq!((&*waits.member_id, &*waits.by), ("carol", "ada"));
-    let (said, floor) = talk.said("go on, @bob").await;
+    let (said, floor) = talk.say("go on, @bob").await;
     assert_eq!(said, ["zoe: go on, @bob", "carol: I see.", "bob: I see."]);
     assert_eq!(floor, "ada");
     assert!(talk.queue.is_empty());
 }
 
 #[tokio::test]
-async fn names_that_nobody_has() {
+async fn unknown_names_are_reported() {
     let mut talk = Talk::of(&[
         ("bob", "cat > /dev/null; echo '[NEXT: nobody] hm'"),
         ("carol", ANSWERS),
@@ -201,8 +201,8 @@ async fn names_that_nobody_has() {
         ("bbo", &None)
     );
 
-    // What is known is served; an agent that names nobody we know gives the floor away, and the rest waits.
-    let (said, floor) = talk.said("[NEXT: bob, bbo, carol]").await;
+    // Known names are served; an agent that names only unknown members ends its turn, and the rest waits.
+    let (said, floor) = talk.say("[NEXT: bob, bbo, carol]").await;
     assert_eq!(
         (said, floor.as_str()),
         (vec!["ada: ".into(), "bob: hm".into()], "ada")
@@ -211,7 +211,7 @@ async fn names_that_nobody_has() {
 }
 
 #[tokio::test]
-async fn agents_alone_are_stopped_and_a_human_lets_them_go_on() {
+async fn agents_without_a_human_are_stopped_until_a_human_resumes() {
     let bob = "cat > /dev/null; echo 'ping [NEXT: carol]'";
     let carol = "cat > /dev/null; echo 'pong [NEXT: bob]'";
     let mut talk = Talk::with(
@@ -237,7 +237,7 @@ async fn agents_alone_are_stopped_and_a_human_lets_them_go_on() {
     );
     assert!(events.contains(&TeamEvent::Warning(Warning::AgentTurns { limit: 3 })));
     assert_eq!(state.waiting_for.as_deref(), Some("ada"));
-    assert_eq!(talk.queue.len(), 1, "carol waits, and that is told");
+    assert_eq!(talk.queue.len(), 1, "carol waits, and that is shown");
     assert!(talk.record.words().contains(&note.to_owned()));
     assert!(talk.coordinator.resume().await.unwrap());
     let (said, _) = talk.listen().await;
@@ -245,7 +245,7 @@ async fn agents_alone_are_stopped_and_a_human_lets_them_go_on() {
 }
 
 #[tokio::test]
-async fn what_waits_is_dropped_and_tasks_are_set_by_markers() {
+async fn markers_empty_the_queue_and_set_the_task() {
     let bob = "cat > /dev/null; echo '[DROP] [TEAM_TASK: less] enough [NEXT: dave]'";
     let mut talk = Talk::of(&[("bob", bob), ("carol", ANSWERS), ("dave", ANSWERS)])
         .begun()
@@ -300,7 +300,7 @@ async fn a_task_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_said() {
+async fn blank_and_too_long_messages_are_refused() {
     let settings = Settings {
         message_bytes: 20,
         ..Settings::default()
@@ -313,16 +313,16 @@ async fn what_cannot_be_said() {
         assert_eq!(talk.coordinator.say(text).await.unwrap_err().code, code);
     }
     assert_eq!(talk.record.words(), Vec::<String>::new());
-    let (said, _) = talk.said("hi").await;
+    let (said, _) = talk.say("hi").await;
     assert_eq!(said, ["ada: hi", "bob: I see."]);
 }
 
 #[tokio::test]
-async fn humans_alone() {
+async fn humans_talk_without_agents() {
     let mut talk = Talk::of(&[]).begun().await;
-    let (said, floor) = talk.said("hello?").await;
+    let (said, floor) = talk.say("hello?").await;
     assert_eq!((said, floor.as_str()), (vec!["ada: hello?".into()], "ada"));
-    let (said, floor) = talk.said("@zoe hello").await;
+    let (said, floor) = talk.say("@zoe hello").await;
     assert_eq!(
         (said, floor.as_str()),
         (vec!["ada: @zoe hello".into()], "zoe")

@@ -7,7 +7,7 @@ use filrouge_team::record::{AgentError, Status};
 use crate::kept::Kept;
 use crate::talk::{Talk, runs, wait_for};
 
-/// Begins to speak, with a child, and does not end. Both ids are written.
+/// Begins to speak, starts a child, and does not end. Writes both process ids.
 const ENDLESS: &str = "echo 'I begin'; sleep 1000 & echo $$ $! > pids; wait";
 
 async fn pids(talk: &Talk) -> Vec<u32> {
@@ -18,7 +18,7 @@ async fn pids(talk: &Talk) -> Vec<u32> {
         .collect()
 }
 
-/// Waits for this text; who says it.
+/// Waits for this text; returns its speaker.
 async fn text_seen(talk: &mut Talk, wanted: &str) -> Box<str> {
     let mut speaker = Box::default();
     loop {
@@ -43,7 +43,7 @@ fn last_end(talk: &Talk) -> (String, Option<Cut>, Option<AgentError>) {
 }
 
 #[tokio::test]
-async fn cancelling_keeps_what_was_said_and_ends_all_processes() {
+async fn cancelling_keeps_the_text_and_ends_all_processes() {
     let mut talk = Talk::of(&[("bob", ENDLESS), ("carol", "echo no")])
         .begun()
         .await;
@@ -65,7 +65,7 @@ async fn cancelling_keeps_what_was_said_and_ends_all_processes() {
     assert!(events.contains(&TeamEvent::Warning(Warning::Dropped { count: 1 })));
     assert!(talk.queue.is_empty());
     assert_eq!(talk.record.words().last().unwrap(), "over to ada");
-    // Nobody speaks now.
+    // No member speaks now.
     assert!(!talk.coordinator.cancel().await.unwrap());
 }
 
@@ -83,14 +83,14 @@ async fn an_agent_that_fails_gives_the_floor_to_a_human() {
         (content.as_str(), cut, error.code),
         ("Half", Some(Cut::Failed), "agent_exit")
     );
-    assert_eq!(&*error.detail, "it ended with exit code 3; it told: no key");
+    assert_eq!(&*error.detail, "it ended with exit code 3; stderr: no key");
     assert!(
         events.iter().any(
             |event| matches!(event, TeamEvent::Ended { error: Some(one), .. } if *one == error)
         )
     );
     assert_eq!(state.waiting_for.as_deref(), Some("ada"));
-    // Whom the human asked waits still, and what bob asked in vain is not done.
+    // The member whom the human addressed still waits; the marker of the failed bob is ignored.
     assert_eq!(talk.queue.len(), 1);
     assert!(talk.coordinator.resume().await.unwrap());
     let (said, _) = talk.listen().await;
@@ -99,13 +99,13 @@ async fn an_agent_that_fails_gives_the_floor_to_a_human() {
 }
 
 #[tokio::test]
-async fn an_agent_that_says_too_much_is_ended() {
+async fn an_agent_that_says_too_much_is_stopped() {
     let settings = Settings {
         message_bytes: 40,
         ..Settings::default()
     };
     let mut talk = Talk::with("", &[("bob", "yes é")], settings).begun().await;
-    talk.said("go").await;
+    talk.say("go").await;
     let (content, cut, error) = last_end(&talk);
     assert_eq!(
         (content.as_str(), cut),
@@ -115,9 +115,9 @@ async fn an_agent_that_says_too_much_is_ended() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there() {
+async fn a_missing_program_is_reported() {
     let mut talk = Talk::of(&[("bob", "exec /no/such/program")]).begun().await;
-    talk.said("go").await;
+    talk.say("go").await;
     assert_eq!(last_end(&talk).2.unwrap().code, "agent_exit");
     talk.coordinator.stop().await.unwrap();
     let text = "name = \"t\"\nmembers = [{ name = \"ada\", kind = \"human\" }, \
@@ -130,7 +130,7 @@ async fn a_program_that_is_not_there() {
     let mut talk = Talk::begin(talk.folder, team.unwrap(), Settings::default(), None).unwrap();
     let (said, floor) = {
         talk.listen().await;
-        talk.said("go").await
+        talk.say("go").await
     };
     assert_eq!(
         (said.last().unwrap().as_str(), floor.as_str()),
@@ -142,7 +142,7 @@ async fn a_program_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn output_that_is_no_utf8_is_told() {
+async fn invalid_utf8_output_is_reported() {
     let mut talk = Talk::of(&[("bob", "cat > /dev/null; printf 'a\\377b'")])
         .begun()
         .await;
@@ -157,7 +157,7 @@ async fn output_that_is_no_utf8_is_told() {
 }
 
 #[tokio::test]
-async fn humans_speak_while_an_agent_does_and_the_answer_comes_behind() {
+async fn humans_may_speak_during_an_agents_speech_and_are_answered_after_it() {
     let bob = "cat > /dev/null; echo first; echo > begun; while [ ! -e go ]; do sleep 0.01; done; echo second";
     let mut talk = Talk::of(&[("bob", bob), ("carol", "cat > prompt; echo yes")])
         .begun()
@@ -185,7 +185,7 @@ async fn humans_speak_while_an_agent_does_and_the_answer_comes_behind() {
 }
 
 #[tokio::test]
-async fn leaving_and_stopping_keep_what_was_said() {
+async fn leaving_and_stopping_keep_the_text() {
     for (status, word) in [
         (Status::Paused, "close Paused"),
         (Status::Completed, "close Completed"),
@@ -215,7 +215,7 @@ async fn leaving_and_stopping_keep_what_was_said() {
 }
 
 #[tokio::test]
-async fn a_coordinator_that_is_dropped_interrupts() {
+async fn dropping_the_coordinator_interrupts_the_speaker() {
     let mut talk = Talk::of(&[("bob", ENDLESS)]).begun().await;
     talk.coordinator.say("go").await.unwrap();
     text_seen(&mut talk, "I begin").await;
@@ -232,7 +232,7 @@ async fn a_coordinator_that_is_dropped_interrupts() {
             .contains(&"close Paused".to_owned())
             .then_some(())
     };
-    wait_for("the session to be given free", closed).await;
+    wait_for("the session to be released", closed).await;
     assert!(pids.iter().all(|pid| !runs(*pid)));
     let kept = record.kept();
     assert!(kept.iter().any(|one| matches!(one, Kept::End(m, _, None) if m.cut == Some(Cut::Interrupted) && &*m.content == "I begin")));

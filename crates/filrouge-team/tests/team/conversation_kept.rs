@@ -1,4 +1,4 @@
-//! What the ledger does not keep is told, and pauses the conversation.
+//! Failed writes to the ledger are reported and pause the conversation.
 
 use filrouge_team::coordinator::{NotKept, Settings, TeamEvent};
 use filrouge_team::record::Status;
@@ -9,14 +9,14 @@ use crate::talk::Talk;
 const ANSWERS: &str = "cat > /dev/null; echo yes";
 
 fn not_kept(events: &[TeamEvent]) -> Vec<NotKept> {
-    let told = events.iter().filter_map(|event| match event {
+    let reported = events.iter().filter_map(|event| match event {
         TeamEvent::NotKept { what, failure } => {
             assert_eq!(failure.code, ErrorCode::StoreUnavailable);
             Some(what.clone())
         }
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 #[tokio::test]
@@ -27,9 +27,9 @@ async fn a_message_that_is_not_kept_is_not_said() {
     assert_eq!(refused.code, ErrorCode::StoreUnavailable);
     assert_eq!(talk.coordinator.message_count(), 0);
     talk.record.fail(&[]);
-    let (said, _) = talk.said("hello").await;
+    let (said, _) = talk.say("hello").await;
     assert_eq!(said, ["ada: hello", "bob: yes"]);
-    // The id of what failed may be in the ledger all the same: it is not given out twice.
+    // The failed write may be in the ledger all the same, so its id is not reused.
     assert_eq!(talk.coordinator.newest(2)[0].id, "msg-2".into());
 }
 
@@ -53,7 +53,7 @@ async fn an_answer_that_cannot_begin_waits() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_end_is_not_kept_is_told_and_stays_in_sight() {
+async fn an_answer_whose_end_is_not_kept_is_reported_and_stays_visible() {
     let mut talk = Talk::of(&[
         ("bob", "cat > /dev/null; echo 'yes [NEXT: carol]'"),
         ("carol", "cat > prompt; echo no"),
@@ -74,9 +74,9 @@ async fn an_answer_whose_end_is_not_kept_is_told_and_stays_in_sight() {
 }
 
 #[tokio::test]
-async fn pieces_that_are_not_kept_are_kept_with_the_end() {
+async fn pieces_that_are_not_kept_are_recorded_with_the_end() {
     let mut talk = Talk::of(&[("bob", ANSWERS)]).begun().await;
-    talk.record.fail(&["said"]);
+    talk.record.fail(&["append"]);
     talk.coordinator.say("hello").await.unwrap();
     let (events, _) = talk.until_handed_over().await;
     assert_eq!(not_kept(&events), []);
@@ -84,7 +84,7 @@ async fn pieces_that_are_not_kept_are_kept_with_the_end() {
 }
 
 #[tokio::test]
-async fn a_hand_over_that_is_not_kept_is_told() {
+async fn a_hand_over_that_is_not_kept_is_reported() {
     let mut talk = Talk::of(&[("bob", ANSWERS)]).begun().await;
     talk.record.fail(&["hand_over"]);
     talk.coordinator.say("hello").await.unwrap();
@@ -94,7 +94,7 @@ async fn a_hand_over_that_is_not_kept_is_told() {
 }
 
 #[tokio::test]
-async fn tasks_and_notes_that_are_not_kept() {
+async fn tasks_and_notes_that_are_not_kept_are_reported() {
     let bob = "cat > /dev/null; echo '[TEAM_TASK: x] yes [NEXT: bob]'";
     let mut talk = Talk::with(
         "max_agent_turns = 1\ntask = \"first\"",
@@ -104,7 +104,7 @@ async fn tasks_and_notes_that_are_not_kept() {
     .begun()
     .await;
     talk.record.fail(&["task"]);
-    // The team file's task is kept before the first message, or that is not said.
+    // The team file's task is recorded before the first message; if that fails, the message is not said.
     talk.coordinator.say("hello").await.unwrap_err();
     assert_eq!(talk.coordinator.message_count(), 0);
     talk.coordinator
@@ -116,14 +116,14 @@ async fn tasks_and_notes_that_are_not_kept() {
     talk.coordinator.say("hello").await.unwrap();
     talk.record.fail(&["task", "message"]);
     let (events, _) = talk.until_handed_over().await;
-    // Whether bob's task came before the ledger failed is not known; the note came behind.
-    let told = not_kept(&events);
+    // Whether bob's task was recorded before the ledger failed is unknown; the note came after.
+    let reported = not_kept(&events);
     assert!(
-        !told.is_empty()
-            && told
+        !reported.is_empty()
+            && reported
                 .iter()
                 .all(|what| matches!(what, NotKept::Task | NotKept::Note(_))),
-        "{told:?}"
+        "{reported:?}"
     );
     assert_eq!(
         talk.record.words()[..2],

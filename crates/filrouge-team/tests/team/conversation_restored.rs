@@ -49,7 +49,7 @@ fn restored() -> Restored {
 const TASK: &str = "task = \"the file's task\"";
 
 #[tokio::test]
-async fn it_goes_on_with_its_context_and_waits_for_the_first_human() {
+async fn a_session_continues_with_its_context_and_waits_for_the_first_human() {
     let folder = tempfile::tempdir().unwrap();
     let agents = [
         ("bob", "cat > /dev/null; echo no"),
@@ -70,8 +70,8 @@ async fn it_goes_on_with_its_context_and_waits_for_the_first_human() {
     assert_eq!(state.team_task.as_deref(), Some("the old task"));
     assert!(talk.queue.is_empty());
 
-    // Carol spoke to ada last; max, who is gone, to zoe.
-    let (said, _) = talk.said("where were we?").await;
+    // Carol last spoke to ada; max, who is no longer a member, to zoe.
+    let (said, _) = talk.say("where were we?").await;
     assert_eq!(said, ["ada: where were we?", "carol: yes"]);
     let newest = talk.coordinator.newest(2);
     assert_eq!(
@@ -94,8 +94,8 @@ async fn it_goes_on_with_its_context_and_waits_for_the_first_human() {
             .iter()
             .any(|word| word.starts_with("task"))
     );
-    assert_eq!(talk.said("@zoe, and you?").await.1, "zoe");
-    assert_eq!(talk.said("and I?").await.0, ["zoe: and I?", "bob: no"]);
+    assert_eq!(talk.say("@zoe, and you?").await.1, "zoe");
+    assert_eq!(talk.say("and I?").await.0, ["zoe: and I?", "bob: no"]);
     assert_eq!(
         talk.coordinator.newest(usize::MAX)[..5],
         restored().context.messages
@@ -116,12 +116,12 @@ async fn a_new_session_begins_with_the_task_of_the_file() {
         Vec::<String>::new(),
         "nothing was said yet"
     );
-    talk.said("hi").await;
+    talk.say("hi").await;
     assert_eq!(
         talk.record.words()[..2],
         ["task Some(\"the file's task\")", "ada: hi"]
     );
-    talk.said("hi").await;
+    talk.say("hi").await;
     assert_eq!(
         talk.record
             .words()
@@ -133,11 +133,11 @@ async fn a_new_session_begins_with_the_task_of_the_file() {
 }
 
 #[tokio::test]
-async fn a_history_with_one_id_twice_is_refused() {
+async fn a_history_with_a_duplicate_id_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut twice = restored();
-    let again = twice.context.messages[0].clone();
-    twice.context.messages.push(again);
+    let duplicate = twice.context.messages[0].clone();
+    twice.context.messages.push(duplicate);
     let team = team(folder.path(), "", &[]);
     let refused = Talk::begin(folder, team, Settings::default(), Some(twice));
     assert_eq!(refused.err().unwrap().code, ErrorCode::Invalid);

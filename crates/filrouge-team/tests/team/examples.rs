@@ -1,4 +1,4 @@
-//! The examples load, and those that can run do.
+//! The example teams load, and those without external programs run.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn all_load_and_are_in_the_readme() {
+fn all_examples_load_and_are_listed_in_the_readme() {
     let readme = std::fs::read_to_string(folder().join("README.md")).unwrap();
     let mut loaded = Vec::new();
     for entry in std::fs::read_dir(folder()).unwrap() {
@@ -40,18 +40,18 @@ fn all_load_and_are_in_the_readme() {
 }
 
 #[tokio::test]
-async fn the_bridge_is_talked_about() {
+async fn the_bridge_example_runs() {
     let team = Team::read(&folder().join("bridge.toml")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut talk = Talk::begin(folder, team, Settings::default(), None).unwrap();
     talk.listen().await;
-    let (said, floor) = talk.said("We need a bridge.").await;
+    let (said, floor) = talk.say("We need a bridge.").await;
     let plan = "Planner: Here is a plan for \"We need a bridge.\":\n1. We measure the brook.\n2. We look for wood.\n3. We build.";
     let review = "Reviewer: The plan does not say what happens when it floods.\n\
                   And our task is still: Decide what the bridge is built of, and who builds it.\nWhat do you think?";
     assert_eq!(said, ["You: We need a bridge.", plan, review]);
     assert!(floor.starts_with("you-"), "{floor}");
-    let (said, _) = talk.said("[NEXT: planner] Of stone, then.").await;
+    let (said, _) = talk.say("[NEXT: planner] Of stone, then.").await;
     assert!(
         said[1].ends_with("I have read the 3 messages before yours."),
         "{said:?}"

@@ -1,4 +1,4 @@
-//! A team's conversation in a real ledger and in files: kept, left by a crash, opened again, carried over.
+//! A team's conversation in a real ledger and in snapshot files: recorded, cut by a crash, reopened, imported.
 
 mod crash;
 mod files;

@@ -1,4 +1,4 @@
-//! A record that keeps everything in memory, and fails when it is told to.
+//! A record that keeps everything in memory, and fails on command.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,20 +7,20 @@ use filrouge_team::message::Message;
 use filrouge_team::record::{AgentError, Record, Speech, State};
 use filrouge_types::{ErrorCode, Failure};
 
-/// What was asked of the record, in order.
+/// The record's calls, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kept {
     Message(Message),
     Task(Option<String>),
     Begin(String),
-    /// All that was said before its end.
+    /// The ended message, and all text that was passed to `said`.
     End(Message, String, Option<AgentError>),
     HandOver(State),
     Close(State),
 }
 
 impl Kept {
-    /// In a word, for comparing.
+    /// A short form, for comparisons.
     pub(crate) fn word(&self) -> String {
         match self {
             Self::Message(message) => format!("{}: {}", message.speaker.name, message.content),
@@ -51,7 +51,7 @@ impl Memory {
         self.kept().iter().map(Kept::word).collect()
     }
 
-    /// These calls fail from now on.
+    /// Makes these calls fail from now on.
     pub(crate) fn fail(&self, calls: &[&'static str]) {
         self.0.lock().unwrap().failing = calls.to_vec();
     }
@@ -103,8 +103,8 @@ struct Said(Memory, String);
 
 #[async_trait]
 impl Speech for Said {
-    async fn said(&mut self, text: &str) -> Result<(), Failure> {
-        self.0.check("said")?;
+    async fn append(&mut self, text: &str) -> Result<(), Failure> {
+        self.0.check("append")?;
         self.1.push_str(text);
         Ok(())
     }

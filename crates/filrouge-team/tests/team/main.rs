@@ -1,4 +1,4 @@
-//! Teams with real agents, and how their conversations are kept.
+//! Teams with real agents, and the recording of their conversations.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A conversation that a ledger keeps, and that goes on in another process.
+//! A conversation that a ledger records and that continues in another process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn caller() -> Caller {
     Caller::local(TenantId::default_tenant(), None)
 }
 
-/// A talk that a ledger keeps, new or gone on with.
+/// A new or continued conversation, recorded in a ledger.
 async fn talk(folder: tempfile::TempDir, session: Option<&str>) -> (Talk, Arc<dyn Ledger>, String) {
     let (engine, ledger) = engine(folder.path()).await;
     let team: Team = team(folder.path(), "task = \"count\"", &AGENTS);
@@ -74,11 +74,11 @@ async fn talk(folder: tempfile::TempDir, session: Option<&str>) -> (Talk, Arc<dy
         queue: Vec::new(),
     };
     let (events, _) = talk.until_handed_over().await;
-    assert!(events.is_empty(), "nobody has left: {events:?}");
+    assert!(events.is_empty(), "no member has left: {events:?}");
     (talk, ledger, id)
 }
 
-/// What a conversation carries over a restart.
+/// The part of a conversation that survives a restart.
 fn carried(coordinator: &Coordinator) -> Context {
     Context {
         messages: coordinator.newest(usize::MAX),
@@ -91,20 +91,20 @@ async fn restored(talk: Talk, ledger: Arc<dyn Ledger>, id: &str) -> (Talk, Conte
     talk.coordinator.leave().await.unwrap();
     drop((talk.coordinator, talk.events));
     ledger.close().await;
-    let (again, ..) = self::talk(talk.folder, Some(id)).await;
-    let after = carried(&again.coordinator);
-    (again, before, after)
+    let (reopened, ..) = self::talk(talk.folder, Some(id)).await;
+    let after = carried(&reopened.coordinator);
+    (reopened, before, after)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_goes_on_where_it_was_left() {
+async fn a_conversation_continues_where_it_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let (mut talk, ledger, id) = talk(folder, None).await;
-    let (said, _) = talk.said("What is it?").await;
+    let (said, _) = talk.say("What is it?").await;
     assert_eq!(said.len(), 3);
-    // A message of markers alone, an answer without a word, and a task in between.
-    talk.said("[NEXT: mute, nobody]").await;
-    talk.said("[TEAM_TASK: count on] @mute?").await;
+    // A message of markers alone, an empty answer, and a new task.
+    talk.say("[NEXT: mute, nobody]").await;
+    talk.say("[TEAM_TASK: count on] @mute?").await;
     // A human speaks while an agent does, and cancels it.
     talk.coordinator.say("@slow").await.unwrap();
     while !matches!(talk.event().await, TeamEvent::Text { .. }) {}
@@ -126,7 +126,7 @@ async fn it_goes_on_where_it_was_left() {
     );
     assert_eq!(after, before);
     assert_eq!(after.team_task.as_deref(), Some("count on"));
-    talk.said("@carol, where were we?").await;
+    talk.say("@carol, where were we?").await;
     let prompt = std::fs::read_to_string(talk.path("prompt")).unwrap();
     for part in [
         "# Team task\n\n  count on\n",

@@ -1,4 +1,4 @@
-//! A conversation of a test: a team of shell scripts, its record, and its events.
+//! A conversation for tests: a team of shell scripts, its record, and its events.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::kept::Memory;
 
-/// What must happen has this long before it counts as hung.
+/// How long an expected event may take before the test counts as hung.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) struct Talk {
@@ -25,7 +25,7 @@ pub(crate) struct Talk {
     pub(crate) events: UnboundedReceiver<TeamEvent>,
     pub(crate) record: Memory,
     pub(crate) folder: TempDir,
-    /// Who waits, as last reported.
+    /// The queue, as last reported.
     pub(crate) queue: Vec<Route>,
 }
 
@@ -82,7 +82,7 @@ impl Talk {
         let event = tokio::time::timeout(LONG, self.events.recv()).await;
         let event = event
             .expect("something happens")
-            .expect("the conversation goes on");
+            .expect("the conversation continues");
         if let TeamEvent::Queue(routes) = &event {
             self.queue.clone_from(routes);
         }
@@ -100,8 +100,8 @@ impl Talk {
         }
     }
 
-    /// Says something, and gives what is said until a human has the floor: `name: text`, and who has it.
-    pub(crate) async fn said(&mut self, text: &str) -> (Vec<String>, String) {
+    /// Says something; returns the messages until a human has the floor, as `name: text`, and that human.
+    pub(crate) async fn say(&mut self, text: &str) -> (Vec<String>, String) {
         self.coordinator.say(text).await.unwrap();
         self.listen().await
     }
@@ -115,7 +115,7 @@ impl Talk {
         (said.collect(), state.waiting_for.unwrap().into())
     }
 
-    /// The beginning, which every conversation has.
+    /// Consumes the events at the beginning, which are the same in every conversation.
     pub(crate) async fn begun(mut self) -> Self {
         let (events, state) = self.until_handed_over().await;
         assert_eq!(
@@ -152,7 +152,7 @@ pub(crate) async fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>)
     found.unwrap_or_else(|_| panic!("waited for {what}"))
 }
 
-/// Whether a process runs: one that has ended and was not yet waited for does not.
+/// Whether a process runs; a zombie does not count.
 pub(crate) fn runs(pid: u32) -> bool {
     let out = std::process::Command::new("ps")
         .args(["-o", "stat=", "-p", &pid.to_string()])

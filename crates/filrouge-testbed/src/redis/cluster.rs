@@ -1,4 +1,4 @@
-//! A Redis Cluster of one's own: three masters, and a replica each where asked for.
+//! A private Redis Cluster: three masters, each with a replica on request.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use crate::folder::{self, Folder, Grace};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
-/// After how long a node that is silent counts as failing, in milliseconds.
+/// The time without an answer after which a node is considered failing, in milliseconds.
 const NODE_TIMEOUT: &str = "1000";
 
-/// A cluster on loopback that its test may hurt. Nodes are told by number: 0, 1 and 2 begin as masters, 3, 4 and 5 as
-/// their replicas. It ends with this value, or with its process, however that ends.
+/// A cluster on loopback that its test may kill or pause. Nodes are identified by number: 0, 1 and 2 start as masters,
+/// 3, 4 and 5 as their replicas. The cluster ends when this value is dropped, or when the test process ends in any way.
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<Node>,
@@ -22,13 +22,13 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Three masters without replicas, all slots served; takes some 2 s.
+    /// Starts three masters without replicas that serve all slots; takes about 2 s.
     #[must_use]
     pub fn start() -> Self {
         Self::of(MASTERS)
     }
 
-    /// Three masters with a replica each, in step.
+    /// Starts three masters with a synchronized replica each.
     #[must_use]
     pub fn with_replicas() -> Self {
         Self::of(2 * MASTERS)
@@ -52,7 +52,7 @@ impl RedisCluster {
             node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()]);
             if n < MASTERS {
                 let slots: Vec<String> = (0..SLOTS)
-                    .filter(|&slot| share(slot) == n)
+                    .filter(|&slot| initial_master(slot) == n)
                     .map(|slot| slot.to_string())
                     .collect();
                 let mut command = vec!["CLUSTER", "ADDSLOTS"];
@@ -61,7 +61,7 @@ impl RedisCluster {
             }
         }
         for node in &self.nodes {
-            // Everybody knows everybody at once: nobody waits for gossip.
+            // All nodes know each other at once, without waiting for gossip.
             for other in &self.nodes {
                 let address = other.tcp();
                 let (ip, port) = (address.ip().to_string(), address.port().to_string());
@@ -82,13 +82,14 @@ impl RedisCluster {
         self.settled();
     }
 
-    /// Waits until every running node (a paused one never does) says that the cluster serves all slots, and every replica is in step.
+    /// Waits until every running node (a paused one never does) reports that the cluster serves all slots, and every
+    /// replica is synchronized.
     pub fn settled(&self) {
         self.until("the cluster serves", |node| {
             let info = node.cli(&["CLUSTER", "INFO"]);
             info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
         });
-        self.until("the replicas are in step", |node| {
+        self.until("the replicas are synchronized", |node| {
             let info = node.cli(&["INFO", "replication"]);
             info.contains("role:master") || info.contains("master_link_status:up")
         });
@@ -101,7 +102,7 @@ impl RedisCluster {
         });
     }
 
-    /// `redis://h1:p1,h2:p2,…/?cluster=true`, with the nodes that began as masters.
+    /// `redis://h1:p1,h2:p2,…/?cluster=true`, with the nodes that started as masters.
     #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = (0..MASTERS).map(|n| self.tcp(n).to_string()).collect();
@@ -114,18 +115,18 @@ impl RedisCluster {
         self.nodes[node].tcp()
     }
 
-    /// How many nodes there are, the killed ones too.
+    /// The number of nodes, including killed ones.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Runs a command on a node, as [`Redis::cli`](super::Redis::cli) does.
+    /// Runs a command on a node, like [`Redis::cli`](super::Redis::cli).
     pub fn cli(&self, node: usize, command: &[&str]) -> String {
         self.nodes[node].cli(command)
     }
 
-    /// [`RedisCluster::cli`]; `Err` is what Redis said, which begins with the error's code.
+    /// Like [`RedisCluster::cli`]; `Err` is Redis's error, which begins with its code.
     ///
     /// # Errors
     /// When Redis answers with an error.
@@ -138,12 +139,12 @@ impl RedisCluster {
         self.nodes[node].kill();
     }
 
-    /// Starts a node again after [`RedisCluster::kill`].
-    pub fn start_again(&self, node: usize) {
+    /// Restarts a node after [`RedisCluster::kill`].
+    pub fn restart(&self, node: usize) {
         assert!(self.nodes[node].spawn_and_wait(), "Redis does not start");
     }
 
-    /// Stops a node in its tracks (`SIGSTOP`).
+    /// Freezes a node (`SIGSTOP`).
     pub fn pause(&self, node: usize) {
         self.nodes[node].pause();
     }
@@ -153,12 +154,12 @@ impl RedisCluster {
         self.nodes[node].resume();
     }
 
-    /// Has a replica take its master's place, in agreement with it; both know when this returns.
+    /// Promotes a replica in agreement with its master; all nodes know it when this returns.
     pub fn fail_over_to(&self, replica: usize) {
         self.cli(replica, &["CLUSTER", "FAILOVER"]);
         self.promoted(replica);
         let id = self.id(replica);
-        self.until("everybody knows the new master", |node| {
+        self.until("all nodes know the new master", |node| {
             let nodes = node.cli(&["CLUSTER", "NODES"]);
             let line = nodes.lines().find(|line| line.starts_with(&id));
             line.is_some_and(|line| line.contains("master") && line.split(' ').count() > 8)
@@ -166,7 +167,7 @@ impl RedisCluster {
         self.settled();
     }
 
-    /// Waits until a replica has become a master, as it does when its own was killed.
+    /// Waits until a replica has become a master, as happens after its master was killed.
     pub fn promoted(&self, replica: usize) {
         until("the replica is a master", || {
             self.cli(replica, &["INFO", "replication"])
@@ -196,7 +197,7 @@ impl RedisCluster {
             .expect("a node that serves the slot")
     }
 
-    /// Begins to move a slot: new keys of it are made at `to`, those that are there stay until [`RedisCluster::move_key`].
+    /// Begins to move a slot: new keys are created at `to`; existing keys are moved by [`RedisCluster::move_key`].
     pub fn begin_move(&self, slot: u16, to: usize) {
         let (from, slot) = (self.owner(slot), slot.to_string());
         let (source, target) = (self.id(from), self.id(to));
@@ -211,10 +212,10 @@ impl RedisCluster {
         self.cli(from, &["MIGRATE", &ip, &port, key, "0", "5000"]);
     }
 
-    /// Ends the move of a slot, all of whose keys were moved.
+    /// Ends the move of a slot after all its keys were moved.
     pub fn end_move(&self, slot: u16, to: usize) {
         let (slot, target) = (slot.to_string(), self.id(to));
-        // The target first: the slot is never nobody's. Replicas hear of it from their masters.
+        // The target is informed first, so that the slot always has an owner. Replicas are informed by their masters.
         let others = (0..self.nodes()).filter(|&node| node != to && self.is_master(node));
         for node in std::iter::once(to).chain(others) {
             self.cli(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &target]);
@@ -233,7 +234,7 @@ impl RedisCluster {
     }
 }
 
-/// Nodes that run and know nothing of each other.
+/// Starts nodes that do not know each other yet.
 fn started(folder: &Folder, count: usize) -> Vec<Node> {
     let settings = [
         ("cluster-enabled", "yes"),
@@ -248,7 +249,7 @@ fn started(folder: &Folder, count: usize) -> Vec<Node> {
             node.spawn();
             nodes.push(node);
         }
-        // The port, or the one of the bus, may be another's by now.
+        // Another process may have taken the port or the bus port.
         nodes.retain(Node::wait);
         if nodes.len() == count {
             return nodes;
@@ -257,8 +258,8 @@ fn started(folder: &Folder, count: usize) -> Vec<Node> {
     panic!("Redis does not start");
 }
 
-/// Which master begins with a slot.
-fn share(slot: usize) -> usize {
+/// The master that a slot initially belongs to.
+fn initial_master(slot: usize) -> usize {
     slot * MASTERS / SLOTS
 }
 
@@ -267,7 +268,7 @@ fn holds(range: &str, slot: u16) -> bool {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     match (first.parse::<u16>(), last.parse::<u16>()) {
         (Ok(first), Ok(last)) => (first..=last).contains(&slot),
-        // A slot that is being moved: `[93-<-…]`.
+        // The entry of a slot that is being moved, such as `[93-<-…]`.
         _ => false,
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// One that does not run yet, with its data in `path`.
+    /// A node that does not run yet, with its data in `path`.
     pub(super) fn new(path: &Path, settings: &[(&str, &str)]) -> Self {
         folder::inside(path);
         Self {
@@ -36,10 +36,10 @@ impl Node {
         }
     }
 
-    /// Starts its process, which may not answer yet.
+    /// Starts the process, which may not answer yet.
     pub(super) fn spawn(&self) {
         let mut server = command(redis());
-        // The watchdog knows the process by its folder.
+        // The watchdog identifies the process by its folder.
         server
             .current_dir(&self.path)
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
@@ -65,7 +65,7 @@ impl Node {
         *self.child.lock().expect("a child") = Some(child);
     }
 
-    /// Waits until it answers; `false` when it ended instead.
+    /// Waits until the node answers; returns `false` if its process ended instead.
     pub(super) fn wait(&self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) {
@@ -77,7 +77,7 @@ impl Node {
                     return false;
                 }
             }
-            // An error is an answer, too, but while it loads its dump.
+            // An error is an answer too, except while the dump is being loaded.
             match resp::ask(&self.socket(), &["PING"]) {
                 Ok(Err(error)) if error.starts_with("LOADING") => {}
                 Ok(_) => return true,
@@ -106,8 +106,8 @@ impl Node {
     pub(super) fn kill(&self) {
         let child = self.child.lock().expect("a child").take();
         if let Some(mut child) = child {
-            child.kill().expect("a process of one's own");
-            child.wait().expect("a process of one's own");
+            child.kill().expect("a child process");
+            child.wait().expect("a child process");
         }
     }
 
@@ -122,7 +122,7 @@ impl Node {
     fn signal(&self, signal: Signal) {
         let pid = self.pid().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.and_then(Pid::from_raw).expect("a running server");
-        kill_process(pid, signal).expect("a process of one's own");
+        kill_process(pid, signal).expect("a child process");
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
@@ -146,7 +146,7 @@ impl Node {
     }
 }
 
-/// A free port whose bus port, 10,000 above, is none that the system gives to outgoing connections either.
+/// A free port whose bus port, 10,000 above, is not assigned to outgoing connections either.
 fn port() -> u16 {
     std::iter::repeat_with(free_port)
         .find(|&port| port < 22_700)
@@ -155,7 +155,7 @@ fn port() -> u16 {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // The folder's watchdog does the same, should this fail.
+        // If this fails, the folder's watchdog ends the process.
         let child = self.child.get_mut().ok().and_then(Option::take);
         if let Some(mut child) = child {
             let killed = child.kill().and_then(|()| child.wait());

@@ -1,11 +1,11 @@
-//! Redis's protocol (RESP2), as much as commands and their answers need.
+//! The part of Redis's protocol (RESP2) that commands and replies need.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Runs one command over a socket: the answer, flattened to lines, or what the error says.
+/// Runs one command over a socket; returns the answer, flattened to lines, or the error's text.
 pub(super) fn ask(socket: &Path, command: &[&str]) -> io::Result<Result<String, String>> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -23,7 +23,7 @@ pub(super) fn ask(socket: &Path, command: &[&str]) -> io::Result<Result<String, 
     })
 }
 
-/// Reads one answer into `lines`; an error in it is returned.
+/// Reads one answer into `lines`; returns an error in it.
 fn answer(from: &mut impl BufRead, lines: &mut Vec<String>) -> io::Result<Option<String>> {
     let mut head = String::new();
     from.read_line(&mut head)?;

@@ -9,7 +9,7 @@ fn rows(database: &Database) -> usize {
     database.sql("SELECT x FROM t").len()
 }
 
-/// What became of an insertion whose COMMIT met `loss`; the answer is lost each time.
+/// Inserts a row and commits, with `loss` applied to the COMMIT; its answer is lost in every case.
 fn commit(loss: Loss) -> (Database, Cut) {
     let database = Database::new();
     database.sql("CREATE TABLE t (x int)");
@@ -27,10 +27,10 @@ fn commit(loss: Loss) -> (Database, Cut) {
 }
 
 #[test]
-fn the_answer_is_lost_and_the_commit_is_not() {
+fn the_answer_is_lost_but_the_commit_is_done() {
     let (database, cut) = commit(Loss::Answer);
     assert_eq!(rows(&database), 1);
-    // Once: the next one goes through.
+    // The order applies once: the next connection is not cut.
     let mut again = client(&cut.url(database.name()));
     again
         .batch_execute("BEGIN; INSERT INTO t VALUES (2); COMMIT")
@@ -48,14 +48,14 @@ fn a_request_is_lost_before_the_server_sees_it() {
 }
 
 #[test]
-fn a_connection_is_lost_with_the_commit_on_its_way() {
+fn a_connection_is_lost_while_the_commit_is_in_transit() {
     let (database, _cut) = commit(Loss::Connection);
-    // PostgreSQL reads what has arrived before it sees the end.
+    // PostgreSQL reads what has arrived before it notices the end.
     until("the row is there", || rows(&database) == 1);
 }
 
 #[test]
-fn every_connection_is_cut_and_new_ones_go_through() {
+fn every_connection_is_cut_and_new_ones_are_forwarded() {
     let database = Database::new();
     let cut = Cut::before(database.tcp());
     let mut clients: Vec<_> = (0..3).map(|_| client(&cut.url(database.name()))).collect();
@@ -75,14 +75,14 @@ fn every_connection_is_cut_and_new_ones_go_through() {
 }
 
 #[test]
-fn what_is_held_arrives_when_it_is_released() {
+fn held_data_arrives_after_the_release() {
     let database = Database::new();
     let cut = Cut::before(database.tcp());
     let mut known = client(&cut.url(database.name()));
     cut.hold();
-    let (told, answers) = mpsc::channel();
+    let (reported, answers) = mpsc::channel();
     std::thread::scope(|scope| {
-        scope.spawn(move || told.send(value(&mut known, "SELECT 'late'")));
+        scope.spawn(move || reported.send(value(&mut known, "SELECT 'late'")));
         let early = answers.recv_timeout(Duration::from_millis(300));
         cut.release();
         assert!(early.is_err(), "{early:?}");
@@ -114,7 +114,7 @@ fn a_needle_is_found_across_pieces() {
 }
 
 #[test]
-fn nothing_is_there_behind_a_stopped_server() {
+fn a_connection_to_a_stopped_server_closes() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let cut = Cut::before(listener.local_addr().expect("an address"));
     drop(listener);

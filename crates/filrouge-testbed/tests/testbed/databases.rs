@@ -10,7 +10,7 @@ fn one(database: &Database, query: &str) -> String {
 }
 
 #[test]
-fn a_database_is_empty_and_goes_with_its_value() {
+fn a_database_is_empty_and_dropped_with_its_value() {
     let first = Database::new();
     let second = Database::new();
     first.sql("CREATE TABLE t (x int); INSERT INTO t VALUES (1), (NULL)");
@@ -37,7 +37,7 @@ fn a_database_is_empty_and_goes_with_its_value() {
 }
 
 #[test]
-fn both_urls_lead_to_it() {
+fn both_urls_connect_to_the_database() {
     let database = Database::new();
     for url in [database.url(), database.tcp_url()] {
         let mut client = client(&url);
@@ -55,7 +55,7 @@ fn both_urls_lead_to_it() {
 }
 
 #[test]
-fn a_failing_statement_panics_with_what_psql_said() {
+fn a_failing_statement_panics_with_the_output_of_psql() {
     let database = Database::new();
     let failed = std::panic::catch_unwind(|| {
         database.sql("CREATE TABLE kept (x int); SELECT 1/0; CREATE TABLE never (x int)")
@@ -70,7 +70,7 @@ fn a_failing_statement_panics_with_what_psql_said() {
 #[test]
 fn a_template_is_prepared_once_and_copied() {
     let prepared = AtomicUsize::new(0);
-    // The shared server may remember the templates of earlier processes.
+    // The shared server may have the templates of earlier processes.
     let name = format!("testbed {}", std::process::id());
     let copies: Vec<Database> = std::thread::scope(|scope| {
         let copy = || {
@@ -95,7 +95,7 @@ fn a_template_is_prepared_once_and_copied() {
 }
 
 #[test]
-fn a_failed_preparation_is_tried_again() {
+fn a_failed_preparation_is_retried() {
     let name = format!("testbed fails {}", std::process::id());
     let failed = std::panic::catch_unwind(|| {
         Database::from_template(&name, |url| {
@@ -116,7 +116,7 @@ fn a_failed_preparation_is_tried_again() {
 }
 
 #[test]
-fn backends_are_terminated_in_this_database_alone() {
+fn only_this_databases_backends_are_terminated() {
     let hit = Database::new();
     let spared = Database::new();
     let mut first = client(&hit.url());

@@ -1,4 +1,4 @@
-//! Servers, poolers and cuts do what the tests of other crates rely on.
+//! Tests of the servers, poolers and cuts that the tests of other crates rely on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -15,7 +15,7 @@ fn client(url: &str) -> Client {
     Client::connect(url, NoTls).unwrap_or_else(|e| panic!("{url}: {e:?}"))
 }
 
-/// The first value of a query that is not prepared: as good behind a pool.
+/// The first value of a query, which is not prepared, so that it also works behind a pooler.
 fn value(client: &mut Client, query: &str) -> String {
     let messages = client.simple_query(query).expect(query);
     let found = messages.iter().find_map(|message| match message {
@@ -25,7 +25,7 @@ fn value(client: &mut Client, query: &str) -> String {
     found.expect("a value")
 }
 
-/// Waits until something holds, 30 s at most.
+/// Waits until `holds` returns true, for at most 30 s.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !holds() {

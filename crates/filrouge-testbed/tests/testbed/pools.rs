@@ -7,7 +7,7 @@ use crate::{client, value};
 const BACKEND: &str = "SELECT pg_backend_pid()";
 
 #[test]
-fn a_client_has_its_backend_for_one_transaction() {
+fn a_client_keeps_its_backend_for_one_transaction() {
     let database = Database::new();
     let pool = PgBouncer::before(&database, 2);
     let mut first = client(&pool.url(database.name()));
@@ -20,18 +20,18 @@ fn a_client_has_its_backend_for_one_transaction() {
     let meanwhile = value(&mut first, BACKEND);
     assert_ne!(
         meanwhile, before,
-        "the second client was given the first one's backend"
+        "the second client got the first one's backend"
     );
     seen.insert(meanwhile);
     second.simple_query("COMMIT").expect("COMMIT");
-    // However many clients there are: two backends.
+    // All clients share two backends.
     let mut clients: Vec<_> = (0..5).map(|_| client(&pool.url(database.name()))).collect();
     seen.extend(clients.iter_mut().map(|c| value(c, BACKEND)));
     assert_eq!(seen.len(), 2, "{seen:?}");
 }
 
 #[test]
-fn it_is_killed_and_comes_back_at_the_same_place() {
+fn after_a_kill_it_restarts_at_the_same_address() {
     let server = Server::start(Options::default());
     let database = server.database();
     let mut pool = PgBouncer::before(&server, 2);
@@ -45,7 +45,7 @@ fn it_is_killed_and_comes_back_at_the_same_place() {
 }
 
 #[test]
-fn settings_count_and_any_server_can_be_behind() {
+fn settings_apply_to_a_pool_before_any_server() {
     let database = Database::new();
     let cut = Cut::before(database.tcp());
     let pool = PgBouncer::with_settings(cut.addr(), 1, &[("pool_mode", "session")]);

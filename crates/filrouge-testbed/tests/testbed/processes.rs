@@ -1,4 +1,4 @@
-//! What outlives a process, and what does not.
+//! Tests which servers and folders survive the end of a process.
 
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,43 +12,43 @@ use rustix::process::Pid;
 
 use crate::{client, until, value};
 
-/// A second process, this test binary again, with a test that takes the part given here; its servers are in `place`.
+/// A second process of this test binary, which runs one part of a test; its servers are in `place`.
 struct Another {
     child: Child,
-    told: tempfile::TempDir,
+    reported: tempfile::TempDir,
 }
 
 impl Another {
     fn start(part: &str, place: &Path) -> Self {
-        let told = tempfile::tempdir().expect("a folder");
-        let said = File::create(told.path().join("said")).expect("a file");
+        let reported = tempfile::tempdir().expect("a folder");
+        let said = File::create(reported.path().join("said")).expect("a file");
         let child = Command::new(std::env::current_exe().expect("this program"))
             .args([
                 "--ignored",
                 "--nocapture",
                 "--exact",
-                "processes::a_part_of_another_test",
+                "processes::child_runs_a_part_of_another_test",
             ])
             .env("FILROUGE_TESTBED_PART", part)
-            .env("FILROUGE_TESTBED_TOLD", told.path().join("told"))
+            .env("FILROUGE_TESTBED_TOLD", reported.path().join("told"))
             .env("TMPDIR", place)
             .stdout(Stdio::null())
             .stderr(said)
             .spawn()
             .expect("a process");
-        Self { child, told }
+        Self { child, reported }
     }
 
-    /// What it tells once it is ready.
-    fn told(&mut self) -> String {
-        let told = self.told.path().join("told");
+    /// Waits until the process is ready; returns its report.
+    fn reported(&mut self) -> String {
+        let reported = self.reported.path().join("told");
         until("the other process is ready", || {
-            let ended = self.child.try_wait().expect("a process of one's own");
-            let said = || std::fs::read_to_string(self.told.path().join("said"));
+            let ended = self.child.try_wait().expect("a child process");
+            let said = || std::fs::read_to_string(self.reported.path().join("said"));
             assert!(ended.is_none(), "{ended:?}\n{:?}", said());
-            told.exists()
+            reported.exists()
         });
-        std::fs::read_to_string(&told).expect("told")
+        std::fs::read_to_string(&reported).expect("reported")
     }
 
     fn kill(mut self) {
@@ -58,7 +58,7 @@ impl Another {
 
 impl Drop for Another {
     fn drop(&mut self) {
-        // Whether it is killed by now or not.
+        // It may have been killed already.
         let killed = self.child.kill();
         drop(killed);
         self.child.wait().expect("killed");
@@ -67,13 +67,13 @@ impl Drop for Another {
 
 #[test]
 #[ignore = "other tests start it"]
-fn a_part_of_another_test() {
+fn child_runs_a_part_of_another_test() {
     let part = std::env::var("FILROUGE_TESTBED_PART").expect("a part");
-    let told = PathBuf::from(std::env::var("FILROUGE_TESTBED_TOLD").expect("a file"));
-    let half = told.with_extension("half");
-    let tell = |text: String| {
-        std::fs::write(&half, text).expect("told");
-        std::fs::rename(&half, &told).expect("told");
+    let reported = PathBuf::from(std::env::var("FILROUGE_TESTBED_TOLD").expect("a file"));
+    let half = reported.with_extension("half");
+    let report = |text: String| {
+        std::fs::write(&half, text).expect("reported");
+        std::fs::rename(&half, &reported).expect("reported");
         loop {
             std::thread::park();
         }
@@ -81,13 +81,13 @@ fn a_part_of_another_test() {
     match part.as_str() {
         "shared" => {
             let database = Database::new();
-            tell(database.url());
+            report(database.url());
         }
         "own" => {
             let server = Server::start(Options::default());
             let pool = PgBouncer::before(&server, 1);
             server.pause();
-            tell(format!(
+            report(format!(
                 "{}\n{}",
                 server.url("postgres"),
                 pool.socket_url("postgres")
@@ -96,13 +96,13 @@ fn a_part_of_another_test() {
         "redis" => {
             let server = Redis::start();
             server.pause();
-            tell(format!("{}\n{}", server.pid(), server.socket_url()));
+            report(format!("{}\n{}", server.pid(), server.socket_url()));
         }
         other => panic!("{other}"),
     }
 }
 
-/// A place for servers that no other test shares.
+/// A folder for servers that no other test shares.
 fn place() -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a folder");
     std::fs::set_permissions(&place, Permissions::from_mode(0o755)).expect("permissions");
@@ -116,15 +116,15 @@ fn folder(url: &str) -> PathBuf {
 }
 
 #[test]
-fn processes_share_one_server_and_one_that_is_killed_harms_nobody() {
+fn processes_share_one_server_and_a_killed_one_harms_no_other() {
     let own = Database::new();
     let mut other = Another::start("shared", &std::env::temp_dir());
-    let foreign = other.told();
+    let foreign = other.reported();
     other.kill();
     assert_eq!(folder(&foreign), folder(&own.url()));
     assert_ne!(foreign, own.url());
     assert_eq!(value(&mut client(&own.url()), "SELECT 1"), "1");
-    // Its database is there until the server goes.
+    // Its database exists until the server ends.
     assert_eq!(value(&mut client(&foreign), "SELECT 1"), "1");
 }
 
@@ -132,11 +132,11 @@ fn processes_share_one_server_and_one_that_is_killed_harms_nobody() {
 fn the_shared_server_ends_after_its_last_user() {
     let place = place();
     let mut first = Another::start("shared", place.path());
-    let folder = folder(&first.told());
+    let folder = folder(&first.reported());
     let mut second = Another::start("shared", place.path());
-    let url = second.told();
+    let url = second.reported();
     first.kill();
-    // The file spares the wait for those who might still come; it ends nothing that is in use.
+    // The file skips the grace period; it does not end a server that is in use.
     std::fs::write(folder.join("end"), "").expect("a file");
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(value(&mut client(&url), "SELECT 1"), "1");
@@ -145,23 +145,23 @@ fn the_shared_server_ends_after_its_last_user() {
 }
 
 #[test]
-fn the_shared_server_stays_a_while_for_those_who_come_next() {
+fn the_shared_server_stays_for_a_grace_period() {
     let place = place();
     let mut first = Another::start("shared", place.path());
-    let url = first.told();
+    let url = first.reported();
     first.kill();
     let mut second = Another::start("shared", place.path());
-    assert_eq!(folder(&second.told()), folder(&url));
+    assert_eq!(folder(&second.reported()), folder(&url));
     second.kill();
     std::fs::write(folder(&url).join("end"), "").expect("a file");
     gone(&folder(&url));
 }
 
 #[test]
-fn what_a_crashed_machine_left_is_replaced_and_removed() {
+fn leftovers_of_a_crashed_machine_are_replaced_and_removed() {
     let place = place();
     let mut first = Another::start("shared", place.path());
-    let old = folder(&first.told());
+    let old = folder(&first.reported());
     for pid in running_in(&old) {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
     }
@@ -169,7 +169,7 @@ fn what_a_crashed_machine_left_is_replaced_and_removed() {
     until("nothing runs", || running_in(&old).is_empty());
     assert!(old.join("data/postmaster.pid").exists());
     let mut second = Another::start("shared", place.path());
-    let url = second.told();
+    let url = second.reported();
     assert_ne!(folder(&url), old);
     assert_eq!(value(&mut client(&url), "SELECT 1"), "1");
     gone(&old);
@@ -179,16 +179,16 @@ fn what_a_crashed_machine_left_is_replaced_and_removed() {
 }
 
 #[test]
-fn servers_of_a_killed_process_end_even_paused() {
+fn paused_servers_of_a_killed_process_end() {
     let mut other = Another::start("own", &std::env::temp_dir());
-    let urls = other.told();
+    let urls = other.reported();
     other.kill();
     for url in urls.lines() {
         gone(&folder(url));
     }
 }
 
-/// Waits until a folder and what ran in it have gone.
+/// Waits until a folder is removed and no process runs in it.
 fn gone(folder: &Path) {
     until("the folder is gone", || !folder.exists());
     until("nothing runs", || running_in(folder).is_empty());
@@ -207,11 +207,11 @@ fn running_in(folder: &Path) -> Vec<Pid> {
 }
 
 #[test]
-fn a_killed_process_takes_its_redis_along() {
+fn the_redis_of_a_killed_process_ends() {
     let place = place();
     let mut other = Another::start("redis", place.path());
-    let told = other.told();
-    let (pid, url) = told.split_once('\n').expect("two lines");
+    let reported = other.reported();
+    let (pid, url) = reported.split_once('\n').expect("two lines");
     let socket = PathBuf::from(url.strip_prefix("redis+unix://").expect("a socket"));
     let process = Path::new("/proc").join(pid);
     assert!(process.exists() && socket.exists());

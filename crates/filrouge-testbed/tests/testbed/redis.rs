@@ -7,14 +7,14 @@ use filrouge_testbed::{Redis, RedisCluster};
 use crate::until;
 
 #[test]
-fn what_was_not_saved_is_gone_when_it_is_killed_and_a_dump_comes_back() {
+fn a_kill_loses_unsaved_data_and_keeps_the_dump() {
     let redis = Redis::start();
     redis.cli(&["SET", "k", "old"]);
     let dump = redis.save();
     redis.cli(&["SET", "k", "new"]);
     redis.kill();
     assert!(TcpStream::connect(redis.tcp()).is_err());
-    redis.start_again();
+    redis.restart();
     assert_eq!(redis.cli(&["GET", "k"]), "old");
     redis.cli(&["SET", "k", "newer"]);
     redis.start_from(&dump);
@@ -22,7 +22,7 @@ fn what_was_not_saved_is_gone_when_it_is_killed_and_a_dump_comes_back() {
 }
 
 #[test]
-fn a_paused_one_takes_connections_and_does_not_answer() {
+fn a_paused_server_accepts_connections_and_does_not_answer() {
     let redis = Redis::with_settings(&[("maxmemory", "5mb"), ("maxmemory-policy", "noeviction")]);
     assert_eq!(
         redis.cli(&["CONFIG", "GET", "maxmemory"]),
@@ -76,6 +76,6 @@ fn replicas_take_over() {
     until("the other one serves", || {
         cluster.try_cli(master, &["GET", "k"]) == Ok("v".to_owned())
     });
-    cluster.start_again(master + 3);
+    cluster.restart(master + 3);
     cluster.settled();
 }

@@ -6,14 +6,14 @@ use filrouge_testbed::{Options, Server};
 
 use crate::{client, until, value};
 
-/// Whether it runs: one that has ended and that nobody has asked for has no command any more.
+/// Whether it runs; an ended process that was not reaped has an empty command line.
 fn runs(pid: u32) -> bool {
     let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
     command.is_ok_and(|command| !command.is_empty())
 }
 
 #[test]
-fn what_was_committed_survives_an_immediate_stop() {
+fn committed_data_survives_an_immediate_stop() {
     let server = Server::start(Options {
         durable: true,
         settings: vec![("work_mem".to_owned(), "5MB".to_owned())],
@@ -25,7 +25,7 @@ fn what_was_committed_survives_an_immediate_stop() {
     server.stop_immediate();
     assert!(connected.simple_query("SELECT 1").is_err());
     assert!(postgres::Client::connect(&url, postgres::NoTls).is_err());
-    server.start_again();
+    server.restart();
     assert_ne!(server.pid(), pid);
     assert_eq!(server.tcp_url(&database), url);
     let mut again = client(&url);
@@ -35,7 +35,7 @@ fn what_was_committed_survives_an_immediate_stop() {
 }
 
 #[test]
-fn servers_are_apart_and_go_with_their_values() {
+fn servers_are_separate_and_end_with_their_values() {
     let first = Server::start(Options::default());
     let second = Server::start(Options::default());
     assert_ne!(first.tcp(), second.tcp());
@@ -63,11 +63,11 @@ fn a_paused_server_answers_when_it_is_resumed() {
     let url = server.url(&database);
     let mut connected = client(&url);
     server.pause();
-    let (told, answers) = mpsc::channel();
-    let asking = told.clone();
+    let (reported, answers) = mpsc::channel();
+    let asking = reported.clone();
     std::thread::scope(|scope| {
         scope.spawn(move || asking.send(value(&mut connected, "SELECT 'known'")));
-        scope.spawn(move || told.send(value(&mut client(&url), "SELECT 'new'")));
+        scope.spawn(move || reported.send(value(&mut client(&url), "SELECT 'new'")));
         let early = answers.recv_timeout(Duration::from_millis(500));
         server.resume();
         assert!(early.is_err(), "{early:?}");
@@ -78,7 +78,7 @@ fn a_paused_server_answers_when_it_is_resumed() {
 }
 
 #[test]
-fn stopped_and_paused_servers_go_too() {
+fn stopped_and_paused_servers_end_too() {
     let paused = Server::start(Options::default());
     let stopped = Server::start(Options::default());
     let pid = paused.pid();

@@ -3,31 +3,33 @@
 mod part;
 
 use filrouge_engine::restore::{
-    Answer, Call, CallResult, Calls, Content, Fates, Reasoning, Say, Sealed, Speaker,
+    Answer, Call, CallResult, Calls, Content, Dispositions, Reasoning, Say, Sealed, Speaker,
 };
 use filrouge_types::JsonText;
 
 use self::part::is_sendable;
-use super::{Following, NOT_IN_FORMAT, OPENING, Step, args_object, foreign, point, push_answer};
+use super::{
+    Following, NOT_IN_FORMAT, OPENING, Step, args_object, foreign_reason, push_answer, refer_to,
+};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
-use crate::text::{Text, note, push_note, spell};
+use crate::text::{Text, as_text, note, push_note};
 
 pub(super) const RULES: Rules = Rules {
-    // The API sets no length; 64 is what its own ids stay far below.
+    // The API sets no limit; 64 is far above the length of its own ids.
     id: Some(|id| (1..=64).contains(&id.len()) && id.bytes().all(is_word)),
     first: is_word,
     inner: is_word,
     longest: 128,
 };
 
-pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
+pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &mut String) {
     let mut anthropic = Anthropic {
         out,
-        fates,
+        dispositions,
         role: None,
         blocks: 0,
-        thinks: false,
+        has_thinking: false,
         text: None,
     };
     for step in steps {
@@ -47,19 +49,19 @@ enum Role {
 
 struct Anthropic<'a> {
     out: &'a mut String,
-    fates: &'a mut Fates,
-    /// Whose message is open.
+    dispositions: &'a mut Dispositions,
+    /// The role of the open message.
     role: Option<Role>,
-    /// How many blocks it has.
+    /// The number of its blocks.
     blocks: usize,
     /// Whether its first block is thinking.
-    thinks: bool,
-    /// Where the text of its last block begins, if that is text, and whose it is.
+    has_thinking: bool,
+    /// If its last block is text, where that text begins, and the seq of its item.
     text: Option<(usize, Option<u64>)>,
 }
 
 impl Anthropic<'_> {
-    /// Goes on with a message of `role`: roles alternate, and what one says in a row is one message.
+    /// Continues or begins a message of `role`: roles alternate, so consecutive content of one role forms one message.
     fn begin(&mut self, role: Role) {
         if self.role == Some(role) {
             return;
@@ -76,11 +78,11 @@ impl Anthropic<'_> {
         });
         self.role = Some(role);
         self.blocks = 0;
-        self.thinks = false;
+        self.has_thinking = false;
     }
 
-    /// Ends the open message. What the assistant said may not end in white space: "final assistant content cannot end
-    /// with trailing whitespace".
+    /// Closes the open message. An assistant's message may not end in white space: "final assistant content cannot end with
+    /// trailing whitespace".
     fn close(&mut self) {
         let Some(role) = self.role else {
             return;
@@ -91,13 +93,13 @@ impl Anthropic<'_> {
             if start + kept < end {
                 self.out.truncate(start + kept);
                 self.out.push_str("\"}");
-                note(self.fates, seq, "space_trimmed");
+                note(self.dispositions, seq, "space_trimmed");
             }
         }
         self.out.push_str("]}");
     }
 
-    /// Makes room for the next block.
+    /// Begins the next block.
     fn next(&mut self) {
         json::next(self.out);
         self.blocks += 1;
@@ -120,7 +122,7 @@ impl Anthropic<'_> {
                     if is_sendable(content) {
                         self.media(content, say.seq);
                     } else {
-                        let text = spell(content, say.seq, self.fates);
+                        let text = as_text(content, say.seq, self.dispositions);
                         self.text(&text, say.seq);
                     }
                 }
@@ -129,7 +131,7 @@ impl Anthropic<'_> {
                 self.begin(Role::Assistant);
                 self.reasoning(&say.reasoning);
                 for content in &say.contents {
-                    let text = spell(content, say.seq, self.fates);
+                    let text = as_text(content, say.seq, self.dispositions);
                     self.text(&text, say.seq);
                 }
             }
@@ -137,26 +139,27 @@ impl Anthropic<'_> {
                 self.begin(Role::User);
                 self.next();
                 self.out.push_str("{\"type\":\"text\",\"text\":\"");
-                push_note(say, self.fates, self.out);
+                push_note(say, self.dispositions, self.out);
                 self.out.push_str("\"}");
             }
         }
     }
 
-    /// Writes the thinking that leads to what follows. A message that holds thinking must begin with it, so what would
-    /// stand behind something else that was said without thinking goes.
+    /// Writes the thinking before the content it led to. A message with thinking must begin with it, so thinking after a block
+    /// that is not thinking is left out.
     fn reasoning(&mut self, reasoning: &[Reasoning]) {
         for thought in reasoning {
             let Some(block) = block(thought) else {
-                self.fates.lose(thought.seq, foreign(thought));
+                self.dispositions
+                    .omit_piece(thought.seq, foreign_reason(thought));
                 continue;
             };
-            if self.blocks > 0 && !self.thinks {
-                self.fates.lose(thought.seq, NOT_IN_FORMAT);
+            if self.blocks > 0 && !self.has_thinking {
+                self.dispositions.omit_piece(thought.seq, NOT_IN_FORMAT);
                 continue;
             }
             self.next();
-            self.thinks = true;
+            self.has_thinking = true;
             match block {
                 Thinking::Signed { text, signature } => {
                     self.out.push_str("{\"type\":\"thinking\",\"thinking\":");
@@ -186,14 +189,14 @@ impl Anthropic<'_> {
             self.result(&call.result, label, &mut following);
         }
         for item in &following {
-            self.text(&Text::Plain(item.told().into()), None);
+            self.text(&Text::Plain(item.heading().into()), None);
             self.media(item.content, None);
         }
     }
 
     fn call(&mut self, call: &Call, label: &Label<'_>) {
         if call.signature.is_some() {
-            self.fates.adapt(call.seq, "call_signature_dropped");
+            self.dispositions.adapt(call.seq, "call_signature_dropped");
         }
         self.next();
         self.out.push_str("{\"type\":\"tool_use\",\"id\":");
@@ -202,7 +205,7 @@ impl Anthropic<'_> {
         json::string(self.out, &label.name);
         self.out.push_str(",\"input\":");
         if args_object(&call.args, self.out) {
-            self.fates.adapt(call.seq, "arguments_wrapped");
+            self.dispositions.adapt(call.seq, "arguments_wrapped");
         }
         self.out.push('}');
     }
@@ -225,29 +228,29 @@ impl Anthropic<'_> {
             Answer::Contents(contents) if result.ok && contents.iter().any(is_sendable) => {
                 self.parts(contents, result.seq);
             }
-            _ => self.words(result, label, following),
+            _ => self.text_answer(result, label, following),
         }
         self.out.push('}');
     }
 
-    /// Writes an answer of text alone. A failed one takes nothing else: "all content must be type `text` if `is_error`
-    /// is true".
-    fn words<'a>(
+    /// Writes an answer of text alone. A failed one may contain nothing else: "all content must be type `text` if `is_error` is
+    /// true".
+    fn text_answer<'a>(
         &mut self,
         result: &'a CallResult,
         label: &'a Label<'a>,
         following: &mut Vec<Following<'a>>,
     ) {
-        let (seq, fates) = (result.seq, &mut *self.fates);
+        let (seq, dispositions) = (result.seq, &mut *self.dispositions);
         self.out.push('"');
         push_answer(result, self.out, |content| match is_sendable(content) {
-            true => point(content, seq, label, following, fates),
-            false => spell(content, seq, fates),
+            true => refer_to(content, seq, label, following, dispositions),
+            false => as_text(content, seq, dispositions),
         });
         self.out.push('"');
     }
 
-    /// Writes an answer with images or documents in it.
+    /// Writes an answer that contains images or documents.
     fn parts(&mut self, contents: &[Content], seq: Option<u64>) {
         self.out.push('[');
         for content in contents {
@@ -257,7 +260,7 @@ impl Anthropic<'_> {
                 continue;
             }
             self.out.push_str("{\"type\":\"text\",\"text\":\"");
-            spell(content, seq, self.fates).push(self.out);
+            as_text(content, seq, self.dispositions).push(self.out);
             self.out.push_str("\"}");
         }
         self.out.push(']');
@@ -270,7 +273,7 @@ impl Anthropic<'_> {
 
     fn medium(&mut self, content: &Content, seq: Option<u64>) {
         if part::push(content, self.out) {
-            note(self.fates, seq, "file_as_text");
+            note(self.dispositions, seq, "file_as_text");
         }
     }
 }
@@ -283,7 +286,7 @@ enum Thinking<'a> {
     Redacted(&'a JsonText),
 }
 
-/// The thinking that Anthropic can check; empty seals it could not.
+/// The thinking that Anthropic can verify; it could not verify an empty signature.
 fn block(thought: &Reasoning) -> Option<Thinking<'_>> {
     match &thought.sealed {
         Some(Sealed::AnthropicSignature(signature)) if !signature.is_empty() => {

@@ -1,13 +1,15 @@
 //! OpenAI Chat Completions: `messages`.
 
-use filrouge_engine::restore::{Call, Calls, Content, Fates, Media, Reasoning, Say, Speaker};
+use filrouge_engine::restore::{
+    Call, Calls, Content, Dispositions, Media, Reasoning, Say, Speaker,
+};
 use filrouge_types::JsonText;
 
-use super::{Following, NOT_IN_FORMAT, Step, args_string, lose_all, point, push_answer};
+use super::{Following, NOT_IN_FORMAT, Step, args_string, omit_reasoning, push_answer, refer_to};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, IMAGES, PDF, Source};
-use crate::text::{Text, spell};
+use crate::text::{Text, as_text};
 
 pub(super) const RULES: Rules = Rules {
     id: Some(|id| (1..=40).contains(&id.len()) && !id.contains(char::is_control)),
@@ -16,10 +18,10 @@ pub(super) const RULES: Rules = Rules {
     longest: 64,
 };
 
-pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
+pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &mut String) {
     let mut chat = Chat {
         out,
-        fates,
+        dispositions,
         open: false,
     };
     for step in steps {
@@ -33,8 +35,8 @@ pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
 
 struct Chat<'a> {
     out: &'a mut String,
-    fates: &'a mut Fates,
-    /// Whether the last message is the assistant's and calls may still join it.
+    dispositions: &'a mut Dispositions,
+    /// Whether the last message is the assistant's and may still receive calls.
     open: bool,
 }
 
@@ -53,8 +55,8 @@ impl Chat<'_> {
         self.out.push('"');
     }
 
-    fn forget(&mut self, reasoning: &[Reasoning]) {
-        lose_all(reasoning, NOT_IN_FORMAT, self.fates);
+    fn drop_reasoning(&mut self, reasoning: &[Reasoning]) {
+        omit_reasoning(reasoning, NOT_IN_FORMAT, self.dispositions);
     }
 
     fn say(&mut self, speaker: Speaker, say: &Say) {
@@ -92,14 +94,14 @@ impl Chat<'_> {
         self.out.push_str(",\"content\":");
         if let [only] = contents {
             self.out.push('"');
-            spell(only, seq, self.fates).push(self.out);
+            as_text(only, seq, self.dispositions).push(self.out);
             self.out.push('"');
             return;
         }
         self.out.push('[');
         for content in contents {
             json::next(self.out);
-            let text = spell(content, seq, self.fates);
+            let text = as_text(content, seq, self.dispositions);
             self.text_part(&text);
         }
         self.out.push(']');
@@ -113,15 +115,14 @@ impl Chat<'_> {
 
     fn part(&mut self, content: &Content, seq: Option<u64>) {
         if !media_part(content, self.out) {
-            let text = spell(content, seq, self.fates);
+            let text = as_text(content, seq, self.dispositions);
             self.text_part(&text);
         }
     }
 
-    /// The content array holds texts, or exactly one refusal (API reference); refusals beside texts have their own
-    /// member.
+    /// The content array holds texts, or exactly one refusal (API reference); refusals next to texts have a separate member.
     fn assistant(&mut self, say: &Say) {
-        self.forget(&say.reasoning);
+        self.drop_reasoning(&say.reasoning);
         self.begin("assistant");
         let mut refusals: Vec<JsonText> = Vec::new();
         let mut rest: Vec<&Content> = Vec::with_capacity(say.contents.len());
@@ -149,7 +150,7 @@ impl Chat<'_> {
     }
 
     fn calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
-        self.forget(&calls.reasoning);
+        self.drop_reasoning(&calls.reasoning);
         if !self.open {
             self.begin("assistant");
             self.out.push_str(",\"content\":null");
@@ -169,7 +170,7 @@ impl Chat<'_> {
 
     fn call(&mut self, call: &Call, label: &Label<'_>) {
         if call.signature.is_some() {
-            self.fates.adapt(call.seq, "call_signature_dropped");
+            self.dispositions.adapt(call.seq, "call_signature_dropped");
         }
         json::next(self.out);
         self.out.push_str("{\"id\":");
@@ -179,7 +180,7 @@ impl Chat<'_> {
         json::string(self.out, &label.name);
         self.out.push_str(",\"arguments\":");
         if args_string(&call.args, self.out) {
-            self.fates.adapt(call.seq, "arguments_wrapped");
+            self.dispositions.adapt(call.seq, "arguments_wrapped");
         }
         self.out.push_str("}}");
     }
@@ -197,15 +198,15 @@ impl Chat<'_> {
         if !call.result.ok {
             self.out.push_str("Error: ");
         }
-        let (seq, fates) = (call.result.seq, &mut *self.fates);
+        let (seq, dispositions) = (call.result.seq, &mut *self.dispositions);
         push_answer(&call.result, self.out, |content| match part(content) {
-            Some(_) => point(content, seq, label, following, fates),
-            None => spell(content, seq, fates),
+            Some(_) => refer_to(content, seq, label, following, dispositions),
+            None => as_text(content, seq, dispositions),
         });
         self.out.push_str("\"}");
     }
 
-    /// A tool message takes text alone: images and files follow all answers in a message of the user.
+    /// A tool message accepts only text: images and files follow all answers in a user message.
     fn follow(&mut self, following: &[Following<'_>]) {
         if following.is_empty() {
             return;
@@ -214,7 +215,7 @@ impl Chat<'_> {
         self.out.push_str(",\"content\":[");
         for item in following {
             json::next(self.out);
-            self.text_part(&Text::Plain(item.told().into()));
+            self.text_part(&Text::Plain(item.heading().into()));
             json::next(self.out);
             media_part(item.content, self.out);
         }
@@ -222,7 +223,7 @@ impl Chat<'_> {
     }
 }
 
-/// What of a medium a user message can hold.
+/// A medium that a user message can hold.
 enum Part<'a> {
     Image(Source<'a>),
     File(&'a Media, Source<'a>),
@@ -235,7 +236,7 @@ fn part(content: &Content) -> Option<Part<'_>> {
             Source::OpenaiFile(_) => None,
             source => Some(Part::Image(source)),
         },
-        // Anything but a PDF is answered by "Expected a base64-encoded data URL with an application/pdf MIME type".
+        // The API refuses everything but a PDF: "Expected a base64-encoded data URL with an application/pdf MIME type".
         Content::File(file) => match media::source(file)? {
             Source::Base64 { mime, .. } if mime != PDF => None,
             Source::Link(_) => None,
@@ -245,7 +246,7 @@ fn part(content: &Content) -> Option<Part<'_>> {
     }
 }
 
-/// Writes an image or a file as a part; `false`, and nothing, when it cannot be one.
+/// Writes an image or a file as a part; returns `false` and writes nothing if it cannot be one.
 fn media_part(content: &Content, out: &mut String) -> bool {
     match part(content) {
         None => return false,

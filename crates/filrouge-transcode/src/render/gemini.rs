@@ -1,19 +1,19 @@
 //! Gemini generateContent: `contents`.
 //!
-//! Calls carry no id: Vertex refuses the member in requests ("Unknown name \"id\""), and without one calls and
-//! responses are matched by name and order, which the Gemini API takes too.
+//! Calls have no id: Vertex refuses the member in requests ("Unknown name \"id\""). Without it, calls and responses are matched
+//! by name and order, which the Gemini API accepts too.
 
 use filrouge_engine::restore::{
-    Answer, Call, CallResult, Calls, Content, Fates, Mark, Media, Provider, Reasoning, Say, Sealed,
-    Speaker,
+    Answer, Call, CallResult, Calls, Content, Dispositions, Mark, Media, Provider, Reasoning, Say,
+    Sealed, Speaker,
 };
 use filrouge_types::JsonText;
 
-use super::{NOT_IN_FORMAT, OPENING, Step, args_object, foreign, push_answer};
+use super::{NOT_IN_FORMAT, OPENING, Step, args_object, foreign_reason, push_answer};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, PDF, Source};
-use crate::text::{Text, push_note, spell};
+use crate::text::{Text, as_text, push_note};
 
 pub(super) const RULES: Rules = Rules {
     id: None,
@@ -22,10 +22,10 @@ pub(super) const RULES: Rules = Rules {
     longest: 64,
 };
 
-pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
+pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &mut String) {
     let mut gemini = Gemini {
         out,
-        fates,
+        dispositions,
         turn: None,
         signature: None,
     };
@@ -42,21 +42,21 @@ pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
 enum Turn {
     User,
     Model,
-    /// The user's turn of function responses, which holds nothing else.
+    /// The user's turn of function responses, which may contain nothing else.
     Responses,
 }
 
 struct Gemini<'a, 'p> {
     out: &'a mut String,
-    fates: &'a mut Fates,
+    dispositions: &'a mut Dispositions,
     /// The turn that is open.
     turn: Option<Turn>,
-    /// The signature of a thought, for the part that follows it.
+    /// A thought's signature, for the part that follows.
     signature: Option<(u64, &'p JsonText)>,
 }
 
 impl<'p> Gemini<'_, 'p> {
-    /// Goes on with a turn: user and model alternate, and what one says in a row is one turn.
+    /// Continues or begins a turn: user and model alternate, so consecutive content of one of them forms one turn.
     fn begin(&mut self, turn: Turn) {
         if self.turn == Some(turn) && turn != Turn::Responses {
             return;
@@ -93,15 +93,15 @@ impl<'p> Gemini<'_, 'p> {
         self.out.push('}');
     }
 
-    /// Ends a part of the model with the signature that it has or that waits for it. A part has one: its own.
+    /// Ends a part of the model with its own signature or with the pending one. A part holds only one signature: its own wins.
     fn sign(&mut self, own: Option<&JsonText>) {
-        let waiting = self.signature.take();
-        if let (Some((seq, waiting)), Some(own)) = (waiting, own)
-            && waiting != own
+        let pending = self.signature.take();
+        if let (Some((seq, pending)), Some(own)) = (pending, own)
+            && pending != own
         {
-            self.fates.lose(seq, NOT_IN_FORMAT);
+            self.dispositions.omit_piece(seq, NOT_IN_FORMAT);
         }
-        if let Some(signature) = own.or(waiting.map(|(_, signature)| signature)) {
+        if let Some(signature) = own.or(pending.map(|(_, signature)| signature)) {
             self.out.push_str(",\"thoughtSignature\":");
             self.out.push_str(signature.as_token());
         }
@@ -119,7 +119,7 @@ impl<'p> Gemini<'_, 'p> {
                 self.begin(Turn::Model);
                 self.reasoning(&say.reasoning);
                 for content in &say.contents {
-                    let text = spell(content, say.seq, self.fates);
+                    let text = as_text(content, say.seq, self.dispositions);
                     self.text(&text);
                 }
             }
@@ -127,7 +127,7 @@ impl<'p> Gemini<'_, 'p> {
                 self.begin(Turn::User);
                 json::next(self.out);
                 self.out.push_str("{\"text\":\"");
-                push_note(say, self.fates, self.out);
+                push_note(say, self.dispositions, self.out);
                 self.out.push_str("\"}");
             }
         }
@@ -135,11 +135,11 @@ impl<'p> Gemini<'_, 'p> {
 
     fn part(&mut self, content: &Content, seq: Option<u64>) {
         let (Content::Image(media) | Content::File(media)) = content else {
-            let text = spell(content, seq, self.fates);
+            let text = as_text(content, seq, self.dispositions);
             return self.text(&text);
         };
         let Some(source) = part(media) else {
-            let text = spell(content, seq, self.fates);
+            let text = as_text(content, seq, self.dispositions);
             return self.text(&text);
         };
         json::next(self.out);
@@ -160,21 +160,23 @@ impl<'p> Gemini<'_, 'p> {
         self.out.push_str("}}");
     }
 
-    /// A signed thought goes back as `thoughtSignature` of the part that it led to (Thought signatures guide); its
-    /// text is only a summary for people. A part holds one signature: the last.
+    /// A thought's signature is sent as `thoughtSignature` of the part that the thought led to (Thought signatures guide); its
+    /// text is only a summary for people. A part has room for one signature: the last.
     fn reasoning(&mut self, reasoning: &'p [Reasoning]) {
         for thought in reasoning {
             match &thought.sealed {
                 Some(Sealed::GoogleSignature(signature)) if is_signature(signature) => {
                     let before = self.signature.replace((thought.seq, signature));
                     if let Some((seq, _)) = before {
-                        self.fates.lose(seq, NOT_IN_FORMAT);
+                        self.dispositions.omit_piece(seq, NOT_IN_FORMAT);
                     }
                 }
                 Some(Sealed::GoogleSignature(_)) => {
-                    self.fates.lose(thought.seq, NOT_IN_FORMAT);
+                    self.dispositions.omit_piece(thought.seq, NOT_IN_FORMAT);
                 }
-                _ => self.fates.lose(thought.seq, foreign(thought)),
+                _ => self
+                    .dispositions
+                    .omit_piece(thought.seq, foreign_reason(thought)),
             }
         }
     }
@@ -202,13 +204,13 @@ impl<'p> Gemini<'_, 'p> {
         json::string(self.out, &label.name);
         self.out.push_str(",\"args\":");
         if args_object(&call.args, self.out) {
-            self.fates.adapt(call.seq, "arguments_wrapped");
+            self.dispositions.adapt(call.seq, "arguments_wrapped");
         }
         self.out.push('}');
         let own = match &call.signature {
             Some((Provider::Google, signature)) if is_signature(signature) => Some(signature),
             Some(_) => {
-                self.fates.adapt(call.seq, "call_signature_dropped");
+                self.dispositions.adapt(call.seq, "call_signature_dropped");
                 None
             }
             None => None,
@@ -217,7 +219,7 @@ impl<'p> Gemini<'_, 'p> {
         self.out.push('}');
     }
 
-    /// Writes what a function answered, an object: its own, or one of `output` or `error` (REST reference,
+    /// Writes a function's answer as an object: the answer itself, or one with `output` or `error` (REST reference,
     /// FunctionResponse).
     fn response(&mut self, result: &CallResult) {
         if let Answer::Value(value) = &result.answer
@@ -235,15 +237,15 @@ impl<'p> Gemini<'_, 'p> {
             self.out.push_str(value.as_str());
         } else {
             self.out.push('"');
-            let fates = &mut *self.fates;
-            push_answer(result, self.out, |c| spell(c, result.seq, fates));
+            let dispositions = &mut *self.dispositions;
+            push_answer(result, self.out, |c| as_text(c, result.seq, dispositions));
             self.out.push('"');
         }
         self.out.push('}');
     }
 }
 
-/// Whether a signature is bytes in base64, as the API reads it.
+/// Whether a signature is base64, as the API expects.
 fn is_signature(signature: &JsonText) -> bool {
     media::is_base64(&signature.to_plain())
 }
@@ -261,17 +263,17 @@ enum Part<'a> {
 
 fn part(medium: &Media) -> Option<Part<'_>> {
     match media::source(medium)? {
-        Source::Base64 { mime, data } if is_taken(mime) => Some(Part::Inline { mime, data }),
+        Source::Base64 { mime, data } if is_accepted(mime) => Some(Part::Inline { mime, data }),
         Source::Link(link) => {
-            let mime = link.mime.filter(|mime| is_taken(mime))?;
+            let mime = link.mime.filter(|mime| is_accepted(mime))?;
             Some(Part::Link { mime, link })
         }
         Source::Base64 { .. } | Source::OpenaiFile(_) => None,
     }
 }
 
-/// The types that Gemini reads (guides on images, audio, video and documents); GIF is none of them.
-fn is_taken(mime: &str) -> bool {
+/// Whether Gemini accepts the type (guides on images, audio, video and documents); GIF is not accepted.
+fn is_accepted(mime: &str) -> bool {
     const IMAGES: [&str; 5] = [
         "image/png",
         "image/jpeg",
@@ -279,6 +281,6 @@ fn is_taken(mime: &str) -> bool {
         "image/heic",
         "image/heif",
     ];
-    let whole = ["audio/", "video/", "text/"];
-    mime == PDF || IMAGES.contains(&mime) || whole.iter().any(|kind| mime.starts_with(kind))
+    let families = ["audio/", "video/", "text/"];
+    mime == PDF || IMAGES.contains(&mime) || families.iter().any(|kind| mime.starts_with(kind))
 }

@@ -1,21 +1,21 @@
 //! `pairs`: questions with their answers, of finalized turns; nothing else.
 
-use filrouge_engine::restore::{Block, Calls, Fates, PlanTurn, Say};
+use filrouge_engine::restore::{Block, Calls, Dispositions, PlanTurn, Say};
 
-use super::{NOT_IN_FORMAT, lose_all};
+use super::{NOT_IN_FORMAT, omit_reasoning};
 use crate::json;
 
-/// Why what is neither question nor answer is left out.
-const LEFT_OUT: &str = "not_in_format";
+/// The reason for leaving out items that are neither question nor answer.
+const NOT_A_PAIR: &str = "not_in_format";
 
 pub(super) fn write(
     summary: Option<&Say>,
     turns: &[PlanTurn],
-    fates: &mut Fates,
+    dispositions: &mut Dispositions,
     out: &mut String,
 ) {
     if let Some(summary) = summary {
-        lose_say(summary, fates);
+        omit_say(summary, dispositions);
     }
     for turn in turns {
         if let Some(pair) = &turn.pair {
@@ -28,31 +28,31 @@ pub(super) fn write(
             out.push_str(pair.answer.as_token());
             out.push('}');
         }
-        // A plan made for pairs has no blocks; of another plan they are told to be missing.
+        // A plan for pairs has no blocks; blocks of any other plan are reported as left out.
         for block in &turn.blocks {
             match block {
-                Block::Say(say) => lose_say(say, fates),
-                Block::Calls(calls) => lose_calls(calls, fates),
+                Block::Say(say) => omit_say(say, dispositions),
+                Block::Calls(calls) => omit_calls(calls, dispositions),
             }
         }
     }
 }
 
-fn lose_say(say: &Say, fates: &mut Fates) {
-    lose_all(&say.reasoning, NOT_IN_FORMAT, fates);
+fn omit_say(say: &Say, dispositions: &mut Dispositions) {
+    omit_reasoning(&say.reasoning, NOT_IN_FORMAT, dispositions);
     if let Some(seq) = say.seq {
         for _ in &say.contents {
-            fates.lose(seq, LEFT_OUT);
+            dispositions.omit_piece(seq, NOT_A_PAIR);
         }
     }
 }
 
-fn lose_calls(calls: &Calls, fates: &mut Fates) {
-    lose_all(&calls.reasoning, NOT_IN_FORMAT, fates);
+fn omit_calls(calls: &Calls, dispositions: &mut Dispositions) {
+    omit_reasoning(&calls.reasoning, NOT_IN_FORMAT, dispositions);
     for call in &calls.calls {
-        fates.lose(call.seq, LEFT_OUT);
+        dispositions.omit_piece(call.seq, NOT_A_PAIR);
         if let Some(seq) = call.result.seq {
-            fates.lose(seq, LEFT_OUT);
+            dispositions.omit_piece(seq, NOT_A_PAIR);
         }
     }
 }

@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 
 use filrouge_engine::restore::{
-    Answer, Call, CallResult, Calls, Content, Fates, Media, Reasoning, Say, Sealed, Speaker,
+    Answer, Call, CallResult, Calls, Content, Dispositions, Media, Reasoning, Say, Sealed, Speaker,
     is_text,
 };
 use filrouge_types::{JsonText, RawJson};
 use serde::Deserialize;
 
 use super::chat::push_source;
-use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, args_string, foreign, push_answer};
+use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, args_string, foreign_reason, push_answer};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, IMAGES, PDF, Source};
-use crate::text::{Text, spell};
+use crate::text::{Text, as_text};
 
 pub(super) const RULES: Rules = Rules {
     id: Some(|id| (1..=64).contains(&id.len()) && !id.contains(char::is_control)),
@@ -23,11 +23,11 @@ pub(super) const RULES: Rules = Rules {
     longest: 64,
 };
 
-pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
+pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &mut String) {
     let mut responses = Responses {
         out,
-        fates,
-        thoughts: HashSet::new(),
+        dispositions,
+        written_ids: HashSet::new(),
         messages: 0,
     };
     for step in steps {
@@ -40,10 +40,10 @@ pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
 
 struct Responses<'a> {
     out: &'a mut String,
-    fates: &'a mut Fates,
-    /// Ids of the reasoning items written: the API refuses one that stands twice.
-    thoughts: HashSet<String>,
-    /// How many messages have an id.
+    dispositions: &'a mut Dispositions,
+    /// The ids of written reasoning items: the API refuses a duplicate.
+    written_ids: HashSet<String>,
+    /// The number of messages with an id.
     messages: usize,
 }
 
@@ -70,7 +70,7 @@ enum SummaryKind {
 }
 
 impl Item<'_> {
-    /// Whether the API could have made it: "Expected an ID that begins with 'rs'", of letters, digits, `_` and `-`.
+    /// Whether the API could have created it: "Expected an ID that begins with 'rs'", of letters, digits, `_` and `-`.
     fn is_sound(&self) -> bool {
         let id = self.id.to_plain();
         let summary = serde_json::from_str::<Vec<Summary>>(self.summary.as_str());
@@ -104,16 +104,17 @@ impl Responses<'_> {
         self.out.push('"');
     }
 
-    /// Writes the reasoning right before what it led to; without that it "was provided without its required following
-    /// item".
+    /// Writes reasoning right before the item it led to; otherwise the API refuses it: it "was provided without its required
+    /// following item".
     fn reasoning(&mut self, reasoning: &[Reasoning]) {
         for thought in reasoning {
             let Some(item) = item(thought) else {
-                self.fates.lose(thought.seq, foreign(thought));
+                self.dispositions
+                    .omit_piece(thought.seq, foreign_reason(thought));
                 continue;
             };
-            if !item.is_sound() || !self.thoughts.insert(item.id.to_plain()) {
-                self.fates.lose(thought.seq, NOT_IN_FORMAT);
+            if !item.is_sound() || !self.written_ids.insert(item.id.to_plain()) {
+                self.dispositions.omit_piece(thought.seq, NOT_IN_FORMAT);
                 continue;
             }
             self.begin("reasoning");
@@ -142,15 +143,15 @@ impl Responses<'_> {
         for content in &say.contents {
             json::next(self.out);
             if speaker == Speaker::System || !media_part(content, self.out) {
-                let words = spell(content, say.seq, self.fates);
-                self.text("input_text", &words);
+                let text = as_text(content, say.seq, self.dispositions);
+                self.text("input_text", &text);
             }
         }
         self.out.push_str("]}");
     }
 
-    /// One text is a message of the easy kind. More of them, and refusals, need an output message, of which all
-    /// members are required (API reference); its id names it within the input alone.
+    /// A single text becomes an easy input message. Several texts, or refusals, need an output message, all members of which are
+    /// required (API reference); its id is unique only within this input.
     fn assistant(&mut self, say: &Say) {
         self.reasoning(&say.reasoning);
         self.begin("message");
@@ -158,7 +159,7 @@ impl Responses<'_> {
             && !matches!(only, Content::Refusal(_))
         {
             self.out.push_str(",\"role\":\"assistant\",\"content\":\"");
-            spell(only, say.seq, self.fates).push(self.out);
+            as_text(only, say.seq, self.dispositions).push(self.out);
             self.out.push_str("\"}");
             return;
         }
@@ -176,7 +177,7 @@ impl Responses<'_> {
             } else {
                 self.out
                     .push_str("{\"type\":\"output_text\",\"annotations\":[],\"text\":\"");
-                spell(content, say.seq, self.fates).push(self.out);
+                as_text(content, say.seq, self.dispositions).push(self.out);
                 self.out.push_str("\"}");
             }
         }
@@ -208,7 +209,7 @@ impl Responses<'_> {
 
     fn call(&mut self, call: &Call, label: &Label<'_>) {
         if call.signature.is_some() {
-            self.fates.adapt(call.seq, "call_signature_dropped");
+            self.dispositions.adapt(call.seq, "call_signature_dropped");
         }
         self.begin("function_call");
         self.out.push_str(",\"call_id\":");
@@ -217,7 +218,7 @@ impl Responses<'_> {
         json::string(self.out, &label.name);
         self.out.push_str(",\"arguments\":");
         if args_string(&call.args, self.out) {
-            self.fates.adapt(call.seq, "arguments_wrapped");
+            self.dispositions.adapt(call.seq, "arguments_wrapped");
         }
         self.out.push('}');
     }
@@ -227,22 +228,22 @@ impl Responses<'_> {
             Answer::Contents(contents) if contents.iter().any(|c| part(c).is_some()) => {
                 self.parts(result, contents);
             }
-            _ => self.words(result),
+            _ => self.text_answer(result),
         }
     }
 
     /// Writes an answer of text alone.
-    fn words(&mut self, result: &CallResult) {
+    fn text_answer(&mut self, result: &CallResult) {
         self.out.push('"');
         if !result.ok {
             self.out.push_str("Error: ");
         }
-        let fates = &mut *self.fates;
-        push_answer(result, self.out, |c| spell(c, result.seq, fates));
+        let dispositions = &mut *self.dispositions;
+        push_answer(result, self.out, |c| as_text(c, result.seq, dispositions));
         self.out.push('"');
     }
 
-    /// Writes an answer with images or files in it.
+    /// Writes an answer that contains images or files.
     fn parts(&mut self, result: &CallResult, contents: &[Content]) {
         self.out.push('[');
         let mut failed = !result.ok;
@@ -260,7 +261,7 @@ impl Responses<'_> {
             if std::mem::take(&mut failed) {
                 self.out.push_str("Error: ");
             }
-            spell(content, result.seq, self.fates).push(self.out);
+            as_text(content, result.seq, self.dispositions).push(self.out);
             self.out.push_str("\"}");
         }
         self.out.push(']');
@@ -286,8 +287,8 @@ fn part(content: &Content) -> Option<Part<'_>> {
     }
 }
 
-/// The kinds of files that `input_file` takes (File inputs guide): PDF, text and code, word processing, presentations
-/// and spreadsheets.
+/// Whether `input_file` accepts the type (File inputs guide): PDF, text and code, word processing, presentations and
+/// spreadsheets.
 fn is_document(mime: &str) -> bool {
     const OFFICE: [&str; 5] = [
         "application/vnd.openxmlformats-officedocument.",
@@ -299,7 +300,7 @@ fn is_document(mime: &str) -> bool {
     mime == PDF || is_text(mime) || OFFICE.iter().any(|office| mime.starts_with(office))
 }
 
-/// Writes an image or a file as a part; `false`, and nothing, when it cannot be one.
+/// Writes an image or a file as a part; returns `false` and writes nothing if it cannot be one.
 fn media_part(content: &Content, out: &mut String) -> bool {
     let source = match part(content) {
         None => return false,

@@ -1,15 +1,14 @@
-//! AG-UI's events (specification 1.1, and the shapes that came before it): runs, texts, calls with their results,
-//! reasoning, activities.
+//! Decodes AG-UI's events (specification 1.1, and earlier shapes): runs, texts, calls with their results, reasoning, activities.
 //!
-//! What the protocol tells a reader to reject is recorded as far as it says something: the user may have seen it. Steps,
-//! state and raw events say nothing to a user and are not kept.
+//! Content that the protocol requires a reader to reject is recorded if the user may have seen it. Steps, state and raw events
+//! show nothing to a user and are not recorded.
 
 use filrouge_engine::stream::{Ended, StreamError, Transcript};
 use filrouge_types::{Channel, Role};
 use serde_json::value::RawValue;
 
 use super::json;
-use super::provider_error::{provider_error, told};
+use super::provider_error::{error_in, provider_error};
 
 mod content;
 mod lanes;
@@ -26,7 +25,7 @@ pub(super) struct AgUi {
 }
 
 json::members! {
-    /// What is asked of any event. Members are spelled in camel case, by some servers in snake case.
+    /// The members read from any event. Members are in camel case; some servers send snake case.
     #[serde(rename_all = "camelCase")]
     Event {
         kind = "type", message_id | "message_id", delta, role, name, tool_call_id | "tool_call_id",
@@ -44,14 +43,14 @@ impl super::Events for AgUi {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         let known = json::read::<Event<'_>>(data).is_some_and(|event| {
             let kind = json::inner(event.kind).unwrap_or(name);
-            self.take(kind, data, &event, out) || self.refused(name, data, out)
+            self.take(kind, data, &event, out) || self.foreign_error(name, data, out)
         });
         if !known {
             out.unknown(data);
         }
     }
 
-    /// A run tells its end in an event of its own; of one that broke off, a snapshot may be all that it said.
+    /// A run ends with a terminal event. If it was cut off, a snapshot may be its only content.
     fn end(&mut self, out: &mut Transcript) {
         self.snapshot.say(&mut self.texts, out);
         self.texts.settle(out);
@@ -59,7 +58,7 @@ impl super::Events for AgUi {
 }
 
 impl AgUi {
-    /// Takes an event; `false` when it is not known, or not of the shape that it should have.
+    /// Decodes an event; `false` if its type is unknown or its shape is wrong.
     fn take(&mut self, kind: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
         let texts = &mut self.texts;
         match kind {
@@ -84,7 +83,7 @@ impl AgUi {
         }
     }
 
-    /// Events that end what a chunk was growing.
+    /// Decodes events that end the text or call that chunks were growing.
     fn other(&mut self, kind: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
         let texts = &mut self.texts;
         match kind {
@@ -113,7 +112,7 @@ impl AgUi {
             }
             "RUN_STARTED" => {
                 if let Some(id) = json::token(event.run_id) {
-                    out.tell("response_id", id);
+                    out.set_metadata("response_id", id);
                 }
                 true
             }
@@ -122,7 +121,7 @@ impl AgUi {
                 true
             }
             "RUN_ERROR" => {
-                usage::tell(event.usage, out);
+                usage::record(event.usage, out);
                 self.fail(provider_error(data), out);
                 true
             }
@@ -133,9 +132,9 @@ impl AgUi {
         }
     }
 
-    /// Takes an error that is told in other words than the protocol's; `false` when it is none.
-    fn refused(&mut self, name: &str, data: &str, out: &mut Transcript) -> bool {
-        let error = told(name, data);
+    /// Decodes an error in another form than the protocol's; `false` if the event is not an error.
+    fn foreign_error(&mut self, name: &str, data: &str, out: &mut Transcript) -> bool {
+        let error = error_in(name, data);
         error.map(|error| self.fail(error, out)).is_some()
     }
 
@@ -148,20 +147,22 @@ impl AgUi {
     fn finished(&mut self, event: &Event<'_>, out: &mut Transcript) {
         self.texts.close(out);
         self.snapshot.say(&mut self.texts, out);
-        usage::tell(event.usage, out);
+        usage::record(event.usage, out);
         if let Some(result) = json::value(event.result) {
-            out.tell("run_result", &json::kept(result));
+            out.set_metadata("run_result", &json::kept(result));
         }
-        // Before outcomes were objects they were words.
+        // Earlier versions sent outcomes as strings.
         let outcome = json::value(event.outcome);
-        let told = outcome.and_then(json::read::<Outcome<'_>>);
-        let word = match &told {
-            Some(told) => told.kind,
+        let outcome = outcome.and_then(json::read::<Outcome<'_>>);
+        let word = match &outcome {
+            Some(outcome) => outcome.kind,
             None => event.outcome,
         };
-        let interrupts = told.as_ref().and_then(|told| told.interrupts.as_ref());
+        let interrupts = outcome
+            .as_ref()
+            .and_then(|outcome| outcome.interrupts.as_ref());
         for interrupt in interrupts.into_iter().flatten() {
-            ask(interrupt, out);
+            record_interrupt(interrupt, out);
         }
         let (finish, ended) = match json::inner(word) {
             Some("cancelled" | "canceled") => ("\"cancelled\"", Ended::Cancelled),
@@ -169,19 +170,19 @@ impl AgUi {
             _ if self.texts.waits() => ("\"tool_calls\"", Ended::Continues),
             _ => ("\"stop\"", Ended::Answered),
         };
-        out.tell("finish_reason", finish);
+        out.set_metadata("finish_reason", finish);
         if let Some(word) = json::token(word).filter(|word| *word != "\"success\"") {
-            out.tell("provider_finish_reason", word);
+            out.set_metadata("provider_finish_reason", word);
         }
         out.end(ended);
     }
 }
 
-/// Keeps what a run asks the user before it goes on.
-fn ask(interrupt: &RawValue, out: &mut Transcript) {
+/// Records a question that a run asks the user before it continues.
+fn record_interrupt(interrupt: &RawValue, out: &mut Transcript) {
     let raw = json::kept(interrupt.get());
-    let told = json::read::<Interrupt<'_>>(interrupt.get());
-    let message = told.and_then(|told| json::token(told.message));
+    let members = json::read::<Interrupt<'_>>(interrupt.get());
+    let message = members.and_then(|members| json::token(members.message));
     let parts = match message {
         Some(message) => format!(
             r#"[{{"type":"text","text":{message}}},{{"type":"interrupt","interrupt":{raw}}}]"#

@@ -1,4 +1,4 @@
-//! Anthropic's Messages: events up to `message_stop`, whole messages, and errors in either.
+//! Decodes Anthropic's Messages: events up to `message_stop`, complete messages, and errors in either.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use filrouge_engine::stream::{Ended, Transcript};
 use filrouge_types::{RawJson, merge_objects, merge_patch};
 
 use super::json::{self, Raw};
-use super::provider_error::{provider_error, told};
+use super::provider_error::{error_in, provider_error};
 
 mod block;
 mod wire;
@@ -14,26 +14,26 @@ mod wire;
 use block::Block;
 use wire::{Delta, Event, Message};
 
-/// Reads the events of one response.
+/// The decoder of one response.
 #[derive(Default)]
 pub(super) struct Messages {
-    /// The blocks that are not complete, by their index.
+    /// The incomplete blocks, by index.
     open: BTreeMap<u64, Block>,
-    /// How far the characters of the text that grows are counted.
+    /// The position up to which the characters of the growing text are counted.
     count: block::Count,
-    is_begun: bool,
-    /// Whether the caller is to run a tool.
+    has_begun: bool,
+    /// Whether the caller has to run a tool.
     has_calls: bool,
-    /// Token counts as told at the beginning and at the end.
+    /// The token counts of the first and of the last event.
     usage: [Option<RawJson>; 2],
-    /// Why the message stopped, as spelled inside a JSON string.
+    /// The reason why the message stopped, escaped as in a JSON string.
     stop: Option<String>,
 }
 
 impl super::Events for Messages {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         let data = data.trim();
-        // A list could pass for an object without names.
+        // Serde would also accept a list for an object.
         let event: Option<Event<'_>> = data.starts_with('{').then(|| json::read(data)).flatten();
         let Some(event) = event else {
             return out.unknown(data);
@@ -53,7 +53,7 @@ impl super::Events for Messages {
 }
 
 impl Messages {
-    /// Takes an event; `false` when it is not known, or not of its kind's shape.
+    /// Decodes an event; `false` if its type is unknown or its shape is wrong.
     fn take(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
         match json::some(event.kind).unwrap_or(name) {
             "content_block_delta" => match (event.index, &event.delta) {
@@ -81,7 +81,7 @@ impl Messages {
             }
             "message_delta" => self.message_delta(event, out),
             "message_stop" => {
-                if self.is_begun {
+                if self.has_begun {
                     self.conclude(out);
                 }
                 true
@@ -100,7 +100,7 @@ impl Messages {
     }
 
     fn begin(&mut self, index: u64, block: &str, out: &mut Transcript) -> bool {
-        // One that was not told to be complete grows no more.
+        // A new block at this index ends the earlier one, even without its end event.
         if let Some(before) = self.open.remove(&index) {
             before.finish(&mut self.count, out);
         }
@@ -112,11 +112,11 @@ impl Messages {
         true
     }
 
-    /// A message at its beginning, or whole.
+    /// Decodes a message: its beginning, or a complete one.
     fn message(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
-        self.is_begun = true;
+        self.has_begun = true;
         if let Some(id) = json::some(message.id) {
-            out.tell("response_id", &format!("\"{id}\""));
+            out.set_metadata("response_id", &format!("\"{id}\""));
         }
         if let Some(model) = json::plain(message.model) {
             out.model(&model);
@@ -137,7 +137,7 @@ impl Messages {
             out.usage(usage.as_str());
             self.usage = [Some(usage), None];
         }
-        tell(
+        set_metadata(
             [
                 ("stop_sequence", message.stop_sequence),
                 ("stop_details", message.stop_details),
@@ -163,7 +163,7 @@ impl Messages {
             container,
             ..
         } = delta;
-        tell(
+        set_metadata(
             [
                 ("stop_sequence", *stop_sequence),
                 ("stop_details", *stop_details),
@@ -184,10 +184,10 @@ impl Messages {
         known
     }
 
-    /// The error in an event, or one that is the whole event as gateways have it; `false` when there is none.
+    /// Decodes the error in an event, or an event that consists of an error, as gateways send it; `false` if there is none.
     fn fail(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
         let inside = json::value(event.error).map(provider_error);
-        let Some(error) = inside.or_else(|| told(name, data)) else {
+        let Some(error) = inside.or_else(|| error_in(name, data)) else {
             return false;
         };
         self.break_off(out);
@@ -195,13 +195,13 @@ impl Messages {
         true
     }
 
-    /// No more will come: what was held back until a block's end is told, although the block has none.
+    /// Ends the input: data held back until a block's end is recorded, although that end never came.
     fn break_off(&mut self, out: &mut Transcript) {
         for block in self.open.values_mut() {
-            block.tell(&mut self.count, out);
+            block.record_held_back(&mut self.count, out);
         }
         self.open.clear();
-        // What is counted at the end stands over what was counted at the beginning, but for what was not counted.
+        // Counts at the end override those at the beginning; a count that is missing at the end keeps its first value.
         let usage = match &self.usage {
             [Some(first), Some(last)] => {
                 let counted = merge_patch(&RawJson::from_checked("{}"), last);
@@ -214,19 +214,19 @@ impl Messages {
         }
     }
 
-    /// The response is over.
+    /// Ends the response.
     fn conclude(&mut self, out: &mut Transcript) {
         self.break_off(out);
         let stop = self.stop.as_deref();
         let standard = stop.map(standard);
         if let (Some(standard), Some(stop)) = (standard, stop) {
-            out.tell("finish_reason", &format!("\"{standard}\""));
+            out.set_metadata("finish_reason", &format!("\"{standard}\""));
             if standard != stop {
-                out.tell("provider_finish_reason", &format!("\"{stop}\""));
+                out.set_metadata("provider_finish_reason", &format!("\"{stop}\""));
             }
         }
         let ended = match (standard, stop) {
-            // What a filter has cut off is not to be gone on with.
+            // A response that a filter cut off must not be continued.
             (Some("content_filter"), _) => Ended::Answered,
             (Some("tool_calls"), _) | (_, Some("pause_turn" | "compaction")) => Ended::Continues,
             _ if self.has_calls => Ended::Continues,
@@ -236,7 +236,7 @@ impl Messages {
     }
 }
 
-/// The standard word for one of Anthropic's.
+/// The standard finish reason for one of Anthropic's.
 fn standard(reason: &str) -> &'static str {
     match reason {
         "end_turn" | "stop_sequence" => "stop",
@@ -247,10 +247,10 @@ fn standard(reason: &str) -> &'static str {
     }
 }
 
-fn tell<const N: usize>(members: [(&'static str, Raw<'_>); N], out: &mut Transcript) {
+fn set_metadata<const N: usize>(members: [(&'static str, Raw<'_>); N], out: &mut Transcript) {
     for (name, raw) in members {
         if let Some(value) = json::value(raw) {
-            out.tell(name, &json::kept(value));
+            out.set_metadata(name, &json::kept(value));
         }
     }
 }

@@ -1,14 +1,14 @@
-//! Bytes to events: server-sent events, a JSON array, JSON values one behind the other, or one JSON value. Which of
-//! them it is shows in the first byte.
+//! Splits bytes into events: server-sent events, a JSON array, a sequence of JSON values, or one JSON value. The first byte
+//! decides which.
 
 use std::mem;
 
 use memchr::memchr2;
 
-/// Most bytes of a line that is no field of an event and is shown nevertheless.
+/// The maximum number of bytes of a foreign line that are passed on.
 const FOREIGN_BYTES: usize = 4 << 10;
 
-/// What the bytes hold.
+/// A piece of the input.
 pub(super) enum Frame<'a> {
     /// An event with its name, or an empty one, and its data.
     Event {
@@ -17,50 +17,50 @@ pub(super) enum Frame<'a> {
         /// The data.
         data: &'a [u8],
     },
-    /// What is no event.
+    /// A line or value that is not an event.
     Foreign(&'a [u8]),
-    /// An event is larger than is taken; nothing follows.
+    /// An event exceeds the limit; nothing follows.
     TooLarge,
 }
 
-type Show<'s> = &'s mut dyn FnMut(Frame<'_>);
+type Emit<'s> = &'s mut dyn FnMut(Frame<'_>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// No byte that tells has come.
+    /// No significant byte has arrived.
     Unknown,
     Lines,
     Json,
-    /// What comes is no JSON after all: its beginning is gathered.
+    /// The input is not JSON after all: its first bytes are collected.
     Foreign,
     Over,
 }
 
-/// Splits what arrives into events.
+/// Splits the input into events.
 pub(super) struct Framing {
     mode: Mode,
-    /// Whether any byte is done with: a byte order mark stands before all others.
+    /// Whether any byte was consumed: only the first bytes can be a byte order mark.
     begun: bool,
-    most: usize,
-    /// Bytes of a line or a value that is not complete.
+    max_bytes: usize,
+    /// Bytes of an incomplete line or value.
     pending: Vec<u8>,
-    /// How many of them were looked at.
-    looked_at: usize,
+    /// How many of the pending bytes were examined.
+    examined: usize,
     lines: Lines,
     json: Json,
 }
 
-/// The event that lines are making.
+/// The event that is being assembled from lines.
 #[derive(Default)]
 struct Lines {
     name: String,
     data: Vec<u8>,
     has_data: bool,
-    /// Whether the last line ended with CR: a LF right behind it belongs to it.
+    /// Whether the last line ended with CR: a following LF belongs to it.
     after_cr: bool,
 }
 
-/// Where in a JSON value the end of what was looked at is.
+/// The scanner's state within a JSON value.
 #[derive(Default)]
 struct Json {
     depth: usize,
@@ -69,13 +69,13 @@ struct Json {
 }
 
 impl Framing {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(max_bytes: usize) -> Self {
         Self {
             mode: Mode::Unknown,
             begun: false,
-            most,
+            max_bytes,
             pending: Vec::new(),
-            looked_at: 0,
+            examined: 0,
             lines: Lines::default(),
             json: Json::default(),
         }
@@ -85,87 +85,87 @@ impl Framing {
         self.pending.capacity() + self.lines.data.capacity()
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8], show: Show<'_>) {
+    pub(super) fn push(&mut self, bytes: &[u8], emit: Emit<'_>) {
         match self.mode {
             Mode::Over => return,
-            Mode::Foreign => return self.gather(bytes),
+            Mode::Foreign => return self.collect_foreign(bytes),
             _ => {}
         }
         if self.pending.is_empty() {
-            let taken = self.take(bytes, show);
-            self.keep(&bytes[taken..]);
+            let consumed = self.take(bytes, emit);
+            self.keep(&bytes[consumed..]);
         } else {
             let mut pending = mem::take(&mut self.pending);
             pending.extend_from_slice(bytes);
-            let taken = self.take(&pending, show);
+            let consumed = self.take(&pending, emit);
             if self.mode == Mode::Foreign {
-                self.gather(&pending[taken..]);
+                self.collect_foreign(&pending[consumed..]);
             } else {
-                pending.drain(..taken);
+                pending.drain(..consumed);
                 self.pending = pending;
             }
         }
-        if self.held_now() > self.most {
-            self.over(show);
+        if self.held_bytes() > self.max_bytes {
+            self.end_too_large(emit);
         }
     }
 
-    fn held_now(&self) -> usize {
+    fn held_bytes(&self) -> usize {
         self.pending.len() + self.lines.data.len()
     }
 
-    fn over(&mut self, show: Show<'_>) {
+    fn end_too_large(&mut self, emit: Emit<'_>) {
         self.mode = Mode::Over;
         self.pending = Vec::new();
         self.lines = Lines::default();
-        show(Frame::TooLarge);
+        emit(Frame::TooLarge);
     }
 
     fn keep(&mut self, rest: &[u8]) {
         if self.mode == Mode::Foreign {
-            return self.gather(rest);
+            return self.collect_foreign(rest);
         }
         self.pending.extend_from_slice(rest);
     }
 
-    fn gather(&mut self, bytes: &[u8]) {
+    fn collect_foreign(&mut self, bytes: &[u8]) {
         let room = FOREIGN_BYTES.saturating_sub(self.pending.len());
         self.pending
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// What is left when no more bytes come: a last event without its end is shown.
-    pub(super) fn end(&mut self, show: Show<'_>) {
+    /// Ends the input: a last event without its end is still emitted.
+    pub(super) fn end(&mut self, emit: Emit<'_>) {
         let pending = mem::take(&mut self.pending);
         match self.mode {
             Mode::Lines => {
                 if !pending.is_empty() {
-                    self.lines.line(&pending, show);
+                    self.lines.line(&pending, emit);
                 }
-                self.lines.dispatch(show);
+                self.lines.dispatch(emit);
             }
             Mode::Json | Mode::Foreign if !pending.is_empty() => {
-                show(Frame::Foreign(head(&pending)));
+                emit(Frame::Foreign(head(&pending)));
             }
             _ => {}
         }
         self.mode = Mode::Over;
     }
 
-    /// Shows the events in `bytes`; gives how many bytes are done with.
-    fn take(&mut self, bytes: &[u8], show: Show<'_>) -> usize {
+    /// Emits the events in `bytes`; returns how many bytes were consumed.
+    fn take(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
         let mut at = 0;
         if self.mode == Mode::Unknown {
             at = self.begin(bytes);
         }
         match self.mode {
-            Mode::Lines => at + self.take_lines(&bytes[at..], show),
-            Mode::Json => at + self.take_json(&bytes[at..], show),
+            Mode::Lines => at + self.take_lines(&bytes[at..], emit),
+            Mode::Json => at + self.take_json(&bytes[at..], emit),
             Mode::Unknown | Mode::Foreign | Mode::Over => at,
         }
     }
 
-    /// Finds out what comes; gives how many bytes before it tell nothing.
+    /// Detects the kind of input; returns how many leading bytes are insignificant.
     fn begin(&mut self, bytes: &[u8]) -> usize {
         const MARK: &[u8] = "\u{feff}".as_bytes();
         let mut at = 0;
@@ -190,23 +190,23 @@ impl Framing {
         at
     }
 
-    fn take_lines(&mut self, bytes: &[u8], show: Show<'_>) -> usize {
+    fn take_lines(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
         let mut at = 0;
-        let mut look = mem::take(&mut self.looked_at);
+        let mut examined = mem::take(&mut self.examined);
         loop {
-            if at == 0 && look == 0 && self.lines.after_cr && !bytes.is_empty() {
+            if at == 0 && examined == 0 && self.lines.after_cr && !bytes.is_empty() {
                 self.lines.after_cr = false;
                 if bytes[0] == b'\n' {
-                    (at, look) = (1, 1);
+                    (at, examined) = (1, 1);
                 }
             }
-            let from = look.max(at).min(bytes.len());
+            let from = examined.max(at).min(bytes.len());
             let Some(found) = memchr2(b'\n', b'\r', &bytes[from..]) else {
-                self.looked_at = bytes.len() - at;
+                self.examined = bytes.len() - at;
                 return at;
             };
             let end = from + found;
-            self.lines.line(&bytes[at..end], show);
+            self.lines.line(&bytes[at..end], emit);
             at = end + 1;
             if bytes[end] == b'\r' {
                 match bytes.get(at) {
@@ -215,16 +215,16 @@ impl Framing {
                     None => self.lines.after_cr = true,
                 }
             }
-            if self.lines.data.len() > self.most {
-                self.over(show);
+            if self.lines.data.len() > self.max_bytes {
+                self.end_too_large(emit);
                 return bytes.len();
             }
         }
     }
 
-    fn take_json(&mut self, bytes: &[u8], show: Show<'_>) -> usize {
+    fn take_json(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
         let mut begin = 0;
-        let mut at = mem::take(&mut self.looked_at);
+        let mut at = mem::take(&mut self.examined);
         while at < bytes.len() {
             if self.json.depth == 0 {
                 // Between values: an array's brackets and commas.
@@ -246,10 +246,10 @@ impl Framing {
             };
             at += length;
             let data = &bytes[begin..at];
-            show(Frame::Event { name: "", data });
+            emit(Frame::Event { name: "", data });
             begin = at;
         }
-        self.looked_at = at - begin;
+        self.examined = at - begin;
         begin
     }
 }
@@ -259,9 +259,9 @@ fn head(bytes: &[u8]) -> &[u8] {
 }
 
 impl Lines {
-    fn line(&mut self, line: &[u8], show: Show<'_>) {
+    fn line(&mut self, line: &[u8], emit: Emit<'_>) {
         if line.is_empty() {
-            return self.dispatch(show);
+            return self.dispatch(emit);
         }
         let (field, value) = match memchr::memchr(b':', line) {
             Some(at) => {
@@ -286,13 +286,13 @@ impl Lines {
                 }
             }
             b"" | b"id" | b"retry" => {}
-            _ => show(Frame::Foreign(head(line))),
+            _ => emit(Frame::Foreign(head(line))),
         }
     }
 
-    fn dispatch(&mut self, show: Show<'_>) {
+    fn dispatch(&mut self, emit: Emit<'_>) {
         if self.has_data {
-            show(Frame::Event {
+            emit(Frame::Event {
                 name: &self.name,
                 data: &self.data,
             });
@@ -304,7 +304,7 @@ impl Lines {
 }
 
 impl Json {
-    /// How many bytes until the value ends that is begun, if it does.
+    /// The number of bytes to the end of the current value, if it ends in `bytes`.
     fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -342,10 +342,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn frames(chunks: &[&[u8]], most: usize) -> Vec<String> {
-        let mut framing = Framing::new(most);
+    fn frames(chunks: &[&[u8]], max_bytes: usize) -> Vec<String> {
+        let mut framing = Framing::new(max_bytes);
         let mut seen = Vec::new();
-        let mut show = |frame: Frame<'_>| {
+        let mut emit = |frame: Frame<'_>| {
             seen.push(match frame {
                 Frame::Event { name, data } => {
                     format!("{name}:{}", String::from_utf8_lossy(data))
@@ -355,14 +355,14 @@ mod tests {
             });
         };
         for chunk in chunks {
-            framing.push(chunk, &mut show);
+            framing.push(chunk, &mut emit);
         }
-        framing.end(&mut show);
+        framing.end(&mut emit);
         seen
     }
 
     #[test]
-    fn events_are_found_however_they_are_written() {
+    fn events_are_found_in_every_notation() {
         for (text, expected) in [
             ("data: {}\n\ndata: 1\r\n\r\n", vec![":{}", ":1"]),
             ("event: a\rdata: x\rdata: y\r\r", vec!["a:x\ny"]),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_too_large_ends_it() {
+    fn an_oversized_event_ends_the_input() {
         let long = format!("data: {}\n\ndata: x\n\n", "y".repeat(100));
         assert_eq!(frames(&[long.as_bytes()], 50), ["!"]);
         let (a, b) = long.as_bytes().split_at(70);
@@ -398,7 +398,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_make_no_difference(
+        fn chunking_makes_no_difference(
             pieces in proptest::collection::vec(
                 prop_oneof![
                     Just("data: "), Just("event: a"), Just("\n"), Just("\r\n"), Just("\r"), Just("{"), Just("}"),

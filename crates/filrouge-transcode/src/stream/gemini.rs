@@ -1,11 +1,11 @@
-//! Gemini's streamGenerateContent, as events or as a JSON array, and generateContent (REST reference,
+//! Decodes Gemini's streamGenerateContent, as events or as a JSON array, and generateContent (REST reference,
 //! GenerateContentResponse).
 //!
-//! The format has no terminal event: a reason to finish is told with some part of the answer, and what it cites or used
-//! may follow. So a response ends with its bytes.
+//! The format has no terminal event: the finish reason arrives with some part of the answer, and citations or usage may follow.
+//! So a response ends with its bytes.
 //!
-//! A call without an id gets one from its place: `call_RESPONSEID_0` and so on, or `call_0` without a `responseId`; a
-//! turn may hold several responses, whose calls differ so.
+//! A call without an id gets one from its position: `call_RESPONSEID_0` and so on, or `call_0` without a `responseId`. The
+//! response's id distinguishes the calls of several responses in one turn.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use filrouge_types::RawJson;
 use serde_json::value::RawValue;
 
 use super::json::{self, Raw};
-use super::provider_error::{provider_error, stopped, told};
+use super::provider_error::{error_in, provider_error, stopped};
 
 mod candidate;
 mod part;
@@ -22,8 +22,8 @@ mod partial;
 
 use candidate::{Candidate, Finish};
 
-/// Most candidates that are told apart; the API gives 8.
-const MOST: u32 = 1000;
+/// The maximum number of candidates that are distinguished; the API returns up to 8.
+const MAX_CANDIDATES: u32 = 1000;
 
 #[derive(Default)]
 pub(super) struct Gemini {
@@ -31,23 +31,23 @@ pub(super) struct Gemini {
     calls: Calls,
 }
 
-/// Names calls that have no id.
+/// Assigns ids to calls without one.
 #[derive(Default)]
 struct Calls {
-    /// The response's id, as spelled inside a JSON string.
+    /// The response's id, escaped as in a JSON string.
     response: String,
     count: u64,
 }
 
 impl Calls {
-    /// The id of a call, a JSON string.
-    fn id(&mut self, told: Raw<'_>) -> String {
-        let place = self.count;
+    /// The id of a call, as a JSON string.
+    fn id(&mut self, id: Raw<'_>) -> String {
+        let position = self.count;
         self.count += 1;
-        match json::token(told).filter(|token| *token != "\"\"") {
+        match json::token(id).filter(|token| *token != "\"\"") {
             Some(id) => id.to_owned(),
-            None if self.response.is_empty() => format!("\"call_{place}\""),
-            None => format!("\"call_{}_{place}\"", self.response),
+            None if self.response.is_empty() => format!("\"call_{position}\""),
+            None => format!("\"call_{}_{position}\"", self.response),
         }
     }
 }
@@ -55,13 +55,13 @@ impl Calls {
 json::members! {
     #[serde(rename_all = "camelCase")]
     Response {
-        candidates: Option<Vec<Told<'a>>>, prompt_feedback, usage_metadata, model_version, response_id,
+        candidates: Option<Vec<CandidateChunk<'a>>>, prompt_feedback, usage_metadata, model_version, response_id,
         error,
     }
 
-    /// A candidate of an event.
+    /// A piece of a candidate, in one event.
     #[serde(rename_all = "camelCase")]
-    Told {
+    CandidateChunk {
         index: Option<u32>, content: Option<Content<'a>>, finish_reason, finish_message, citation_metadata,
         grounding_metadata, url_context_metadata,
     }
@@ -74,7 +74,7 @@ json::members! {
 
 impl super::Events for Gemini {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
-        // Proxies end this stream as that of chat completions ends.
+        // Proxies end this stream with the marker of chat completions.
         if data.trim() == "[DONE]" {
             return;
         }
@@ -82,7 +82,7 @@ impl super::Events for Gemini {
         if known {
             return;
         }
-        match told(name, data) {
+        match error_in(name, data) {
             Some(error) => out.end(Ended::Failed(error)),
             None => out.unknown(data),
         }
@@ -101,7 +101,7 @@ impl super::Events for Gemini {
 }
 
 impl Gemini {
-    /// Takes a part of a response; `false` when it is none.
+    /// Decodes a part of a response; `false` if it is not one.
     fn take(&mut self, response: &Response<'_>, out: &mut Transcript) -> bool {
         if let Some(model) = json::plain(response.model_version) {
             out.model(&model);
@@ -110,18 +110,18 @@ impl Gemini {
             && self.calls.response.is_empty()
         {
             id.clone_into(&mut self.calls.response);
-            out.tell("response_id", &format!("\"{id}\""));
+            out.set_metadata("response_id", &format!("\"{id}\""));
         }
         if let Some(usage) = json::value(response.usage_metadata) {
             out.usage(&json::kept(usage));
         }
-        for told in response.candidates.iter().flatten() {
-            let index = told.index.unwrap_or_default();
-            if index >= MOST {
+        for chunk in response.candidates.iter().flatten() {
+            let index = chunk.index.unwrap_or_default();
+            if index >= MAX_CANDIDATES {
                 return false;
             }
             let candidate = self.candidates.entry(index).or_default();
-            candidate.take(index, told, &mut self.calls, out);
+            candidate.take(index, chunk, &mut self.calls, out);
         }
         if let Some(error) = json::value(response.error) {
             out.end(Ended::Failed(provider_error(error)));
@@ -141,7 +141,7 @@ impl Gemini {
     }
 }
 
-/// A prompt that is blocked has no answer.
+/// Ends the response of a blocked prompt, which has no answer.
 fn blocked(raw: &str, out: &mut Transcript) {
     let Some(feedback) = json::read::<Feedback<'_>>(raw) else {
         return out.unknown(raw);
@@ -151,7 +151,7 @@ fn blocked(raw: &str, out: &mut Transcript) {
     };
     if let Some(word) = json::token(feedback.block_reason) {
         let finish = Finish::of(word, None);
-        finish.tell("\"content_filter\"", out);
+        finish.set_metadata("\"content_filter\"", out);
     }
     let error = stopped(&reason, feedback.block_reason_message, false);
     out.end(Ended::Failed(StreamError {

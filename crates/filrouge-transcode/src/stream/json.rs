@@ -1,4 +1,4 @@
-//! Reading what a decoder asks of an event, without copying what it passes on.
+//! Reads the members of events that a decoder needs, without copying values that it passes on.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use filrouge_types::{JsonText, MAX_NESTING, RawJson, check_nesting};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A member that is passed on as it stands.
+/// The raw JSON of a member.
 pub(super) type Raw<'a> = Option<&'a RawValue>;
 
-/// Declares what a decoder asks of JSON objects, as structs that borrow from the event. A member is passed on as it
-/// stands ([`Raw`]) unless a type follows it; `= "name"` is how the format spells it, `| "name"` another spelling.
+/// Declares the members that a decoder reads from JSON objects, as structs that borrow from the event. A member is raw JSON
+/// ([`Raw`]) unless a type follows it; `= "name"` is its name in the format, `| "name"` an alternative name.
 macro_rules! members {
     (@kind) => { $crate::stream::json::Raw<'a> };
     (@kind $kind:ty) => { $kind };
@@ -35,48 +35,48 @@ macro_rules! members {
 }
 pub(super) use members;
 
-/// Reads what is asked of an event; `None` when it is not of that shape.
+/// Reads the declared members of an event; `None` if its shape is wrong.
 pub(super) fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
     serde_json::from_str(data).ok()
 }
 
-/// A string as it is spelled between its quotes; `None` for any other value, and for none.
+/// The content of a JSON string, still escaped; `None` for any other value or a missing one.
 pub(super) fn inner(raw: Raw<'_>) -> Option<&str> {
     let token = raw?.get();
     token.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// As [`inner`], but an empty string is none.
+/// As [`inner`], but `None` for an empty string.
 pub(super) fn some(raw: Raw<'_>) -> Option<&str> {
     inner(raw).filter(|text| !text.is_empty())
 }
 
-/// A string as a token with its quotes.
+/// A JSON string with its quotes.
 pub(super) fn token(raw: Raw<'_>) -> Option<&str> {
     raw.map(RawValue::get)
         .filter(|token| token.starts_with('"'))
 }
 
-/// A value that is there and not `null`.
+/// A value that is present and not `null`.
 pub(super) fn value(raw: Raw<'_>) -> Option<&str> {
     raw.map(RawValue::get).filter(|value| *value != "null")
 }
 
-/// A string without its escapes.
+/// A string with its escapes decoded.
 pub(super) fn plain(raw: Raw<'_>) -> Option<String> {
     let token = RawJson::from_checked(token(raw)?);
     Some(JsonText::from_raw(token).ok()?.to_plain())
 }
 
-/// A text as it is spelled inside a JSON string.
+/// A text, escaped as in a JSON string.
 pub(super) fn escaped(text: &str) -> String {
     JsonText::from_plain(text).inner().to_owned()
 }
 
-/// Levels that may lie around a value that is kept, in a part and in the list of parts.
+/// The levels that may surround a kept value in a part and in the list of parts.
 const AROUND: &str = "[[[[[[[[";
 
-/// A value as it is put into a part: as it stands, or as a string where it is nested too deep for the ledger.
+/// A value for use in a part: unchanged, or as a string if it is nested too deep for the ledger.
 pub(super) fn kept(raw: &str) -> String {
     let opening = memchr::memchr2_iter(b'[', b'{', raw.as_bytes());
     if opening.take(MAX_NESTING).count() + AROUND.len() < MAX_NESTING {
@@ -92,7 +92,7 @@ pub(super) fn kept(raw: &str) -> String {
     copy
 }
 
-/// A value as a part of an item: an object with a type, as the ledger asks for; `None` for any other.
+/// A value as a part of an item: an object with a type, as the ledger requires; `None` for any other value.
 pub(super) fn part(raw: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Part<'a> {
@@ -105,7 +105,7 @@ pub(super) fn part(raw: &str) -> Option<String> {
     is_typed.then_some(part)
 }
 
-/// Whether two texts, each as spelled inside a JSON string, say the same.
+/// Whether two escaped texts decode to the same text.
 pub(super) fn same(one: &str, other: &str) -> bool {
     let plain = |inner: &str| {
         let token = RawJson::from_checked(format!("\"{inner}\""));

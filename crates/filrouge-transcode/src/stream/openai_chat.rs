@@ -1,5 +1,5 @@
-//! OpenAI's Chat Completions, and what the many servers that speak like it make of it: chunks up to `[DONE]`, whole
-//! responses, and errors in either.
+//! Decodes OpenAI's Chat Completions and the variants of compatible servers: chunks up to `[DONE]`, complete responses, and
+//! errors in either.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ mod wire;
 use choice::Choice;
 use wire::Chunk;
 
-/// Reads the events of one response.
+/// The decoder of one response.
 #[derive(Default)]
 pub(super) struct Chat {
     choices: BTreeMap<u32, Choice>,
-    /// The response's id, as spelled inside a JSON string: what calls without an id are named after.
+    /// The response's id, escaped as in a JSON string; ids of calls without one derive from it.
     id: String,
-    /// Whether choices have come, be it an empty list of them.
+    /// Whether a list of choices has arrived, possibly an empty one.
     begun: bool,
-    is_model_told: bool,
-    is_fingerprint_told: bool,
-    is_tier_told: bool,
-    /// Sources that every chunk tells again; the last ones are told at the end.
+    is_model_recorded: bool,
+    is_fingerprint_recorded: bool,
+    is_tier_recorded: bool,
+    /// Sources, which every chunk repeats; the last ones are recorded at the end.
     citations: Option<String>,
     search_results: Option<String>,
 }
@@ -41,7 +41,7 @@ impl super::Events for Chat {
             }
             return;
         }
-        // A list could pass for an object without names.
+        // Serde would also accept a list for an object.
         let chunk: Option<Chunk<'_>> = data.starts_with('{').then(|| json::read(data)).flatten();
         let Some(chunk) = chunk.filter(Chunk::is_known) else {
             return out.unknown(data);
@@ -57,9 +57,9 @@ impl super::Events for Chat {
             })
             .or_else(|| chunk.is_error().then_some(data));
         if let Some(error) = error {
-            self.tell_sources(out);
+            self.record_sources(out);
             out.end(Ended::Failed(provider_error(error)));
-        } else if is_whole(&chunk) {
+        } else if is_complete(&chunk) {
             self.conclude(out);
         }
     }
@@ -68,68 +68,68 @@ impl super::Events for Chat {
         if !self.choices.is_empty() && self.choices.values().all(|c| c.finish().is_some()) {
             self.conclude(out);
         } else {
-            self.tell_sources(out);
+            self.record_sources(out);
         }
     }
 }
 
 impl Chat {
-    /// Takes what a chunk brings; `false` when there is something in it that has no known shape.
+    /// Decodes a chunk; `false` if anything in it has an unknown shape.
     fn take(&mut self, chunk: &Chunk<'_>, out: &mut Transcript) -> bool {
         self.head(chunk, out);
         keep(&mut self.citations, chunk.citations);
         keep(&mut self.search_results, chunk.search_results);
-        let mut whole = true;
+        let mut all_known = true;
         for part in chunk.choices.iter().flatten() {
             let index = part.index.unwrap_or(0);
             let choice = self
                 .choices
                 .entry(index)
                 .or_insert_with(|| Choice::new(index));
-            // Some send all that has come so far beside what is new.
+            // Some servers send the entire text so far next to the new text.
             if let Some(message) = part.delta.as_ref().or(part.message.as_ref()) {
-                whole &= choice.take(message, &self.id, out);
+                all_known &= choice.take(message, &self.id, out);
             }
             if let Some(reason) = json::some(part.finish_reason) {
                 choice.stop(reason, json::some(part.native_finish_reason), out);
             }
-            whole &= usage(part.usage, out);
+            all_known &= usage(part.usage, out);
         }
-        whole &= usage(chunk.x_groq.as_ref().and_then(|groq| groq.usage), out);
-        whole &= usage(chunk.usage, out);
+        all_known &= usage(chunk.x_groq.as_ref().and_then(|groq| groq.usage), out);
+        all_known &= usage(chunk.usage, out);
         self.begun |= chunk.choices.is_some();
-        whole
+        all_known
     }
 
-    /// What stands in every chunk, and need be told once.
+    /// Records once the members that every chunk repeats.
     fn head(&mut self, chunk: &Chunk<'_>, out: &mut Transcript) {
         if self.id.is_empty()
             && let Some(id) = json::some(chunk.id)
         {
             id.clone_into(&mut self.id);
-            out.tell("response_id", &format!("\"{id}\""));
+            out.set_metadata("response_id", &format!("\"{id}\""));
         }
-        if !self.is_model_told
+        if !self.is_model_recorded
             && let Some(model) = json::plain(chunk.model).filter(|model| !model.is_empty())
         {
-            self.is_model_told = true;
+            self.is_model_recorded = true;
             out.model(&model);
         }
-        let once = |told: &mut bool, name, raw: Raw<'_>, out: &mut Transcript| {
-            if !*told && let Some(value) = json::value(raw) {
-                *told = true;
-                out.tell(name, &json::kept(value));
+        let once = |is_recorded: &mut bool, name, raw: Raw<'_>, out: &mut Transcript| {
+            if !*is_recorded && let Some(value) = json::value(raw) {
+                *is_recorded = true;
+                out.set_metadata(name, &json::kept(value));
             }
         };
         let fingerprint = chunk.system_fingerprint;
         once(
-            &mut self.is_fingerprint_told,
+            &mut self.is_fingerprint_recorded,
             "system_fingerprint",
             fingerprint,
             out,
         );
         once(
-            &mut self.is_tier_told,
+            &mut self.is_tier_recorded,
             "service_tier",
             chunk.service_tier,
             out,
@@ -139,32 +139,32 @@ impl Chat {
             ("moderation", chunk.moderation),
         ] {
             if let Some(value) = json::value(raw) {
-                out.tell(name, &json::kept(value));
+                out.set_metadata(name, &json::kept(value));
             }
         }
     }
 
-    fn tell_sources(&mut self, out: &mut Transcript) {
+    fn record_sources(&mut self, out: &mut Transcript) {
         let sources = [
             ("citations", self.citations.take()),
             ("search_results", self.search_results.take()),
         ];
         for (name, raw) in sources {
             if let Some(raw) = raw {
-                out.tell(name, &json::kept(&raw));
+                out.set_metadata(name, &json::kept(&raw));
             }
         }
     }
 
-    /// The response is over: how, its first choice tells.
+    /// Ends the response; its first choice decides how.
     fn conclude(&mut self, out: &mut Transcript) {
-        self.tell_sources(out);
+        self.record_sources(out);
         let first = self.choices.get(&0);
         let waits = first.is_some_and(Choice::has_calls);
         let ended = match first.and_then(Choice::finish) {
             Some(finish) if finish.is_failure => Ended::Failed(stopped(&finish.word, None, true)),
             Some(finish) if finish.standard == "cancelled" => Ended::Cancelled,
-            // What a filter has cut off is not to be gone on with.
+            // A response that a filter cut off must not be continued.
             Some(finish) if finish.standard == "content_filter" => Ended::Answered,
             Some(finish) if waits || finish.standard == "tool_calls" => Ended::Continues,
             None if waits => Ended::Continues,
@@ -174,8 +174,8 @@ impl Chat {
     }
 }
 
-/// Whether nothing follows: a response that was not streamed. Chunks of some servers are called responses, too.
-fn is_whole(chunk: &Chunk<'_>) -> bool {
+/// Whether nothing follows: a response that was not streamed. Some servers also label chunks as responses.
+fn is_complete(chunk: &Chunk<'_>) -> bool {
     let choices = chunk.choices.as_deref().unwrap_or_default();
     match json::some(chunk.object) {
         Some("chat.completion.chunk") => false,
@@ -196,7 +196,7 @@ fn keep(kept: &mut Option<String>, raw: Raw<'_>) {
     }
 }
 
-/// Takes token counts; `false` when they are no object, or nested too deep.
+/// Records token counts; `false` if they are not an object or nested too deep.
 fn usage(raw: Raw<'_>, out: &mut Transcript) -> bool {
     let Some(usage) = json::value(raw).map(json::kept) else {
         return true;

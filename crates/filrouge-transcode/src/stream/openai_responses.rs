@@ -1,7 +1,7 @@
-//! OpenAI's Responses: the events of a stream, or one whole response (API reference, "Streaming events").
+//! Decodes OpenAI's Responses: the events of a stream, or one complete response (API reference, "Streaming events").
 //!
-//! Output items are told apart by `output_index`: proxies give one item another `id` in each event. What an event
-//! tells whole behind its deltas only adds what they lacked.
+//! Output items are identified by `output_index`, because proxies give an item another `id` in each event. A complete text
+//! repeated after its deltas adds only the missing text.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) struct Responses {
 }
 
 json::members! {
-    /// What is asked of any event, or of a whole response.
+    /// The members read from any event, or from a complete response.
     Event {
         kind = "type", object, response, item, item_id, output_index: Option<u64>,
         content_index: Option<u64>, summary_index: Option<u64>, part, delta, text, refusal, arguments,
@@ -40,7 +40,7 @@ json::members! {
 
 impl super::Events for Responses {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
-        // Proxies end this stream as that of chat completions ends.
+        // Proxies end this stream with the marker of chat completions.
         if data.trim() == "[DONE]" {
             return;
         }
@@ -50,12 +50,12 @@ impl super::Events for Responses {
         }
     }
 
-    /// A response tells its end in an event of its own, and nothing before it.
+    /// A response ends only with its terminal event.
     fn end(&mut self, _out: &mut Transcript) {}
 }
 
 impl Responses {
-    /// Takes an event; `false` when it is not known, or not of the shape that it should have.
+    /// Decodes an event; `false` if its type is unknown or its shape is wrong.
     fn take(&mut self, name: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
         if json::inner(event.object) == Some("response") {
             return self.response(data, None, out);
@@ -66,31 +66,35 @@ impl Responses {
             return known;
         }
         let response = event.response.map(RawValue::get);
-        let told = |this: &mut Self, status, out: &mut Transcript| {
+        let decode_response = |this: &mut Self, status, out: &mut Transcript| {
             response.is_some_and(|response| this.response(response, status, out))
         };
         match kind {
             "output_item.added" => self.items.added(event, out),
             "output_item.done" => self.items.done(event, out),
-            "created" | "in_progress" | "queued" => told(self, Some("in_progress"), out),
-            "completed" | "incomplete" | "failed" | "cancelled" => told(self, Some(kind), out),
+            "created" | "in_progress" | "queued" => decode_response(self, Some("in_progress"), out),
+            "completed" | "incomplete" | "failed" | "cancelled" => {
+                decode_response(self, Some(kind), out)
+            }
             _ if is_progress(kind) => true,
-            // Its members stand in the event or in its `error`; or this is the body of a refused request.
-            _ => provider_error::told(name, data)
+            // The error's members are in the event or in its `error`; or this is the body of a refused request.
+            _ => provider_error::error_in(name, data)
                 .map(|error| out.end(Ended::Failed(error)))
                 .is_some(),
         }
     }
 
-    /// Takes what is told of one output item; `None` for other events.
+    /// Decodes an event of one output item; `None` for other events.
     fn delta(&mut self, kind: &str, event: &Event<'_>, out: &mut Transcript) -> Option<bool> {
         let items = &mut self.items;
         let at = items.at(event);
         Some(match kind {
             "output_text.delta" => items.say(at, event, PieceKind::Text, event.delta, out),
             "refusal.delta" => items.say(at, event, PieceKind::Refusal, event.delta, out),
-            "output_text.done" => items.said(at, event, PieceKind::Text, event.text, out),
-            "refusal.done" => items.said(at, event, PieceKind::Refusal, event.refusal, out),
+            "output_text.done" => items.complete_text(at, event, PieceKind::Text, event.text, out),
+            "refusal.done" => {
+                items.complete_text(at, event, PieceKind::Refusal, event.refusal, out)
+            }
             "content_part.added" => items.part_added(at, event, out),
             "content_part.done" => items.part_done(at, event, out),
             "output_text.annotation.added" => items.annotate(at, event, out),
@@ -100,8 +104,8 @@ impl Responses {
             | "mcp_call.arguments.delta" => items.grow(at, event.delta, out),
             "function_call_arguments.done"
             | "mcp_call_arguments.done"
-            | "mcp_call.arguments.done" => items.grown(at, event.arguments, out),
-            "custom_tool_call_input.done" => items.grown(at, event.input, out),
+            | "mcp_call.arguments.done" => items.complete_arguments(at, event.arguments, out),
+            "custom_tool_call_input.done" => items.complete_arguments(at, event.input, out),
             "code_interpreter_call_code.delta" => items.code(at, event.delta, out),
             "code_interpreter_call_code.done" => true,
             "reasoning_summary_text.delta" => {
@@ -112,7 +116,7 @@ impl Responses {
         })
     }
 
-    /// Takes a response object; `status` where the event tells it.
+    /// Decodes a response object. `status` is the event's, if its type names one.
     fn response(&mut self, raw: &str, status: Option<&str>, out: &mut Transcript) -> bool {
         let Some(response) = json::read::<Response<'_>>(raw) else {
             return false;
@@ -121,7 +125,7 @@ impl Responses {
             out.model(&model);
         }
         if let Some(id) = json::token(response.id) {
-            out.tell("response_id", id);
+            out.set_metadata("response_id", id);
         }
         let status = status.or(json::inner(response.status)).unwrap_or_default();
         let ends = ["completed", "incomplete", "failed", "cancelled"];
@@ -135,7 +139,7 @@ impl Responses {
             out.usage(&json::kept(usage));
         }
         if let Some(tier) = json::token(response.service_tier) {
-            out.tell("service_tier", tier);
+            out.set_metadata("service_tier", tier);
         }
         let ended = self.ended(&response, status, out);
         out.end(ended);
@@ -154,7 +158,7 @@ impl Responses {
                 let details = details.and_then(json::read::<Incomplete<'_>>);
                 let reason = details.and_then(|d| d.reason);
                 if let Some(reason) = json::token(reason) {
-                    out.tell("provider_finish_reason", reason);
+                    out.set_metadata("provider_finish_reason", reason);
                 }
                 match json::inner(reason) {
                     Some("max_output_tokens" | "max_tokens") => "\"length\"",
@@ -165,33 +169,33 @@ impl Responses {
             _ if self.items.waits() => "\"tool_calls\"",
             _ => "\"stop\"",
         };
-        out.tell("finish_reason", finish);
+        out.set_metadata("finish_reason", finish);
         match finish {
             "\"cancelled\"" => Ended::Cancelled,
             "\"tool_calls\"" => Ended::Continues,
-            // Calls that were complete may be answered, and the one that was cut off asked for again.
+            // Complete calls may be answered, and the model can be asked again for the call that was cut off.
             "\"length\"" if self.items.waits() => Ended::Continues,
             _ => Ended::Answered,
         }
     }
 }
 
-/// Events that tell how far something is, and nothing that its item does not tell.
+/// Whether an event only reports progress and adds nothing to its item.
 fn is_progress(kind: &str) -> bool {
-    const OF: [&str; 9] = [
+    const PREFIXES: [&str; 9] = [
         "web_search_call.",
         "file_search_call.",
         "code_interpreter_call.",
         "mcp_call.",
         "mcp_list_tools.",
-        // Partial images are no more than previews of the one that the item has.
+        // Partial images are only previews of the item's image.
         "image_generation_call.",
         "reasoning_summary_part.",
         "reasoning_summary_text.",
         "reasoning_text.",
     ];
-    kind == "keepalive" || OF.iter().any(|of| kind.starts_with(of))
+    kind == "keepalive" || PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
 }
 
-/// Tokens of the calls that wait for the caller.
+/// The ids of calls that wait for the caller, as JSON strings.
 type Waiting = BTreeSet<String>;

@@ -1,4 +1,4 @@
-//! Errors as providers, and the many servers that speak like them, tell them: one reading for all formats.
+//! Parses errors of providers and compatible servers, for all formats.
 
 use filrouge_engine::stream::{StreamError, StreamErrorSource};
 use filrouge_types::{JsonText, RawJson};
@@ -6,13 +6,13 @@ use filrouge_types::{JsonText, RawJson};
 use super::json::{self, Raw};
 
 json::members! {
-    /// The members that providers' errors have.
-    Told { message, msg, detail, kind = "type", code, status, object, error }
+    /// The members of providers' errors.
+    ErrorMembers { message, msg, detail, kind = "type", code, status, object, error }
 }
 
-impl<'a> Told<'a> {
+impl<'a> ErrorMembers<'a> {
     fn read(raw: &'a str) -> Option<Self> {
-        // A list could pass for an object without names.
+        // Serde would also accept a list for an object.
         raw.starts_with('{').then(|| json::read(raw)).flatten()
     }
 
@@ -22,7 +22,7 @@ impl<'a> Told<'a> {
             .find_map(|raw| json::value(raw).filter(|message| *message != r#""""#))
     }
 
-    /// Its words, the more telling first. What only says that it is an error is left out.
+    /// Its code words, the more specific first, without those that only mean "error".
     fn words(&self) -> Vec<String> {
         [self.code, self.status, self.kind]
             .into_iter()
@@ -32,9 +32,8 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Codes, in lower case, of what may succeed when it is asked again: limits of rates, load, and failures of the
-/// provider's own.
-const PASSING: [&str; 23] = [
+/// Codes, in lower case, of errors that may succeed on a retry: rate limits, load, and failures inside the provider.
+const TRANSIENT: [&str; 23] = [
     "aborted",
     "api_error",
     "bad_gateway",
@@ -60,9 +59,8 @@ const PASSING: [&str; 23] = [
     "vector_store_timeout",
 ];
 
-/// Parts of words that tell of an error that is met again whenever the same is asked: a quota that is used up is told
-/// with the status of a rate limit.
-const FOR_GOOD: [&str; 6] = [
+/// Parts of code words of permanent errors: an exhausted quota is reported with the status of a rate limit.
+const PERMANENT: [&str; 6] = [
     "quota",
     "billing",
     "invalid",
@@ -71,50 +69,50 @@ const FOR_GOOD: [&str; 6] = [
     "policy",
 ];
 
-/// The error that a JSON value tells: an object, or a text.
+/// The error in a JSON value: an object or a string.
 pub(super) fn provider_error(raw: &str) -> StreamError {
     let raw_json = RawJson::parse(raw).ok();
-    let Some(told) = Told::read(raw) else {
+    let Some(members) = ErrorMembers::read(raw) else {
         return error("error", text(raw), false, raw_json);
     };
-    let numbers: Vec<u64> = [told.code, told.status]
+    let numbers: Vec<u64> = [members.code, members.status]
         .into_iter()
         .filter_map(number)
         .collect();
-    let words = told.words();
-    // Digits tell less than any word.
+    let words = members.words();
+    // A number is less specific than any word.
     let word = words.iter().find(|w| w.parse::<u64>().is_err());
     let code = match (word.or(words.first()), numbers.first()) {
         (Some(word), _) => word.clone(),
         (None, Some(number)) => number.to_string(),
         (None, None) => "error".to_owned(),
     };
-    let silent = || JsonText::from_plain("the provider told an error");
-    let message = told.message().map_or_else(silent, text);
+    let without_message = || JsonText::from_plain("the provider reported an error");
+    let message = members.message().map_or_else(without_message, text);
     error(&code, message, is_retryable(&words, &numbers), raw_json)
 }
 
-/// The error in an event that is none of the format's own, or in the body of a refused request: in its `error`, or all
-/// of it; `None` when it is no error. `name` is the event's.
-pub(super) fn told(name: &str, data: &str) -> Option<StreamError> {
+/// The error in an event of another format, or in the body of a refused request: in its `error` member, or the object itself;
+/// `None` if it is not an error. `name` is the event's.
+pub(super) fn error_in(name: &str, data: &str) -> Option<StreamError> {
     let data = data.trim();
-    let told = Told::read(data)?;
-    let kind = json::inner(told.kind).unwrap_or(name);
-    let is_object = json::inner(told.object) == Some("error");
-    let error = match json::value(told.error) {
+    let members = ErrorMembers::read(data)?;
+    let kind = json::inner(members.kind).unwrap_or(name);
+    let is_object = json::inner(members.object) == Some("error");
+    let error = match json::value(members.error) {
         Some(error) if matches!(kind, "" | "error") || is_object => error,
         _ if kind == "error" => data,
-        None if (kind.is_empty() || is_object) && told.message().is_some() => data,
+        None if (kind.is_empty() || is_object) && members.message().is_some() => data,
         _ => return None,
     };
     Some(provider_error(error))
 }
 
-/// An error that is told by one word, the reason a response stopped for, and perhaps by a message.
+/// An error from the reason for which a response stopped, with an optional message.
 pub(super) fn stopped(code: &str, message: Raw<'_>, retryable: bool) -> StreamError {
-    let silent = || JsonText::from_plain("the provider stopped before the end");
+    let without_message = || JsonText::from_plain("the provider stopped before the end");
     let message = json::some(message).and(message);
-    let message = message.map_or_else(silent, |message| text(message.get()));
+    let message = message.map_or_else(without_message, |message| text(message.get()));
     error(code, message, retryable, None)
 }
 
@@ -129,13 +127,13 @@ fn error(code: &str, message: JsonText, retryable: bool, raw: Option<RawJson>) -
     }
 }
 
-/// A text, or any other value as it is spelled.
+/// A string as text, or any other value as raw JSON text.
 fn text(raw: &str) -> JsonText {
     let token = JsonText::from_raw(RawJson::from_checked(raw));
     token.unwrap_or_else(|_| JsonText::from_plain(raw))
 }
 
-/// A status as a number, also one that is spelled as text.
+/// A status as a number, also if it is a string.
 fn number(raw: Raw<'_>) -> Option<u64> {
     raw?.get().trim_matches('"').parse().ok()
 }
@@ -143,10 +141,11 @@ fn number(raw: Raw<'_>) -> Option<u64> {
 fn is_retryable(words: &[String], numbers: &[u64]) -> bool {
     let words = words.iter().map(|word| word.to_ascii_lowercase());
     let words: Vec<String> = words.collect();
-    let is_for_good = |word: &String| FOR_GOOD.iter().any(|part| word.contains(part));
-    let passes = |word: &String| PASSING.contains(&&**word);
+    let is_permanent = |word: &String| PERMANENT.iter().any(|part| word.contains(part));
+    let is_transient = |word: &String| TRANSIENT.contains(&&**word);
     let is_status = |number: &u64| matches!(number, 408 | 429 | 500..600);
-    !words.iter().any(is_for_good) && (words.iter().any(passes) || numbers.iter().any(is_status))
+    !words.iter().any(is_permanent)
+        && (words.iter().any(is_transient) || numbers.iter().any(is_status))
 }
 
 #[cfg(test)]
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_providers_have_their_word_and_tell_whether_to_ask_again() {
+    fn errors_have_the_providers_code_and_whether_to_retry() {
         for (raw, code, message, retryable) in [
             (
                 r#"{"message":"Slow down","type":"requests","param":null,"code":"rate_limit_exceeded"}"#,
@@ -178,13 +177,13 @@ mod tests {
             (
                 r#"{"code":408,"message":""}"#,
                 "408",
-                "the provider told an error",
+                "the provider reported an error",
                 true,
             ),
             (
                 r#"{"code":"1300","status":429}"#,
                 "1300",
-                "the provider told an error",
+                "the provider reported an error",
                 true,
             ),
             (r#"{"code":600,"msg":"m"}"#, "600", "m", false),
@@ -204,7 +203,7 @@ mod tests {
             (
                 r#"{"type":"error"}"#,
                 "error",
-                "the provider told an error",
+                "the provider reported an error",
                 false,
             ),
             (r#""just \"words\"""#, "error", "just \"words\"", false),
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_error_is_not_taken_for_one() {
+    fn other_events_are_not_errors() {
         for (name, data) in [
             ("", r#"{"type":"NEW_EVENT","error":"x","message":"m"}"#),
             ("new_event", r#"{"error":"x"}"#),
@@ -230,12 +229,12 @@ mod tests {
             ("", r#"["error"]"#),
             ("", "<html>"),
         ] {
-            assert_eq!(told(name, data), None, "{data}");
+            assert_eq!(error_in(name, data), None, "{data}");
         }
     }
 
     #[test]
-    fn an_error_that_is_nested_too_deep_is_told_without_its_json() {
+    fn an_error_that_is_nested_too_deep_is_reported_without_its_json() {
         let deep = format!(
             "{{\"message\":\"m\",\"x\":{}{}}}",
             "[".repeat(200),

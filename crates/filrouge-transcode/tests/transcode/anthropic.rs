@@ -47,7 +47,7 @@ fn speakers_alternate_and_results_come_first() {
 }
 
 #[test]
-fn the_user_is_first() {
+fn the_user_speaks_first() {
     let opening = "[The conversation began with the assistant.]";
     let made = messages(vec![assistant("a")], Anthropic);
     assert_eq!(made[0]["content"][0]["text"], opening);
@@ -57,7 +57,7 @@ fn the_user_is_first() {
 }
 
 #[test]
-fn what_the_assistant_says_ends_in_no_white_space() {
+fn assistant_messages_have_no_trailing_white_space() {
     let padded = |inner: &str| {
         let token = serde_json::from_str(&format!("\"{inner}\"")).unwrap();
         Block::Say(say(Speaker::Assistant, vec![Content::Text(token)]))
@@ -156,7 +156,7 @@ fn media_of_the_user_are_blocks() {
 }
 
 #[test]
-fn thinking_leads_to_what_it_led_to() {
+fn thinking_precedes_the_content_it_led_to() {
     let redacted = Some(Sealed::AnthropicRedacted(token("data")));
     let blocks = vec![
         user("q"),
@@ -184,7 +184,7 @@ fn thinking_leads_to_what_it_led_to() {
 }
 
 #[test]
-fn thinking_goes_that_is_foreign_or_would_not_be_first() {
+fn foreign_or_late_thinking_is_left_out() {
     let foreign = vec![
         thinking(None, "t"),
         thinking(openai("rs_1"), "t"),
@@ -212,7 +212,7 @@ fn thinking_goes_that_is_foreign_or_would_not_be_first() {
 }
 
 #[test]
-fn calls_take_objects_and_no_signatures() {
+fn calls_have_object_arguments_and_no_signatures() {
     let mut wrapped = with_signature(call("c1", "f", vec![]), Provider::Anthropic, "s");
     wrapped.args = Args::Text(token("a\"\n"));
     let mut value = call("c2", "f", vec![]);

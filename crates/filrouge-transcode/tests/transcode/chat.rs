@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::plans::*;
 
 #[test]
-fn a_step_of_words_and_calls_is_one_message() {
+fn text_and_calls_of_one_step_form_one_message() {
     let blocks = vec![
         user("q\n\"é\""),
         assistant("looking"),
@@ -44,7 +44,7 @@ fn calls_alone_have_no_content() {
     let made = messages(blocks, OpenaiChat);
     assert_eq!(made[1]["content"], json!(null));
     assert_eq!(made[1]["tool_calls"].as_array().unwrap().len(), 4);
-    let told: Vec<_> = (2..6)
+    let reported_text: Vec<_> = (2..6)
         .map(|at| made[at]["content"].as_str().unwrap())
         .collect();
     let expected = [
@@ -53,7 +53,7 @@ fn calls_alone_have_no_content() {
         "Error: boom",
         r#"{"a":"x\"y"}"#,
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported_text, expected);
     assert_eq!(made[6]["tool_calls"][0]["id"], "c5");
 }
 
@@ -75,7 +75,7 @@ fn arguments_are_the_text_of_an_object() {
 }
 
 #[test]
-fn media_are_parts_of_the_user_and_words_of_anybody_else() {
+fn media_are_parts_for_the_user_and_text_for_others() {
     let file = |data: &str, mime: &str, name: &str| Content::File(media(base64(data), mime, name));
     let contents = vec![
         text("see"),
@@ -170,7 +170,7 @@ fn a_refusal_is_the_only_part_or_a_member() {
 }
 
 #[test]
-fn notes_are_the_systems_and_reasoning_is_nobodys() {
+fn notes_are_system_messages_and_reasoning_is_left_out() {
     let blocks = vec![
         user("q"),
         Block::Say(say(Speaker::System, vec![text("a"), text("b")])),

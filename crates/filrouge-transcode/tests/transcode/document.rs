@@ -1,4 +1,4 @@
-//! docs/context.md says what the code does: its words and its examples.
+//! docs/context.md agrees with the code: its words and its examples.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use filrouge_transcode::Format;
 use filrouge_types::Role;
 use serde_json::{Value, json};
 
-use crate::journal::{Journal, query};
+use crate::journal::{TestSession, query};
 use crate::journals::items::{item, thought};
 
 fn root() -> PathBuf {
@@ -19,8 +19,8 @@ fn document() -> String {
     fs::read_to_string(root().join("docs/context.md")).unwrap()
 }
 
-/// The words in the first column of the table below a heading.
-fn told(document: &str, heading: &str) -> BTreeSet<String> {
+/// The words in the first column of the table under a heading.
+fn reported(document: &str, heading: &str) -> BTreeSet<String> {
     let (_, section) = document.split_once(&format!("### {heading}\n")).unwrap();
     let section = section.split("\n##").next().unwrap();
     let first = |line: &str| {
@@ -34,7 +34,7 @@ fn told(document: &str, heading: &str) -> BTreeSet<String> {
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        // What decoders read is no word of a context.
+        // The words that decoders read do not occur in a context.
         if path.ends_with("src/stream") {
             continue;
         }
@@ -46,7 +46,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every string of the code that is one word, tests left out.
+/// Every string of the code that is a single word, without those of tests.
 fn words() -> BTreeSet<String> {
     let crates = root().join("crates");
     let mut files = Vec::new();
@@ -64,7 +64,7 @@ fn words() -> BTreeSet<String> {
         };
         let lines = code.lines().filter(is_code);
         for line in lines {
-            // Between an odd and an even quote lies a string; a quote escaped inside one only adds words that are none.
+            // A string is between an odd and an even quote; a string with an escaped quote only adds texts that are no words.
             let word =
                 |w: &&str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
             words.extend(
@@ -79,7 +79,7 @@ fn words() -> BTreeSet<String> {
     words
 }
 
-/// Strings of the code that are words of parts, of providers and of formats, and that no report tells.
+/// Strings of the code that are words of parts, providers and formats, and that reports do not use.
 const OTHER: &str = "anthropic args assistant bedrock call_id claude code content covers data encrypted_content false \
     file file_data file_id filename first_seq format function_call function_call_output gemini google gpt http https id \
     image image_url input_text language last_seq link media_type message mime mime_type name ok openai pairs \
@@ -87,28 +87,31 @@ const OTHER: &str = "anthropic args assistant bedrock call_id claude code conten
     tool_call tool_call_partial tool_result turn_status type url user vertex";
 
 #[test]
-fn every_reason_and_change_is_told_and_no_other() {
+fn exactly_the_reasons_and_changes_of_the_code_are_documented() {
     let document = document();
-    let told: BTreeSet<String> = told(&document, "Reasons")
-        .union(&told(&document, "Changes"))
+    let reported: BTreeSet<String> = reported(&document, "Reasons")
+        .union(&reported(&document, "Changes"))
         .cloned()
         .collect();
     let other: BTreeSet<String> = OTHER.split_whitespace().map(str::to_owned).collect();
     let words = words();
-    let untold: Vec<_> = words
+    let undocumented: Vec<_> = words
         .iter()
-        .filter(|w| !told.contains(*w) && !other.contains(*w))
+        .filter(|w| !reported.contains(*w) && !other.contains(*w))
         .collect();
     assert!(
-        untold.is_empty(),
-        "docs/context.md does not tell of {untold:?}"
+        undocumented.is_empty(),
+        "docs/context.md does not name {undocumented:?}"
     );
-    let unknown: Vec<_> = told.union(&other).filter(|w| !words.contains(*w)).collect();
-    assert!(unknown.is_empty(), "the code does not say {unknown:?}");
+    let unknown: Vec<_> = reported
+        .union(&other)
+        .filter(|w| !words.contains(*w))
+        .collect();
+    assert!(unknown.is_empty(), "the code does not use {unknown:?}");
 }
 
 #[test]
-fn every_mark_is_told() {
+fn every_mark_is_documented() {
     use filrouge_engine::restore::Mark;
     let document = document();
     for mark in [
@@ -121,9 +124,9 @@ fn every_mark_is_told() {
     }
 }
 
-/// The journal of the examples.
-fn journal() -> Journal {
-    let j = Journal::new();
+/// The ledger that the examples describe.
+fn journal() -> TestSession {
+    let j = TestSession::new();
     j.start("r1", "Is it warm?");
     let call = |id: &str, args: Value| {
         let part = json!({"type": "tool_call", "call_id": id, "name": "weather.now", "args": args});

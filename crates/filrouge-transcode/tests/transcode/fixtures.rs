@@ -1,4 +1,4 @@
-//! Conversations that OpenCode recorded, restored behind every item.
+//! Conversations recorded by OpenCode, restored after every item.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use filrouge_transcode::{Context, Format};
 use filrouge_types::{Channel, Item, ItemBody, JsonText, SessionId};
 use serde_json::Value;
 
-use crate::journal::{Journal, asking, query};
+use crate::journal::{TestSession, asking, query};
 use crate::journals::check::{accepted, kept};
 
 fn sessions(name: &str) -> Vec<LoadedSession> {
@@ -32,8 +32,8 @@ fn items(turn: &ForeignTurn) -> Vec<ItemBody> {
     turn.question.iter().chain(&turn.items).cloned().collect()
 }
 
-/// A turn as an import records it.
-fn record(j: &Journal, turn: &ForeignTurn) {
+/// Records a turn as an import does.
+fn record(j: &TestSession, turn: &ForeignTurn) {
     let imported = ImportedTurn {
         request_id: turn.request_id.clone(),
         items: items(turn),
@@ -44,8 +44,8 @@ fn record(j: &Journal, turn: &ForeignTurn) {
     j.runtime.block_on(recorded).unwrap();
 }
 
-fn journal(session: &LoadedSession) -> Journal {
-    let mut j = Journal::new();
+fn journal(session: &LoadedSession) -> TestSession {
+    let mut j = TestSession::new();
     j.session = SessionId::new(&*session.session.id).unwrap();
     let created = CreateSession {
         session_id: Some(j.session.clone()),
@@ -57,10 +57,10 @@ fn journal(session: &LoadedSession) -> Journal {
     j
 }
 
-/// Contexts of a journal in every format and several windows, all of them accepted.
-fn judged(j: &Journal) -> usize {
+/// Renders contexts of a session in every format and several windows, and checks that providers accept all of them.
+fn check_contexts(j: &TestSession) -> usize {
     let last_seq = j.items().len() as u64;
-    let mut judged = 0;
+    let mut check_contexts = 0;
     for format in Format::ALL {
         let base = query(format);
         let windows = [
@@ -83,20 +83,20 @@ fn judged(j: &Journal) -> usize {
             let context = j.context(format, asked);
             accepted(format, &context);
             kept(&context.report, last_seq);
-            judged += 1;
+            check_contexts += 1;
         }
     }
-    judged
+    check_contexts
 }
 
-/// A session up to the first `cut` items of its turn `last`, that turn still open.
-fn cut(session: &LoadedSession, last: usize, cut: usize) -> Journal {
+/// A session up to the first `cut` items of its turn `last`, which stays open.
+fn cut(session: &LoadedSession, last: usize, cut: usize) -> TestSession {
     let j = journal(session);
     session.turns[..last]
         .iter()
         .for_each(|turn| record(&j, turn));
     let turn = &session.turns[last];
-    // A start writes a question of its own; blank, it shows nothing.
+    // A start writes its own question; a blank one shows nothing.
     let request = turn.request_id.as_str();
     let mut start = asking(request, "");
     start.items = items(turn)[..cut].to_vec();
@@ -105,12 +105,12 @@ fn cut(session: &LoadedSession, last: usize, cut: usize) -> Journal {
 }
 
 #[test]
-fn every_cut_of_genuine_sessions_is_a_history_that_providers_take() {
+fn providers_accept_every_prefix_of_genuine_sessions() {
     let (mut contexts, mut cuts) = (0, 0);
     for session in all_sessions() {
         for (last, turn) in session.turns.iter().enumerate() {
             for items in 0..=items(turn).len() {
-                contexts += judged(&cut(&session, last, items));
+                contexts += check_contexts(&cut(&session, last, items));
                 cuts += 1;
             }
         }
@@ -122,18 +122,18 @@ fn every_cut_of_genuine_sessions_is_a_history_that_providers_take() {
 }
 
 #[test]
-fn whole_genuine_sessions_are_histories_that_providers_take() {
+fn providers_accept_complete_genuine_sessions() {
     for session in all_sessions() {
         let j = journal(&session);
         for turn in &session.turns {
             record(&j, turn);
-            judged(&j);
+            check_contexts(&j);
         }
         j.intact();
     }
 }
 
-/// All strings of a value, as text.
+/// All strings in a value, as text.
 fn strings(value: &Value, found: &mut String) {
     match value {
         Value::String(text) => {
@@ -146,7 +146,7 @@ fn strings(value: &Value, found: &mut String) {
     }
 }
 
-/// The texts of an item that a model must be given: what is said, and what tools answered.
+/// The texts of an item that a model must receive: what was said, and what tools answered.
 fn texts(item: &Item) -> Vec<String> {
     let parts: Vec<Value> = serde_json::from_str(item.body.parts.as_str()).unwrap();
     let of = |part: &Value| match part["type"].as_str() {
@@ -181,7 +181,7 @@ fn arrived(items: &[Item], context: &Context, messages: &Value) -> (usize, usize
 }
 
 #[test]
-fn what_was_said_and_what_tools_answered_arrives() {
+fn texts_and_tool_answers_reach_the_model() {
     let (mut said, mut answers) = (0, 0);
     for session in all_sessions() {
         let j = journal(&session);

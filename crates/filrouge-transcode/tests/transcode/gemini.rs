@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::plans::*;
 
 #[test]
-fn turns_alternate_and_responses_stand_alone() {
+fn turns_alternate_and_responses_are_separate() {
     let blocks = vec![
         user("q"),
         Block::Say(say(Speaker::System, vec![text("n")])),
@@ -44,7 +44,7 @@ fn turns_alternate_and_responses_stand_alone() {
 }
 
 #[test]
-fn the_user_is_first_and_groups_of_calls_follow_each_other() {
+fn the_user_speaks_first_and_groups_of_calls_follow_each_other() {
     let group = |id: &str| calls(vec![call(id, "f", vec![])]);
     let made = messages(vec![group("c1"), group("c1b")], Gemini);
     let opening = "[The conversation began with the assistant.]";
@@ -121,7 +121,7 @@ fn media_of_the_user_are_parts() {
 }
 
 #[test]
-fn a_signature_stands_at_the_part_it_led_to() {
+fn a_signature_is_in_the_part_it_led_to() {
     let blocks = vec![
         user("q"),
         thought(
@@ -184,7 +184,7 @@ fn a_call_keeps_its_own_signature() {
 }
 
 #[test]
-fn foreign_reasoning_goes_and_odd_arguments_are_wrapped() {
+fn foreign_reasoning_is_left_out_and_odd_arguments_are_wrapped() {
     let reasoning = vec![
         thinking(None, "t"),
         thinking(signed("s"), "t"),

@@ -1,4 +1,4 @@
-//! Journals of a test's own, written through the engine and read back as contexts.
+//! Sessions that a test writes through the engine and reads back as contexts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use filrouge_engine::{
     Settings, StartTurn,
 };
 use filrouge_store::Scope;
-use filrouge_store::command::{Command, Interrupt, Target, Write};
+use filrouge_store::command::{Command, Interrupt, RedactionTarget, Write};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::record::Seqs;
 use filrouge_store::verify::Verdict;
@@ -22,8 +22,8 @@ use filrouge_types::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// An engine over a ledger in memory, with one session.
-pub(crate) struct Journal {
+/// An engine with a ledger in memory and one session.
+pub(crate) struct TestSession {
     pub(crate) engine: Arc<Engine>,
     pub(crate) caller: Caller,
     pub(crate) session: SessionId,
@@ -35,7 +35,7 @@ fn text(plain: &str) -> Option<JsonText> {
     Some(JsonText::from_plain(plain))
 }
 
-/// A question in the neutral language.
+/// A turn's start with a question in the neutral language.
 pub(crate) fn asking(request: &str, question: &str) -> StartTurn {
     StartTurn {
         request_id: RequestId::new(request).unwrap(),
@@ -51,7 +51,7 @@ pub(crate) fn asking(request: &str, question: &str) -> StartTurn {
     }
 }
 
-/// A query for what a format shows.
+/// A query for the content that a format shows.
 pub(crate) fn query(format: Format) -> RestoreQuery {
     let selection = match format {
         Format::Pairs => Selection::Pairs,
@@ -63,7 +63,7 @@ pub(crate) fn query(format: Format) -> RestoreQuery {
     }
 }
 
-impl Journal {
+impl TestSession {
     pub(crate) fn new() -> Self {
         Self::with(Settings::default())
     }
@@ -82,7 +82,7 @@ impl Journal {
         }
     }
 
-    /// One whose time passes only when it is told to.
+    /// As [`Self::new`], with a clock that the test advances.
     pub(crate) fn paused() -> Self {
         Self::paused_with(Settings::default())
     }
@@ -101,7 +101,7 @@ impl Journal {
         self.session.clone()
     }
 
-    /// The id of a request's turn, whether there is one or not.
+    /// The id of a request's turn, whether the turn exists or not.
     pub(crate) fn turn(&self, request: &str) -> TurnId {
         let request = RequestId::new(request).unwrap();
         self.keyring
@@ -159,7 +159,7 @@ impl Journal {
         self.try_finalize(request, Some(answer), None).unwrap();
     }
 
-    /// A whole finalized turn.
+    /// Records a complete finalized turn.
     pub(crate) fn ask(&self, request: &str, question: &str, answer: &str) {
         self.start(request, question);
         self.finalize(request, answer);
@@ -195,7 +195,7 @@ impl Journal {
         self.runtime.block_on(closed).map(|_| ())
     }
 
-    /// Marks a turn as one whose owner is gone.
+    /// Interrupts a turn whose owner is gone.
     pub(crate) fn try_interrupt(&self, request: &str) -> Result<(), Failure> {
         let write = Write::Interrupt(Interrupt {
             session_id: self.id(),
@@ -229,14 +229,16 @@ impl Journal {
 
     pub(crate) fn try_redact(&self, seqs: &[u64]) -> Result<(), Failure> {
         let seqs = Seqs::of(seqs.iter().map(|s| (*s, *s))).unwrap();
-        let redacted =
-            self.engine
-                .erasure
-                .redact(&self.caller, self.id(), Target::Items(seqs), "because");
+        let redacted = self.engine.erasure.redact(
+            &self.caller,
+            self.id(),
+            RedactionTarget::Items(seqs),
+            "because",
+        );
         self.runtime.block_on(redacted).map(|_| ())
     }
 
-    /// What the ledger is asked with.
+    /// The scope of the test's queries.
     pub(crate) fn scope(&self) -> Scope {
         self.caller.scope(Permission::Read).unwrap()
     }
@@ -259,7 +261,7 @@ impl Journal {
         }
     }
 
-    /// All turns with all their versions, newest first.
+    /// All turns in all their versions, newest first.
     pub(crate) fn turns(&self) -> Vec<Turn> {
         let query = ListTurns {
             include_redacted: true,
@@ -280,13 +282,13 @@ impl Journal {
         open.map(|t| t.request_id.as_str().to_owned()).collect()
     }
 
-    /// What a verification of the whole store says.
+    /// The report of a verification of the entire store.
     pub(crate) fn verified(&self) -> String {
         let report = self.runtime.block_on(self.engine.ledger().verify(None));
         format!("{:?}", report.unwrap())
     }
 
-    /// Panics unless the whole store verifies.
+    /// Panics unless the entire store verifies.
     pub(crate) fn intact(&self) {
         let report = self.runtime.block_on(self.engine.ledger().verify(None));
         let report = report.unwrap();
@@ -305,7 +307,7 @@ impl Journal {
         self.try_plan(query).unwrap()
     }
 
-    /// A context, through the same door as a caller's.
+    /// A context, through the same entry point as a caller's.
     pub(crate) fn context(&self, format: Format, query: RestoreQuery) -> Context {
         let made =
             filrouge_transcode::restore(&self.engine, &self.caller, &self.session, format, query);
@@ -313,7 +315,7 @@ impl Journal {
         assert_eq!(
             made,
             render(self.plan(query), format),
-            "it is not repeatable"
+            "a second rendering differs"
         );
         made
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::plans::*;
 
-/// The calls' ids and names as a provider reads them.
+/// The calls' ids and names as the provider receives them.
 fn labels(made: &Value, format: Format) -> Vec<(String, String)> {
     let word = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let list = |v: &Value| v.as_array().cloned().unwrap_or_default();
@@ -37,13 +37,13 @@ fn labels(made: &Value, format: Format) -> Vec<(String, String)> {
 const LONG_ID: &str = "call_01234567890123456789012345678901234567890";
 
 #[test]
-fn ids_are_kept_where_they_are_taken() {
+fn accepted_ids_are_kept() {
     let taken = |id: &str, format| {
         let (made, adapted, _) =
             reported(vec![user("q"), calls(vec![call(id, "f", vec![])])], format);
         let kept = labels(&made, format)[0].0 == id;
-        let told = [(2, "call_id_replaced"), (3, "call_id_replaced")];
-        assert_eq!(adapted, if kept { &[][..] } else { &told[..] });
+        let reported_text = [(2, "call_id_replaced"), (3, "call_id_replaced")];
+        assert_eq!(adapted, if kept { &[][..] } else { &reported_text[..] });
         kept
     };
     let formats = [
@@ -66,7 +66,7 @@ fn ids_are_kept_where_they_are_taken() {
 }
 
 #[test]
-fn ids_that_stand_twice_are_told_apart_whatever_was_recorded() {
+fn duplicate_ids_are_distinguished_whatever_was_recorded() {
     let group = |number| {
         let blocks = vec![
             user("q"),
@@ -84,7 +84,7 @@ fn ids_that_stand_twice_are_told_apart_whatever_was_recorded() {
         let ids: HashSet<&str> = made.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids.len(), 4);
         assert_eq!(made[0].0, "c");
-        // A recorded id that is what would be made is not taken for another call.
+        // A recorded id that equals a derived one keeps its call.
         let squatter = turn(
             3,
             vec![user("q"), calls(vec![call(&made[2].0, "f", vec![])])],
@@ -98,7 +98,7 @@ fn ids_that_stand_twice_are_told_apart_whatever_was_recorded() {
 }
 
 #[test]
-fn a_made_id_stays_when_the_window_moves() {
+fn a_derived_id_is_stable_when_the_window_moves() {
     let bad = |number| {
         turn(
             number,
@@ -121,7 +121,7 @@ fn a_made_id_stays_when_the_window_moves() {
 }
 
 #[test]
-fn names_are_taken_by_the_provider_and_stay_apart() {
+fn replaced_names_are_accepted_and_distinct() {
     let long = "n".repeat(200);
     let names = ["find", "a.b", "a_b", "a/b", "", "9x", &long, "a.b", "a:b"];
     let list = names.iter().enumerate();

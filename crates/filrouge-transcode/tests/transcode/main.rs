@@ -1,5 +1,5 @@
-//! Restored conversations as providers take them: every rule by an example, and all of them at once by the providers'
-//! own rules over random conversations.
+//! Checks that providers accept restored conversations: each rule by an example, and all rules together over random
+//! conversations.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod anthropic;
@@ -15,8 +15,8 @@ mod properties;
 mod provider_errors;
 mod random;
 mod record;
+mod record_complete;
 mod record_conversation;
-mod record_whole;
 mod responses;
 mod restore_calls;
 mod restore_parts;

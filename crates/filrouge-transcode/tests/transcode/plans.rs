@@ -1,8 +1,8 @@
-//! Plans for tests: each item has its own seq, in order, and its pieces are counted as the engine counts them.
+//! Plans for tests: each item has a distinct seq, in order, and its pieces are counted as the engine counts them.
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, Call, CallResult, Calls, Content, Fate, Fates, Media, MediaSource, Pair,
-    Plan, PlanTurn, Provider, Reasoning, Report, Say, Sealed, Speaker, Window,
+    Answer, Args, Block, Call, CallResult, Calls, Content, Disposition, Dispositions, Media,
+    MediaSource, Pair, Plan, PlanTurn, Provider, Reasoning, Report, Say, Sealed, Speaker, Window,
 };
 use filrouge_provider_rules::{Provider as Rules, check_history};
 use filrouge_transcode::{Format, render};
@@ -71,7 +71,7 @@ pub(crate) fn thinking(sealed: Option<Sealed>, plain: &str) -> Reasoning {
     }
 }
 
-/// An assistant's words with the reasoning that led to them.
+/// Text of the assistant with the reasoning that led to it.
 pub(crate) fn thought(reasoning: Vec<Reasoning>, plain: &str) -> Block {
     Block::Say(Say {
         reasoning,
@@ -151,18 +151,19 @@ pub(crate) fn paired(number: u8, question: &str, answer: &str) -> PlanTurn {
     }
 }
 
-/// Gives out seqs, and counts the pieces of each item.
+/// Assigns seqs, and counts the pieces of each item.
 #[derive(Default)]
 struct Numbers {
     last: u64,
-    fates: Vec<Fate>,
+    dispositions: Vec<Disposition>,
 }
 
 impl Numbers {
     fn next(&mut self, pieces: usize) -> u64 {
         self.last += 1;
         let pieces = u32::try_from(pieces).unwrap();
-        self.fates.push(Fate::new(self.last, pieces, None));
+        self.dispositions
+            .push(Disposition::new(self.last, pieces, None));
         self.last
     }
 
@@ -186,7 +187,7 @@ impl Numbers {
     }
 }
 
-/// Gives every item that has a seq its own, from 1, and counts its pieces.
+/// Assigns every item that has a seq a new one, from 1, and counts its pieces.
 pub(crate) fn plan(mut summary: Option<Say>, mut turns: Vec<PlanTurn>) -> Plan {
     let mut numbers = Numbers::default();
     if let Some(say) = &mut summary {
@@ -201,7 +202,7 @@ pub(crate) fn plan(mut summary: Option<Say>, mut turns: Vec<PlanTurn>) -> Plan {
     Plan {
         summary,
         turns,
-        fates: Fates::new(numbers.fates, Window::default()),
+        dispositions: Dispositions::new(numbers.dispositions, Window::default()),
     }
 }
 
@@ -215,7 +216,7 @@ pub(crate) fn rules(format: Format) -> Option<Rules> {
     }
 }
 
-/// Renders, and holds the messages against the provider's rules.
+/// Renders, and checks the messages against the provider's rules.
 pub(crate) fn rendered(plan: &Plan, format: Format) -> (Value, Report) {
     let context = render(plan.clone(), format);
     let messages: Value = serde_json::from_str(context.messages.as_str())
@@ -235,11 +236,11 @@ pub(crate) fn messages(blocks: Vec<Block>, format: Format) -> Value {
     rendered(&plan(None, vec![turn(1, blocks)]), format).0
 }
 
-/// Items with what is told of them.
-pub(crate) type Told = Vec<(u64, &'static str)>;
+/// Items with their descriptions.
+pub(crate) type Reported = Vec<(u64, &'static str)>;
 
-/// The messages of one turn, and what its report tells of changes and of what is dropped.
-pub(crate) fn reported(blocks: Vec<Block>, format: Format) -> (Value, Told, Told) {
+/// The messages of one turn, and the changes and drops that its report lists.
+pub(crate) fn reported(blocks: Vec<Block>, format: Format) -> (Value, Reported, Reported) {
     let (messages, report) = rendered(&plan(None, vec![turn(1, blocks)]), format);
     let adapted = report.adapted.iter().map(|a| (a.seq, a.change)).collect();
     let dropped = report.dropped.iter().map(|d| (d.seq, d.reason)).collect();

@@ -1,4 +1,4 @@
-//! What must hold for any plan, in every format.
+//! Properties of any plan, in every format.
 
 use filrouge_engine::restore::{Answer, Block, Content, Plan, Reasoning, Report, Say};
 use filrouge_transcode::{Format, render};
@@ -69,8 +69,8 @@ fn items(plan: &Plan) -> usize {
         + thoughts(plan).len()
 }
 
-/// Every word that was said is there.
-fn words_are_kept(plan: &Plan, found: &[&str]) {
+/// Checks that everything that was said is present.
+fn texts_are_kept(plan: &Plan, found: &[&str]) {
     for content in contents(plan) {
         let text = match content {
             Content::Text(text) | Content::Refusal(text) | Content::Summary(text) => {
@@ -90,8 +90,8 @@ fn words_are_kept(plan: &Plan, found: &[&str]) {
     }
 }
 
-/// Bytes stand where bytes belong, and not in a text.
-fn bytes_are_not_read_out(found: &[&str]) {
+/// Checks that inline bytes are only where bytes belong, not in a text.
+fn bytes_are_not_in_texts(found: &[&str]) {
     for text in found.iter().filter(|s| s.contains(BYTES)) {
         let data = text.rsplit(";base64,").next().unwrap();
         let url = text.starts_with("data:") || data == *text;
@@ -102,7 +102,7 @@ fn bytes_are_not_read_out(found: &[&str]) {
     }
 }
 
-/// Of the reasoning, all is shown or told to be dropped.
+/// Checks that all reasoning is shown or reported as dropped.
 fn reasoning_is_accounted_for(plan: &Plan, format: Format, made: &Value, report: &Report) {
     let all = thoughts(plan);
     let dropped = |t: &&Reasoning| {
@@ -140,26 +140,26 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_provider_takes_any_plan(plan in plans()) {
+    fn every_provider_accepts_any_plan(plan in plans()) {
         for format in Format::ALL {
             let (made, report) = rendered(&plan, format);
             prop_assert_eq!(report.kept + report.dropped.len(), items(&plan));
             reasoning_is_accounted_for(&plan, format, &made, &report);
             let mut found = Vec::new();
             strings(&made, &mut found);
-            bytes_are_not_read_out(&found);
+            bytes_are_not_in_texts(&found);
             if format == Format::Pairs {
                 prop_assert_eq!(report.kept, 0);
                 let pairs = plan.turns.iter().filter(|t| t.pair.is_some()).count();
                 prop_assert_eq!(made.as_array().unwrap().len(), pairs);
             } else {
-                words_are_kept(&plan, &found);
+                texts_are_kept(&plan, &found);
             }
         }
     }
 
     #[test]
-    fn the_same_plan_is_the_same_bytes(plan in plans()) {
+    fn the_same_plan_renders_to_the_same_bytes(plan in plans()) {
         for format in Format::ALL {
             let made = render(plan.clone(), format);
             prop_assert_eq!(made, render(plan.clone(), format));
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn a_medium_that_is_not_sent_is_told(plan in plans()) {
+    fn a_medium_that_is_not_sent_is_reported(plan in plans()) {
         let sent = |made: &Value| {
             let words = ["image_url", "file", "input_image", "input_file", "image", "document"];
             let text = made.to_string();
@@ -180,11 +180,11 @@ proptest! {
             let (made, report) = rendered(&plan, format);
             let quiet = says(&plan).any(|s| s.seq.is_none())
                 || groups(&plan).flat_map(|g| &g.calls).any(|c| c.result.seq.is_none());
-            let told = report.adapted.iter().any(|a| {
+            let reported = report.adapted.iter().any(|a| {
                 ["image_as_text", "file_as_text", "refusal_as_text", "note_as_user_text", "blank_as_text", "media_after_result"]
                     .contains(&a.change)
             });
-            prop_assert!(sent(&made) >= media || told || quiet, "{format}: {made:#}");
+            prop_assert!(sent(&made) >= media || reported || quiet, "{format}: {made:#}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Errors of providers: the same bytes say the same in every format, be they a body or an event.
+//! Errors of providers: the same bytes have the same meaning in every format, as a body or as an event.
 
 use filrouge_engine::stream::{Ended, StreamErrorSource};
 use filrouge_transcode::{Decoder, StreamFormat};
 use serde_json::{Value, json};
 
-/// Bodies of errors, and what they say: code, message, and whether to ask again.
+/// Bodies of errors, each with its code, its message, and whether a retry may succeed.
 const BODIES: &[(&str, &str, &str, bool)] = &[
     (
         r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":429}}"#,
@@ -82,7 +82,7 @@ const BODIES: &[(&str, &str, &str, bool)] = &[
     ),
 ];
 
-/// How a stream ends: the error's code, message, and whether to ask again.
+/// The failure that a stream ends with: the error's code, its message, and whether it is retryable.
 fn failed(format: StreamFormat, bytes: &str) -> (String, String, bool) {
     let mut decoder = Decoder::new(format);
     decoder.push(bytes.as_bytes());
@@ -103,7 +103,7 @@ fn failed(format: StreamFormat, bytes: &str) -> (String, String, bool) {
 }
 
 #[test]
-fn a_body_says_the_same_in_every_format() {
+fn a_body_has_the_same_meaning_in_every_format() {
     for (body, code, message, retryable) in BODIES {
         for format in StreamFormat::ALL {
             for bytes in [
@@ -119,9 +119,9 @@ fn a_body_says_the_same_in_every_format() {
     }
 }
 
-/// The events in which a format tells an error.
+/// The events in which a format reports an error.
 fn events(format: StreamFormat, error: &Value) -> Vec<Value> {
-    // An event's own type stands where the error's would be.
+    // The event's own type replaces the error's.
     let flat = |kind: &str| {
         let mut event = error.as_object()?.clone();
         (event.insert("type".into(), kind.into()).is_none()).then_some(Value::from(event))
@@ -144,15 +144,15 @@ fn events(format: StreamFormat, error: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn an_error_event_says_what_the_body_says() {
+fn an_error_event_has_the_meaning_of_the_body() {
     for (body, code, message, retryable) in BODIES {
         let body: Value = serde_json::from_str(body).unwrap();
         let error = body.get("error").unwrap_or(&body);
         for format in StreamFormat::ALL {
             for event in events(format, error) {
-                let told = failed(format, &format!("data: {event}\n\n"));
+                let reported = failed(format, &format!("data: {event}\n\n"));
                 let expected = ((*code).to_owned(), (*message).to_owned(), *retryable);
-                assert_eq!(told, expected, "{format} {event}");
+                assert_eq!(reported, expected, "{format} {event}");
             }
         }
     }

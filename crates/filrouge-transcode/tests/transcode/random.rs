@@ -1,4 +1,4 @@
-//! Random plans: everything that may come, and what should not come too.
+//! Random plans: valid content, and content that should not occur.
 
 use filrouge_engine::restore::{
     Answer, Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Plan,
@@ -12,7 +12,7 @@ use proptest::sample::select;
 
 use crate::plans::{paired, plan, raw, turn};
 
-/// Bytes that stand in every inline medium and in nothing else.
+/// Bytes that occur in every inline medium and nowhere else.
 pub(crate) const BYTES: &str = "UE5HQllURVNQTkdCWVRFUw";
 
 /// A JSON string token that is not blank, of raw and escaped pieces.
@@ -57,7 +57,7 @@ fn token() -> impl Strategy<Value = JsonText> {
     })
 }
 
-/// Plain text with whatever may break an id, a name or JSON.
+/// Plain text with characters that may break an id, a name or JSON.
 fn plain() -> impl Strategy<Value = Box<str>> {
     prop_oneof![
         6 => "[a-zA-Z0-9_-]{1,12}".prop_map(Into::into),
@@ -267,7 +267,7 @@ fn blocks() -> impl Strategy<Value = PlanTurn> {
     })
 }
 
-/// Ids are unique in a turn.
+/// Makes the ids of a turn distinct.
 fn unique(blocks: &mut [Block]) {
     let mut seen = std::collections::HashSet::new();
     for block in blocks {
@@ -285,7 +285,7 @@ fn pairs() -> impl Strategy<Value = PlanTurn> {
     (any::<u8>(), plain(), plain()).prop_map(|(number, q, a)| paired(number, &q, &a))
 }
 
-/// A whole plan.
+/// A complete plan.
 pub(crate) fn plans() -> impl Strategy<Value = Plan> {
     let summary = option::weighted(
         0.3,

@@ -1,5 +1,5 @@
-//! Streams recorded into turns: cut at any position and ended in any way, what is kept verifies, and every provider
-//! takes what is restored of it (P4, P5).
+//! Streams recorded into turns: cut at any position and ended in any way, the record verifies, and every provider accepts the
+//! restored context (P4, P5).
 
 use filrouge_engine::restore::{RestoreQuery, Unanswered};
 use filrouge_engine::stream::Ended;
@@ -7,7 +7,7 @@ use filrouge_transcode::{Decoder, Format, GiveUp, RecordStream, Recorder, Stream
 use filrouge_types::{Channel, Failure, Item, RawJson, Role, Turn, TurnStatus};
 use serde_json::Value;
 
-use crate::journal::{Journal, query};
+use crate::journal::{TestSession, query};
 use crate::journals::check::accepted;
 use crate::streams::{Stream, streams};
 
@@ -21,7 +21,7 @@ pub(crate) fn all() -> Vec<(StreamFormat, Stream)> {
     StreamFormat::ALL.into_iter().flat_map(of).collect()
 }
 
-pub(crate) fn what(j: &Journal, format: StreamFormat) -> RecordStream {
+pub(crate) fn what(j: &TestSession, format: StreamFormat) -> RecordStream {
     RecordStream {
         session_id: j.session.clone(),
         turn_id: j.turn("r"),
@@ -31,7 +31,7 @@ pub(crate) fn what(j: &Journal, format: StreamFormat) -> RecordStream {
     }
 }
 
-/// How a recording ends when its bytes do.
+/// The end of a recording after its last byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     Clean,
@@ -43,7 +43,7 @@ pub(crate) enum End {
 pub(crate) const ENDS: [End; 4] = [End::Clean, End::Gone, End::Cancelled, End::Interrupted];
 
 pub(crate) async fn recorded(
-    j: &Journal,
+    j: &TestSession,
     format: StreamFormat,
     chunks: &[&[u8]],
     end: End,
@@ -51,7 +51,7 @@ pub(crate) async fn recorded(
     let mut recorder = Recorder::begin(&j.engine, &j.caller, what(j, format)).await?;
     for chunk in chunks {
         recorder.push(chunk).await?;
-        // As if the time of a draft had passed after each chunk.
+        // Advances the clock as if a draft were due after each chunk.
         tokio::time::advance(std::time::Duration::from_millis(250)).await;
         recorder.tick().await?;
     }
@@ -64,7 +64,7 @@ pub(crate) async fn recorded(
     turn.map(filrouge_engine::Written::into_value)
 }
 
-/// What a whole stream ends as, and its items without what differs between two recordings.
+/// The end of a complete stream, and its items without the members that differ between two recordings.
 fn whole(format: StreamFormat, bytes: &[u8]) -> (Option<Ended>, Vec<String>) {
     let mut decoder = Decoder::new(format);
     decoder.push(bytes);
@@ -78,7 +78,7 @@ fn whole(format: StreamFormat, bytes: &[u8]) -> (Option<Ended>, Vec<String>) {
     )
 }
 
-fn check_contexts(j: &Journal, name: &str) {
+fn check_contexts(j: &TestSession, name: &str) {
     for format in Format::ALL {
         for unanswered in [Unanswered::Drop, Unanswered::Error] {
             let asked = RestoreQuery {
@@ -87,13 +87,13 @@ fn check_contexts(j: &Journal, name: &str) {
             };
             let context = j.context(format, asked);
             let shown = accepted(format, &context).to_string();
-            // What broke off in the middle of its arguments is never sent as a call.
+            // A call that was cut off within its arguments is never sent.
             assert!(!shown.contains("tool_call_partial"), "{name}: {shown}");
         }
     }
 }
 
-fn check(j: &Journal, name: &str, turn: &Turn, bytes: &[u8], format: StreamFormat) {
+fn check(j: &TestSession, name: &str, turn: &Turn, bytes: &[u8], format: StreamFormat) {
     let (ended, parts) = whole(format, bytes);
     let items = j.items();
     match (&ended, turn.status) {
@@ -131,8 +131,8 @@ fn check(j: &Journal, name: &str, turn: &Turn, bytes: &[u8], format: StreamForma
 }
 
 /// A session whose turn waits for an answer.
-pub(crate) fn journal() -> Journal {
-    let j = Journal::paused();
+pub(crate) fn journal() -> TestSession {
+    let j = TestSession::paused();
     j.start("r", "Which way?");
     j
 }
@@ -147,7 +147,7 @@ pub(crate) fn cuts(len: usize, most: usize) -> Vec<usize> {
 }
 
 #[test]
-fn cut_anywhere_and_ended_in_any_way() {
+fn streams_cut_anywhere_and_ended_in_any_way_are_recorded() {
     for (format, Stream { name, bytes, .. }) in all() {
         for (n, cut) in cuts(bytes.len(), 20).into_iter().enumerate() {
             let end = ENDS[n % ENDS.len()];
@@ -171,19 +171,19 @@ fn cut_anywhere_and_ended_in_any_way() {
     }
 }
 
-/// What was said, thought and called, in order.
-fn said(items: &[Item]) -> Vec<(Channel, String)> {
+/// The content of all items after the question, in order.
+fn contents_of(items: &[Item]) -> Vec<(Channel, String)> {
     let kept = items.iter().skip(1);
     kept.map(|i| (i.body.channel.clone(), i.body.parts.as_str().to_owned()))
         .collect()
 }
 
 #[test]
-fn chunks_make_no_difference_to_the_journal() {
+fn chunking_makes_no_difference_to_the_record() {
     for (format, Stream { name, bytes, .. }) in all() {
         let mut journals = Vec::new();
         for size in [1, 7, 64, bytes.len().max(1)] {
-            // A commit for every byte of a long stream takes its time.
+            // A commit for every byte of a long stream would be too slow.
             if size == 1 && bytes.len() > 3_000 {
                 continue;
             }
@@ -192,7 +192,7 @@ fn chunks_make_no_difference_to_the_journal() {
             j.runtime
                 .block_on(recorded(&j, format, &chunks, End::Clean))
                 .unwrap();
-            journals.push(said(&j.items()));
+            journals.push(contents_of(&j.items()));
         }
         for other in &journals[1..] {
             assert_eq!(other, &journals[0], "{format} {name}");
@@ -200,11 +200,11 @@ fn chunks_make_no_difference_to_the_journal() {
     }
 }
 
-/// A turn with a secret in its runtime context that is interrupted: what was held back in case it became the secret
-/// was shown to nobody, and is recorded all the same.
+/// An interrupted turn with a secret in its runtime context: text that was held back because it might have become the secret was
+/// never shown, but is recorded.
 #[test]
-fn what_was_held_back_is_recorded_when_the_process_ends() {
-    let j = Journal::paused();
+fn held_back_text_is_recorded_when_the_process_ends() {
+    let j = TestSession::paused();
     let mut start = crate::journal::asking("r", "Which way?");
     start.runtime_context = Some(RawJson::from_checked(r#"{"token":"abcdefghijklmnop"}"#));
     j.try_start(start).unwrap();
@@ -223,9 +223,9 @@ fn what_was_held_back_is_recorded_when_the_process_ends() {
     j.intact();
 }
 
-/// What a stream had told and then tells otherwise: nothing that cannot be read, whenever it ends.
+/// A stream that contradicts its earlier text leaves only readable items, whenever it ends.
 #[test]
-fn a_text_that_is_told_anew_stands_for_the_one_before() {
+fn a_repeated_text_replaces_the_one_before() {
     let events = [
         r#"{"type":"response.created","response":{"id":"r"}}"#,
         r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m","role":"assistant","content":[]}}"#,
@@ -262,10 +262,10 @@ fn a_text_that_is_told_anew_stands_for_the_one_before() {
     }
 }
 
-/// Nothing of a runtime context is in what a draft tells besides its text.
+/// Ids and names in a draft, too, contain nothing of the runtime context.
 #[test]
-fn drafts_name_no_secret() {
-    let j = Journal::paused();
+fn drafts_contain_no_secret() {
+    let j = TestSession::paused();
     let mut start = crate::journal::asking("r", "Which way?");
     start.runtime_context = Some(RawJson::from_checked(r#"{"token":"abcdefghijklmnop"}"#));
     j.try_start(start).unwrap();
@@ -279,14 +279,14 @@ fn drafts_name_no_secret() {
     let (ledger, scope) = (j.engine.ledger(), j.scope());
     let drafts = ledger.drafts(&scope, &j.session, Default::default());
     let drafts = j.runtime.block_on(drafts).unwrap();
-    let told = format!("{drafts:?}");
-    assert!(told.contains("masked:runtime_context"), "{told}");
-    assert!(!told.contains("abcdefghijklmnop"), "{told}");
+    let reported = format!("{drafts:?}");
+    assert!(reported.contains("masked:runtime_context"), "{reported}");
+    assert!(!reported.contains("abcdefghijklmnop"), "{reported}");
 }
 
-/// A call's name that comes after its id is in the draft that is written then.
+/// A call's name that arrives after its id is in the next draft.
 #[test]
-fn what_is_known_later_reaches_the_draft() {
+fn a_late_name_reaches_the_draft() {
     let j = journal();
     let begun = Recorder::begin(&j.engine, &j.caller, what(&j, StreamFormat::OpenaiChat));
     let mut recorder = j.runtime.block_on(begun).unwrap();

@@ -1,21 +1,21 @@
-//! Streams recorded where conversations alone are: whatever a stream brings and however it ends, what is kept is the
-//! answer, or what was shown and how it ended (DESIGN §7).
+//! Streams recorded under `record = conversation`: whatever a stream contains and however it ends, the record holds the answer,
+//! or the text that was shown and how it ended (DESIGN §7).
 
 use filrouge_engine::{FinalizeTurn, RecordPolicies, Settings};
-use filrouge_store::hot::KeepItems;
+use filrouge_store::hot::ItemRetention;
 use filrouge_transcode::StreamFormat;
 use filrouge_types::{Channel, Item, JsonText, Turn, TurnStatus};
 
-use crate::journal::Journal;
+use crate::journal::TestSession;
 use crate::record::{ENDS, End, all, cuts, journal, recorded};
 use crate::streams::Stream;
 
-fn conversation() -> Journal {
+fn conversation() -> TestSession {
     let record = RecordPolicies {
-        default: KeepItems::Conversation,
+        default: ItemRetention::Conversation,
         ..RecordPolicies::default()
     };
-    let j = Journal::paused_with(Settings {
+    let j = TestSession::paused_with(Settings {
         record,
         ..Settings::default()
     });
@@ -23,75 +23,75 @@ fn conversation() -> Journal {
     j
 }
 
-/// Nothing is kept but what belongs to a conversation, and notes of filrouge's own, which hold no words.
+/// Checks that only items of the conversation are kept, and filrouge's own notes, which have no text.
 fn check_kept(name: &str, items: &[Item]) {
     for item in items {
         let note = item.body.channel == Channel::SystemNote && item.body.parts.as_str() == "[]";
-        let kept = KeepItems::Conversation.keeps(&item.body.channel);
+        let kept = ItemRetention::Conversation.keeps(&item.body.channel);
         let call = item.body.parts.as_str().contains(r#""type":"tool_call"#);
         assert!(kept && !call || note, "{name}: {item:?}");
     }
 }
 
-fn check_drafts(j: &Journal, name: &str) {
+fn check_drafts(j: &TestSession, name: &str) {
     let (ledger, scope) = (j.engine.ledger(), j.scope());
     let drafts = ledger.drafts(&scope, &j.session, Default::default());
     assert_eq!(j.runtime.block_on(drafts), Ok(Vec::new()), "{name}");
 }
 
-/// What is kept of a turn that is recorded whole.
-fn kept_of_all(j: &Journal) -> Vec<(Channel, String)> {
+/// The part of a completely recorded turn that this policy keeps.
+fn kept_of_all(j: &TestSession) -> Vec<(Channel, String)> {
     let items = j.items().into_iter();
     items
-        .filter(|i| KeepItems::Conversation.keeps(&i.body.channel))
+        .filter(|i| ItemRetention::Conversation.keeps(&i.body.channel))
         .map(|i| (i.body.channel, i.body.parts.as_str().to_owned()))
         .collect()
 }
 
-fn record(j: &Journal, format: StreamFormat, chunks: &[&[u8]], end: End, name: &str) -> Turn {
+fn record(j: &TestSession, format: StreamFormat, chunks: &[&[u8]], end: End, name: &str) -> Turn {
     let turn = j.runtime.block_on(recorded(j, format, chunks, end));
     turn.unwrap_or_else(|e| panic!("{name}: {e:?}"))
 }
 
 #[test]
-fn cut_anywhere_and_ended_in_any_way() {
+fn streams_cut_anywhere_and_ended_in_any_way_have_the_same_outcome() {
     for (format, Stream { name, bytes, .. }) in all() {
         for (n, cut) in cuts(bytes.len(), 12).into_iter().enumerate() {
             let end = ENDS[n % ENDS.len()];
             let name = format!("{format} {name} cut at {cut} {end:?}");
             let (head, tail) = bytes[..cut].split_at(cut / 2);
-            let (some, whole) = (conversation(), journal());
-            let turn = record(&some, format, &[head, tail], end, &name);
-            let other = record(&whole, format, &[head, tail], end, &name);
+            let (filtered, complete) = (conversation(), journal());
+            let turn = record(&filtered, format, &[head, tail], end, &name);
+            let other = record(&complete, format, &[head, tail], end, &name);
             assert_eq!(turn.status, other.status, "{name}");
             assert_eq!(turn.answer_neutral, other.answer_neutral, "{name}");
-            let items = some.items();
+            let items = filtered.items();
             check_kept(&name, &items);
             if turn.status == TurnStatus::Finalized {
-                assert_eq!(kept_of_all(&some), kept_of_all(&whole), "{name}");
+                assert_eq!(kept_of_all(&filtered), kept_of_all(&complete), "{name}");
             }
-            check_drafts(&some, &name);
-            some.intact();
+            check_drafts(&filtered, &name);
+            filtered.intact();
         }
     }
 }
 
-/// What a response tells at its end is kept when the calls that it stood with are not.
+/// The usage at a response's end is kept even if its calls are not.
 #[test]
-fn tokens_are_counted_all_the_same() {
+fn tokens_of_omitted_calls_are_counted() {
     for (format, Stream { name, bytes, .. }) in all() {
         let name = format!("{format} {name}");
-        let (some, whole) = (conversation(), journal());
-        record(&some, format, &[&bytes], End::Clean, &name);
-        record(&whole, format, &[&bytes], End::Clean, &name);
-        let usage = |j: &Journal| -> Vec<_> {
+        let (filtered, complete) = (conversation(), journal());
+        record(&filtered, format, &[&bytes], End::Clean, &name);
+        record(&complete, format, &[&bytes], End::Clean, &name);
+        let usage = |j: &TestSession| -> Vec<_> {
             j.items().into_iter().filter_map(|i| i.body.usage).collect()
         };
-        assert_eq!(usage(&some), usage(&whole), "{name}");
+        assert_eq!(usage(&filtered), usage(&complete), "{name}");
     }
 }
 
-/// A stream that waits for its calls to be answered leaves the turn to the caller, who ends it.
+/// A stream that waits for answers to its calls leaves the turn open for the caller, who ends it.
 #[test]
 fn a_turn_of_calls_can_be_ended() {
     let mut waited = 0;
@@ -118,7 +118,7 @@ fn a_turn_of_calls_can_be_ended() {
     assert!(waited > 2, "{waited}");
 }
 
-/// A second answer is an observation, which is not kept; the recording is over all the same.
+/// A second answer is an observation, which is not kept; the recording still ends.
 #[test]
 fn a_second_answer_ends_its_recording() {
     let j = conversation();
@@ -152,7 +152,7 @@ data: [DONE]
     );
 }
 
-/// Whoever ends a turn keeps what its draft shows: calls are not in it, and what was said before them is taken back.
+/// The end of a turn records the text of its draft: the draft has no calls, and drops the text before them.
 #[test]
 fn drafts_hold_what_may_be_the_answer() {
     let said = br#"data: {"choices":[{"index":0,"delta":{"content":"Let me look."}}]}

@@ -90,7 +90,7 @@ fn media_of_the_user_are_parts() {
 }
 
 #[test]
-fn reasoning_stands_before_what_it_led_to() {
+fn reasoning_precedes_the_item_it_led_to() {
     let bare = Sealed::OpenaiItem {
         id: token("rs_3"),
         summary: raw("[]"),
@@ -121,7 +121,7 @@ fn reasoning_stands_before_what_it_led_to() {
 }
 
 #[test]
-fn reasoning_that_the_api_would_refuse_goes() {
+fn reasoning_that_the_api_would_refuse_is_left_out() {
     let odd = |id: &str, summary: &str| {
         let id = token(id);
         let summary = raw(summary);

@@ -1,15 +1,15 @@
-//! Calls, answers and reasoning (DESIGN §5), over journals as they are written.
+//! Calls, answers and reasoning (DESIGN §5), restored from sessions written through the engine.
 
 use filrouge_types::{ItemBody, Role};
 use serde_json::json;
 
-use crate::journal::Journal;
+use crate::journal::TestSession;
 use crate::journals::case::*;
 use crate::journals::items::*;
 
-/// An open turn of these items behind its question.
-fn turn(items: Vec<ItemBody>) -> Journal {
-    let j = Journal::new();
+/// An open turn with these items after its question.
+fn turn(items: Vec<ItemBody>) -> TestSession {
+    let j = TestSession::new();
     j.start("a", "q");
     j.append("a", items);
     j
@@ -23,31 +23,31 @@ fn line(calls: &[&str]) -> String {
     format!("calls {}", calls.join(" | "))
 }
 
-/// Compares what follows the question.
+/// Compares the lines after the question.
 #[track_caller]
-fn shows(items: Vec<ItemBody>, lines: &[&str], dropped: Fates<'_>) {
+fn check_restored(items: Vec<ItemBody>, lines: &[&str], dropped: Reasons<'_>) {
     let mut all_lines = vec!["user: q"];
     all_lines.extend(lines);
     restored(&turn(items), all(), &all_lines, dropped, &[]);
 }
 
 fn text(text: &str) -> ItemBody {
-    said(Role::Assistant, "plan", text)
+    text_item(Role::Assistant, "plan", text)
 }
 
 #[test]
-fn a_call_goes_with_its_answer() {
-    shows(vec![call("1"), result("1")], &[&line(&["1"])], &[]);
+fn a_call_is_restored_with_its_answer() {
+    check_restored(vec![call("1"), result("1")], &[&line(&["1"])], &[]);
 }
 
 #[test]
 fn parallel_calls_are_one_group_whatever_the_order_of_answers() {
     let items = vec![call("1"), call("2"), result("2"), result("1")];
-    shows(items, &[&line(&["1", "2"])], &[]);
+    check_restored(items, &[&line(&["1", "2"])], &[]);
 }
 
 #[test]
-fn a_call_after_an_answer_is_a_group_of_its_own() {
+fn a_call_after_an_answer_begins_a_new_group() {
     let items = vec![
         call("1"),
         call("2"),
@@ -56,12 +56,12 @@ fn a_call_after_an_answer_is_a_group_of_its_own() {
         result("2"),
         result("3"),
     ];
-    shows(items, &[&line(&["1", "2"]), &line(&["3"])], &[]);
+    check_restored(items, &[&line(&["1", "2"]), &line(&["3"])], &[]);
 }
 
 #[test]
-fn a_result_without_its_call_goes() {
-    shows(
+fn a_result_without_its_call_is_dropped() {
+    check_restored(
         vec![result("1"), text("t")],
         &["assistant: t"],
         &[(2, "orphan_result")],
@@ -69,14 +69,14 @@ fn a_result_without_its_call_goes() {
 }
 
 #[test]
-fn a_result_before_its_call_is_none() {
+fn a_result_before_its_call_is_dropped() {
     let dropped = [(2, "orphan_result"), (3, "unanswered_call")];
-    shows(vec![result("1"), call("1")], &[], &dropped);
+    check_restored(vec![result("1"), call("1")], &[], &dropped);
 }
 
 #[test]
-fn a_result_belongs_to_a_call_of_its_own_turn() {
-    let j = Journal::new();
+fn a_result_answers_only_a_call_of_its_own_turn() {
+    let j = TestSession::new();
     j.start("a", "q1");
     j.append("a", vec![call("1")]);
     j.start("b", "q2");
@@ -87,7 +87,7 @@ fn a_result_belongs_to_a_call_of_its_own_turn() {
 }
 
 #[test]
-fn of_calls_and_answers_with_one_id_the_first_counts() {
+fn the_first_of_several_calls_or_answers_with_one_id_counts() {
     let again = call_of("1", json!({"again": 1}));
     let items = vec![
         call("1"),
@@ -96,17 +96,17 @@ fn of_calls_and_answers_with_one_id_the_first_counts() {
         result_of("1", json!("twice")),
     ];
     let dropped = [(3, "duplicate_call"), (5, "duplicate_result")];
-    shows(items, &[&line(&["1"])], &dropped);
+    check_restored(items, &[&line(&["1"])], &dropped);
 }
 
 #[test]
-fn a_group_answered_in_part_goes_whole() {
+fn a_partly_answered_group_is_dropped_entirely() {
     let dropped = [
         (2, "call_group_unanswered"),
         (3, "unanswered_call"),
         (4, "call_group_unanswered"),
     ];
-    shows(
+    check_restored(
         vec![call("1"), call("2"), result("1"), text("t")],
         &["assistant: t"],
         &dropped,
@@ -114,7 +114,7 @@ fn a_group_answered_in_part_goes_whole() {
 }
 
 #[test]
-fn only_the_group_that_is_not_answered_goes() {
+fn only_the_unanswered_group_is_dropped() {
     let items = vec![
         call("1"),
         result("1"),
@@ -124,11 +124,11 @@ fn only_the_group_that_is_not_answered_goes() {
         result("3"),
     ];
     let lines = [&*line(&["1"]), "assistant: t", &*line(&["3"])];
-    shows(items, &lines, &[(4, "unanswered_call")]);
+    check_restored(items, &lines, &[(4, "unanswered_call")]);
 }
 
 #[test]
-fn missing_answers_are_errors_when_asked_for() {
+fn missing_answers_become_errors_on_request() {
     let j = turn(vec![call("1"), call("2"), result("2")]);
     let lines = [
         "user: q",
@@ -138,7 +138,7 @@ fn missing_answers_are_errors_when_asked_for() {
 }
 
 #[test]
-fn a_redacted_answer_takes_its_group() {
+fn a_redacted_answer_drops_its_group() {
     let j = turn(vec![call("1"), call("2"), result("1"), result("2")]);
     j.try_redact(&[4]).unwrap();
     let dropped = [
@@ -152,7 +152,7 @@ fn a_redacted_answer_takes_its_group() {
 }
 
 #[test]
-fn a_redacted_call_takes_its_group_and_no_other() {
+fn a_redacted_call_drops_its_group_and_no_other() {
     let items = vec![
         call("0"),
         result("0"),
@@ -178,11 +178,11 @@ fn a_redacted_call_takes_its_group_and_no_other() {
     restored(&j, all(), &lines, &dropped, &[]);
     restored(&j, with_errors(), &lines, &dropped, &[]);
     j.try_redact(&[7]).unwrap();
-    assert_eq!(crate::journals::told::told(&j.plan(all())), lines);
+    assert_eq!(crate::journals::reported::reported(&j.plan(all())), lines);
 }
 
 #[test]
-fn reasoning_goes_with_what_was_redacted() {
+fn reasoning_for_redacted_items_is_dropped() {
     let j = turn(vec![thought("t"), text("p"), thought("u")]);
     j.finalize("a", "done");
     j.try_redact(&[3]).unwrap();
@@ -201,7 +201,7 @@ fn reasoning_goes_with_what_was_redacted() {
 }
 
 #[test]
-fn reasoning_stays_before_what_it_led_to() {
+fn reasoning_precedes_the_content_it_led_to() {
     let items = vec![
         thought("t1"),
         call("1"),
@@ -212,28 +212,28 @@ fn reasoning_stays_before_what_it_led_to() {
         text("t"),
     ];
     let calls = format!("(t1 anthropic) {}", line(&["1", "2"]));
-    shows(items, &[&calls, "(t2 anthropic) assistant: t"], &[]);
+    check_restored(items, &[&calls, "(t2 anthropic) assistant: t"], &[]);
 }
 
 #[test]
-fn reasoning_between_calls_begins_a_step_of_its_own() {
+fn reasoning_between_calls_begins_a_new_step() {
     let items = vec![call("1"), thought("t"), call("2"), result("1"), result("2")];
     let second = format!("(t anthropic) {}", line(&["2"]));
-    shows(items, &[&line(&["1"]), &second], &[]);
+    check_restored(items, &[&line(&["1"]), &second], &[]);
 }
 
 #[test]
-fn reasoning_goes_with_its_dropped_call() {
+fn reasoning_is_dropped_with_its_call() {
     let items = vec![thought("t"), call("1"), text("t")];
     let dropped = [(2, "reasoning_of_dropped_call"), (3, "unanswered_call")];
-    shows(items, &["assistant: t"], &dropped);
+    check_restored(items, &["assistant: t"], &dropped);
 }
 
 #[test]
-fn reasoning_of_a_repeated_call_goes_with_it_unless_another_call_came_with_it() {
+fn reasoning_of_a_repeated_call_is_dropped_unless_another_call_shares_it() {
     let items = vec![call("1"), result("1"), thought("t"), call("1"), text("t")];
     let dropped = [(4, "reasoning_of_dropped_call"), (5, "duplicate_call")];
-    shows(items, &[&line(&["1"]), "assistant: t"], &dropped);
+    check_restored(items, &[&line(&["1"]), "assistant: t"], &dropped);
     let items = vec![
         call("1"),
         result("1"),
@@ -243,24 +243,24 @@ fn reasoning_of_a_repeated_call_goes_with_it_unless_another_call_came_with_it() 
         result("2"),
     ];
     let with = format!("(t anthropic) {}", line(&["2"]));
-    shows(items, &[&line(&["1"]), &with], &[(5, "duplicate_call")]);
+    check_restored(items, &[&line(&["1"]), &with], &[(5, "duplicate_call")]);
 }
 
 #[test]
-fn reasoning_that_led_to_nothing_goes() {
-    shows(vec![thought("t")], &[], &[(2, "reasoning_alone")]);
-    let items = vec![thought("t"), said(Role::User, "hitl_response", "stop")];
-    shows(items, &["user: stop"], &[(2, "reasoning_alone")]);
+fn reasoning_that_led_to_nothing_is_dropped() {
+    check_restored(vec![thought("t")], &[], &[(2, "reasoning_alone")]);
+    let items = vec![thought("t"), text_item(Role::User, "hitl_response", "stop")];
+    check_restored(items, &["user: stop"], &[(2, "reasoning_alone")]);
     let own = item(
         Role::User,
         "question",
         json!([{"type": "reasoning", "text": "t"}]),
     );
-    shows(vec![own], &[], &[(2, "reasoning_alone")]);
+    check_restored(vec![own], &[], &[(2, "reasoning_alone")]);
 }
 
 #[test]
-fn reasoning_before_an_end_that_is_only_marked_goes() {
+fn reasoning_before_a_mark_is_dropped() {
     let j = turn(vec![thought("t")]);
     j.try_interrupt("a").unwrap();
     let lines = ["user: q", "assistant: <Interrupted>"];
@@ -269,12 +269,12 @@ fn reasoning_before_an_end_that_is_only_marked_goes() {
 
 #[test]
 fn a_plain_thought_is_reasoning_without_a_seal() {
-    let plain = said(Role::Assistant, "thought", "hm");
-    shows(vec![plain, text("t")], &["(hm) assistant: t"], &[]);
+    let plain = text_item(Role::Assistant, "thought", "hm");
+    check_restored(vec![plain, text("t")], &["(hm) assistant: t"], &[]);
 }
 
 #[test]
-fn one_item_may_hold_a_whole_step() {
+fn one_item_may_hold_a_complete_step() {
     let parts = json!([
         {"type": "reasoning", "text": "r", "provider": "anthropic", "signature": "c2ln"},
         {"type": "text", "text": "I look"},
@@ -287,11 +287,11 @@ fn one_item_may_hold_a_whole_step() {
         &line(&["1"]),
         "assistant: found",
     ];
-    shows(vec![item(Role::Assistant, "final", parts)], &lines, &[]);
+    check_restored(vec![item(Role::Assistant, "final", parts)], &lines, &[]);
 }
 
 #[test]
-fn a_part_that_goes_leaves_the_others() {
+fn a_dropped_part_leaves_the_others() {
     let parts = json!([
         {"type": "text", "text": "t"},
         {"type": "tool_call", "call_id": "1", "name": "f"},
@@ -308,7 +308,7 @@ fn a_part_that_goes_leaves_the_others() {
 }
 
 #[test]
-fn calls_and_answers_without_an_id_go() {
+fn calls_and_answers_without_an_id_are_dropped() {
     let nameless = item(
         Role::Assistant,
         "tool_call",
@@ -319,11 +319,11 @@ fn calls_and_answers_without_an_id_go() {
         "tool_result",
         json!([{"type": "tool_result", "call_id": ""}]),
     );
-    let other = said(Role::Tool, "tool_result", "words alone");
+    let other = text_item(Role::Tool, "tool_result", "words alone");
     let dropped = [
         (2, "malformed_call"),
         (3, "orphan_result"),
         (4, "orphan_result"),
     ];
-    shows(vec![nameless, empty, other], &[], &dropped);
+    check_restored(vec![nameless, empty, other], &[], &dropped);
 }

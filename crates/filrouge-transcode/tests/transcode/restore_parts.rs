@@ -1,16 +1,16 @@
-//! How parts are read (docs/context.md), over journals as they are written.
+//! How parts are interpreted (docs/context.md), in sessions written through the engine.
 
 use filrouge_types::{ItemBody, Role};
 use serde_json::{Value, json};
 
-use crate::journal::Journal;
+use crate::journal::TestSession;
 use crate::journals::case::*;
 use crate::journals::items::*;
 
-/// Compares what a turn with these items shows behind its question.
+/// Compares the lines after the question of a turn with these items.
 #[track_caller]
-fn shows(items: Vec<ItemBody>, lines: &[&str], dropped: Fates<'_>) {
-    let j = Journal::new();
+fn check_restored(items: Vec<ItemBody>, lines: &[&str], dropped: Reasons<'_>) {
+    let j = TestSession::new();
     j.start("a", "q");
     j.append("a", items);
     let mut all_lines = vec!["user: q"];
@@ -19,7 +19,7 @@ fn shows(items: Vec<ItemBody>, lines: &[&str], dropped: Fates<'_>) {
 }
 
 #[test]
-fn parts_that_say_something() {
+fn parts_with_content_are_restored() {
     let cases: &[(Value, &str)] = &[
         (json!({"type": "text", "text": "t"}), "t"),
         (json!({"type": "refusal", "refusal": "no"}), "refusal no"),
@@ -42,7 +42,7 @@ fn parts_that_say_something() {
         ),
     ];
     for (one, line) in cases {
-        shows(
+        check_restored(
             vec![part(one.clone())],
             &[&format!("assistant: {line}")],
             &[],
@@ -51,7 +51,7 @@ fn parts_that_say_something() {
 }
 
 #[test]
-fn images_and_files() {
+fn images_and_files_are_restored() {
     let cases: &[(Value, &str)] = &[
         (
             json!({"type": "image_url", "image_url": {"url": "https://h/a", "detail": "low"}}),
@@ -96,7 +96,7 @@ fn images_and_files() {
         (json!({"type": "file"}), "file ? ? at "),
     ];
     for (one, line) in cases {
-        shows(
+        check_restored(
             vec![part(one.clone())],
             &[&format!("assistant: {line}")],
             &[],
@@ -105,7 +105,7 @@ fn images_and_files() {
 }
 
 #[test]
-fn parts_that_say_nothing() {
+fn parts_without_content_are_left_out() {
     let cases: &[(Value, &str)] = &[
         (json!({"type": "text", "text": ""}), "empty"),
         (json!({"type": "text", "text": "\n\u{a0}"}), "empty"),
@@ -127,16 +127,16 @@ fn parts_that_say_nothing() {
         (json!({"type": "Text", "text": "t"}), "unknown_part"),
     ];
     for (one, reason) in cases {
-        shows(vec![part(one.clone())], &[], &[(2, reason)]);
+        check_restored(vec![part(one.clone())], &[], &[(2, reason)]);
     }
-    let j = Journal::new();
+    let j = TestSession::new();
     j.start("a", "q");
     j.append("a", vec![item(Role::Assistant, "plan", json!([]))]);
     restored(&j, all(), &["user: q"], &[(2, "empty")], &[]);
 }
 
 #[test]
-fn arguments_of_every_form() {
+fn arguments_of_every_form_are_restored() {
     let deep = format!("{}1{}", "[".repeat(118), "]".repeat(118));
     let cases: &[(&str, &str)] = &[
         (r#""args":{"a" : 1}"#, r#"{"a" : 1}"#),
@@ -152,15 +152,15 @@ fn arguments_of_every_form() {
         (r#""args":{"a":1},"args":{"a":2}"#, r#"{"a":2}"#),
         (&format!(r#""args":{deep}"#), &format!("text {deep}")),
     ];
-    for (args, told) in cases {
+    for (args, reported) in cases {
         let call = format!(r#"[{{"type":"tool_call","call_id":"1","name":"f",{args}}}]"#);
         let items = vec![raw_item(Role::Assistant, "tool_call", &call), result("1")];
-        shows(items, &[&format!("calls 1 f({told}) = did 1")], &[]);
+        check_restored(items, &[&format!("calls 1 f({reported}) = did 1")], &[]);
     }
 }
 
 #[test]
-fn answers_of_every_form() {
+fn answers_of_every_form_are_restored() {
     let cases: &[(&str, &str)] = &[
         (r#""ok":true,"content":"t""#, "t"),
         (r#""ok":false,"content":"t""#, "failed t"),
@@ -183,19 +183,19 @@ fn answers_of_every_form() {
         (r#""content":false"#, "value false"),
         (r#""content":-1e400"#, "-1e400"),
     ];
-    for (content, told) in cases {
+    for (content, reported) in cases {
         let result = format!(r#"[{{"type":"tool_result","call_id":"1",{content}}}]"#);
         let items = vec![call("1"), raw_item(Role::Tool, "tool_result", &result)];
-        shows(
+        check_restored(
             items,
-            &[&format!("calls 1 f({{\"of\":\"1\"}}) = {told}")],
+            &[&format!("calls 1 f({{\"of\":\"1\"}}) = {reported}")],
             &[],
         );
     }
 }
 
 #[test]
-fn reasoning_is_whose_its_part_or_its_model_says() {
+fn reasoning_belongs_to_the_provider_of_its_part_or_model() {
     let cases: &[(Value, &str, &str)] = &[
         (
             json!({"text": "t", "provider": "Anthropic", "signature": "s"}),
@@ -253,7 +253,7 @@ fn reasoning_is_whose_its_part_or_its_model_says() {
         ),
         (json!({"text": "t", "signature": " "}), "claude", "t"),
     ];
-    for (fields, model, told) in cases {
+    for (fields, model, reported) in cases {
         let mut one = fields.clone();
         one["type"] = json!("reasoning");
         let led = item(Role::Assistant, "thought", json!([one]));
@@ -262,8 +262,8 @@ fn reasoning_is_whose_its_part_or_its_model_says() {
         } else {
             by(model, led)
         };
-        let items = vec![led, said(Role::Assistant, "plan", "p")];
-        shows(items, &[&format!("({told}) assistant: p")], &[]);
+        let items = vec![led, text_item(Role::Assistant, "plan", "p")];
+        check_restored(items, &[&format!("({reported}) assistant: p")], &[]);
     }
 }
 
@@ -276,14 +276,14 @@ fn a_call_may_be_signed() {
             result("1"),
         ]
     };
-    shows(of("google"), &["calls 1 f({}) signed = did 1"], &[]);
-    shows(of("someone"), &["calls 1 f({}) = did 1"], &[]);
+    check_restored(of("google"), &["calls 1 f({}) signed = did 1"], &[]);
+    check_restored(of("someone"), &["calls 1 f({}) = did 1"], &[]);
 }
 
 #[test]
-fn a_failed_call_is_answered_by_what_it_failed_with() {
+fn a_failed_call_is_answered_by_its_error() {
     let items = vec![call("1"), failed("1", json!("no such file"))];
-    shows(
+    check_restored(
         items,
         &["calls 1 f({\"of\":\"1\"}) = failed no such file"],
         &[],
@@ -291,8 +291,8 @@ fn a_failed_call_is_answered_by_what_it_failed_with() {
 }
 
 #[test]
-fn lone_surrogates_are_replaced_and_told() {
-    let j = Journal::new();
+fn lone_surrogates_are_replaced_and_reported() {
+    let j = TestSession::new();
     j.start("a", "q");
     let text = r#"[{"type":"text","text":"a\ud800b\ud83e\uddf5"}]"#;
     j.append("a", vec![raw_item(Role::Assistant, "plan", text)]);

@@ -1,4 +1,4 @@
-//! What must hold for every journal, cut behind every item, in every format and window (P5, P7, P9).
+//! Properties of every session, cut after every item, in every format and window (P5, P7, P9).
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
 
-use crate::journal::{Journal, query};
+use crate::journal::{TestSession, query};
 use crate::journals::check::{Marks, accepted, all_tokens, history, kept, tokens};
 use crate::journals::random::{Step, VARIANTS, play, steps};
 
-/// Which of all possible questions are asked of one state of a journal; varies with the state.
+/// A selection of queries for one state of a session; it varies with the state.
 fn questions(state: usize) -> Vec<RestoreQuery> {
     let pick = |n: usize, of: usize| state / n % of;
     let base = RestoreQuery {
@@ -42,21 +42,21 @@ fn questions(state: usize) -> Vec<RestoreQuery> {
     ]
 }
 
-/// A plan's turns so that they can be compared.
+/// A plan's turns in comparable form.
 fn shown(plan: &Plan) -> Vec<String> {
     plan.turns.iter().map(|t| format!("{t:?}")).collect()
 }
 
-/// A journal at one moment.
+/// A session at one moment.
 struct State<'a> {
-    j: &'a Journal,
+    j: &'a TestSession,
     items: &'a [Item],
     marks: &'a Marks,
     turns: Vec<Turn>,
 }
 
 impl State<'_> {
-    /// Checks questions, of which the first is for the whole conversation; gives what providers would be sent.
+    /// Checks queries, the first of which asks for the entire conversation; returns the histories that providers would receive.
     fn check(&self, questions: &[RestoreQuery]) -> Vec<(Provider, Value)> {
         let mut histories = Vec::new();
         for selection in [Selection::Messages, Selection::Pairs] {
@@ -96,7 +96,7 @@ impl State<'_> {
         histories
     }
 
-    /// The same question has the same answer, byte for byte.
+    /// The same query has the same answer, byte for byte.
     fn repeats(&self, whole: &Plan, asked: RestoreQuery) {
         let format = match asked.selection {
             Selection::Pairs => Format::Pairs,
@@ -105,9 +105,9 @@ impl State<'_> {
         assert_eq!(render(whole.clone(), format), self.j.context(format, asked));
     }
 
-    /// A window is the end of the whole, as long as its bounds allow, and within them.
+    /// A window is the longest end of the entire conversation that fits its bounds.
     fn window(&self, whole: &Plan, plan: &Plan, asked: RestoreQuery) {
-        let window = &plan.fates.window;
+        let window = &plan.dispositions.window;
         assert_eq!(window.tokens, all_tokens(plan));
         assert_eq!(window.turns, plan.turns.len());
         assert!(
@@ -123,7 +123,7 @@ impl State<'_> {
         );
     }
 
-    /// How many turns of the whole a window without a summary shows, counted from the journal's own list of turns.
+    /// The number of turns that a window without a summary shows, counted from the ledger's list of turns.
     fn expected(&self, whole: &Plan, asked: RestoreQuery) -> usize {
         let counts =
             |status| asked.selection == Selection::Messages || status == TurnStatus::Finalized;
@@ -147,9 +147,9 @@ impl State<'_> {
     }
 }
 
-/// Plays a journal and checks it after every step; gives the histories.
-fn journey(steps: &[Step], seed: usize) -> Vec<(Provider, Value)> {
-    let j = Journal::new();
+/// Performs the steps and checks the session after each; returns the histories.
+fn run_steps(steps: &[Step], seed: usize) -> Vec<(Provider, Value)> {
+    let j = TestSession::new();
     let mut marks = Marks::default();
     let mut histories = Vec::new();
     let mut before = Vec::new();
@@ -189,15 +189,15 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_cut_of_every_journal_is_a_history_that_providers_take(
+    fn providers_accept_every_prefix_of_every_session(
         steps in steps(40),
         seed in 0..1000_usize,
     ) {
-        journey(&steps, seed);
+        run_steps(&steps, seed);
     }
 }
 
-/// The same journals at every run, so that a failure repeats.
+/// The same sessions at every run, so that a failure is reproducible.
 fn sample(count: usize) -> Vec<(Provider, Value)> {
     let mut runner = TestRunner::deterministic();
     let mut seen: BTreeSet<(&str, String)> = BTreeSet::new();
@@ -207,7 +207,7 @@ fn sample(count: usize) -> Vec<(Provider, Value)> {
             break;
         }
         let steps = steps(40).new_tree(&mut runner).unwrap().current();
-        for (provider, messages) in journey(&steps, seed) {
+        for (provider, messages) in run_steps(&steps, seed) {
             if seen.insert((provider.as_str(), messages.to_string())) {
                 sample.push((provider, messages));
             }
@@ -217,7 +217,7 @@ fn sample(count: usize) -> Vec<(Provider, Value)> {
 }
 
 #[test]
-fn the_providers_own_types_take_two_thousand_of_them() {
+fn the_providers_own_types_accept_two_thousand_histories() {
     let histories = sample(4000);
     for provider in Provider::ALL {
         let own = histories.iter().filter(|(p, _)| *p == provider).count();
@@ -239,7 +239,7 @@ fn the_providers_own_types_take_two_thousand_of_them() {
 }
 
 #[test]
-fn both_languages_are_asked_for() {
+fn both_languages_are_queried() {
     let all: Vec<Variant> = (0..2).map(|state| questions(state)[0].variant).collect();
     assert_eq!(all, VARIANTS);
 }

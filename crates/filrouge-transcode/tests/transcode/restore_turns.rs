@@ -1,12 +1,12 @@
-//! Which turns and items are restored, and in which order (DESIGN §5), over journals as they are written.
+//! The selection and order of restored turns and items (DESIGN §5), from sessions written through the engine.
 
 use filrouge_types::Role;
 use serde_json::json;
 
-use crate::journal::{Journal, asking};
+use crate::journal::{TestSession, asking};
 use crate::journals::case::*;
 use crate::journals::items;
-use crate::journals::items::{item, note, said};
+use crate::journals::items::{item, note, text_item};
 
 fn answered(request: &str, question: &str, answer: &str) -> filrouge_engine::StartTurn {
     filrouge_engine::StartTurn {
@@ -17,7 +17,7 @@ fn answered(request: &str, question: &str, answer: &str) -> filrouge_engine::Sta
 
 #[test]
 fn an_empty_session_has_no_context() {
-    let j = Journal::new();
+    let j = TestSession::new();
     let created = filrouge_engine::CreateSession {
         session_id: Some(j.session.clone()),
         ..Default::default()
@@ -29,12 +29,12 @@ fn an_empty_session_has_no_context() {
 }
 
 #[test]
-fn turns_stand_by_ordinal_and_items_by_seq() {
-    let j = Journal::new();
+fn turns_are_ordered_by_ordinal_and_items_by_seq() {
+    let j = TestSession::new();
     j.start("a", "q1");
     j.start("b", "q2");
-    j.append("b", vec![said(Role::Assistant, "plan", "p2")]);
-    j.append("a", vec![said(Role::Assistant, "plan", "p1")]);
+    j.append("b", vec![text_item(Role::Assistant, "plan", "p2")]);
+    j.append("a", vec![text_item(Role::Assistant, "plan", "p1")]);
     j.finalize("b", "a2");
     j.finalize("a", "a1");
     let lines = [
@@ -49,8 +49,8 @@ fn turns_stand_by_ordinal_and_items_by_seq() {
 }
 
 #[test]
-fn a_replaced_turn_is_out_and_its_successor_stands_in_its_place() {
-    let j = Journal::new();
+fn a_replaced_turn_is_left_out_and_its_successor_takes_its_place() {
+    let j = TestSession::new();
     j.ask("a", "q1", "a1");
     j.ask("b", "q2", "a2");
     j.try_replace("a", answered("c", "q1'", "a1'")).unwrap();
@@ -62,8 +62,8 @@ fn a_replaced_turn_is_out_and_its_successor_stands_in_its_place() {
 }
 
 #[test]
-fn a_redacted_turn_is_out_with_all_its_versions() {
-    let j = Journal::new();
+fn a_redacted_turn_is_left_out_with_all_its_versions() {
+    let j = TestSession::new();
     j.ask("a", "q1", "a1");
     j.try_replace("a", answered("c", "q1'", "a1'")).unwrap();
     j.ask("b", "q2", "a2");
@@ -75,10 +75,10 @@ fn a_redacted_turn_is_out_with_all_its_versions() {
 }
 
 #[test]
-fn redacted_items_are_out_one_by_one() {
-    let j = Journal::new();
+fn redacted_items_are_left_out_one_by_one() {
+    let j = TestSession::new();
     j.start("a", "q1");
-    j.append("a", vec![said(Role::Assistant, "plan", "p1")]);
+    j.append("a", vec![text_item(Role::Assistant, "plan", "p1")]);
     j.finalize("a", "a1");
     j.try_redact(&[2]).unwrap();
     let dropped = [(2, "redacted"), (4, "bookkeeping")];
@@ -102,8 +102,8 @@ fn redacted_items_are_out_one_by_one() {
 }
 
 #[test]
-fn a_redacted_text_is_not_told_by_its_translation() {
-    let j = Journal::new();
+fn a_redacted_text_is_not_replaced_by_its_translation() {
+    let j = TestSession::new();
     j.start("a", "q");
     j.try_finalize("a", Some("a"), Some("à")).unwrap();
     j.try_redact(&[2]).unwrap();
@@ -112,11 +112,14 @@ fn a_redacted_text_is_not_told_by_its_translation() {
 }
 
 #[test]
-fn an_open_turn_is_in_and_says_that_it_is_not_answered_once_others_follow() {
-    let j = Journal::new();
+fn an_open_turn_is_restored_and_marked_unanswered_once_others_follow() {
+    let j = TestSession::new();
     j.start("a", "q1");
     restored(&j, all(), &["user: q1"], &[], &[]);
-    j.append("a", vec![said(Role::Assistant, "plan", "p1"), note("n1")]);
+    j.append(
+        "a",
+        vec![text_item(Role::Assistant, "plan", "p1"), note("n1")],
+    );
     j.ask("b", "q2", "a2");
     let lines = [
         "user: q1",
@@ -137,18 +140,18 @@ fn an_open_turn_is_in_and_says_that_it_is_not_answered_once_others_follow() {
 }
 
 #[test]
-fn what_was_shown_before_the_end_is_in_and_the_end_is_marked() {
-    type End = (&'static str, fn(&Journal));
+fn text_before_an_interruption_is_restored_and_the_end_is_marked() {
+    type End = (&'static str, fn(&TestSession));
     let ends: [End; 3] = [
         ("Failed", |j| j.try_fail("a", Some("so far")).unwrap()),
         ("Cancelled", |j| j.try_cancel("a", Some("so far")).unwrap()),
         ("Interrupted", |j| {
-            j.append("a", vec![said(Role::Assistant, "partial", "so far")]);
+            j.append("a", vec![text_item(Role::Assistant, "partial", "so far")]);
             j.try_interrupt("a").unwrap();
         }),
     ];
     for (mark, end) in ends {
-        let j = Journal::new();
+        let j = TestSession::new();
         j.start("a", "q");
         end(&j);
         let ended = format!("assistant: <{mark}>");
@@ -161,12 +164,12 @@ fn what_was_shown_before_the_end_is_in_and_the_end_is_marked() {
 }
 
 #[test]
-fn a_turn_that_ended_before_it_showed_anything_is_its_question_and_the_mark() {
-    let j = Journal::new();
+fn a_turn_that_ended_without_text_is_restored_as_its_question_and_a_mark() {
+    let j = TestSession::new();
     j.start("a", "q");
     j.try_fail("a", None).unwrap();
     restored(&j, all(), &["user: q", "assistant: <Failed>"], &[], &[]);
-    let j = Journal::new();
+    let j = TestSession::new();
     j.start("a", " ");
     j.append("a", vec![note("n")]);
     j.try_cancel("a", None).unwrap();
@@ -176,9 +179,9 @@ fn a_turn_that_ended_before_it_showed_anything_is_its_question_and_the_mark() {
 
 #[test]
 fn a_redacted_end_is_still_an_end() {
-    let j = Journal::new();
+    let j = TestSession::new();
     j.start("a", "q");
-    j.append("a", vec![said(Role::Assistant, "error", "another")]);
+    j.append("a", vec![text_item(Role::Assistant, "error", "another")]);
     j.try_fail("a", None).unwrap();
     j.try_redact(&[3]).unwrap();
     let dropped = [(2, "error"), (3, "redacted"), (4, "bookkeeping")];
@@ -192,10 +195,10 @@ fn a_redacted_end_is_still_an_end() {
 }
 
 #[test]
-fn a_turn_taken_up_again_goes_on() {
-    let j = Journal::new();
+fn a_resumed_turn_continues() {
+    let j = TestSession::new();
     j.start("a", "q");
-    j.append("a", vec![said(Role::Assistant, "partial", "so far")]);
+    j.append("a", vec![text_item(Role::Assistant, "partial", "so far")]);
     j.try_interrupt("a").unwrap();
     j.start("a", "q");
     let dropped = [(3, "bookkeeping"), (4, "bookkeeping")];
@@ -207,11 +210,11 @@ fn a_turn_taken_up_again_goes_on() {
 }
 
 #[test]
-fn a_final_supersedes_the_partials_before_it_in_a_turn_that_ended_otherwise() {
-    let j = Journal::new();
+fn a_final_item_supersedes_earlier_partials_in_an_unfinalized_turn() {
+    let j = TestSession::new();
     j.start("a", "q");
-    j.append("a", vec![said(Role::Assistant, "partial", "so")]);
-    j.append("a", vec![said(Role::Assistant, "final", "so it is")]);
+    j.append("a", vec![text_item(Role::Assistant, "partial", "so")]);
+    j.append("a", vec![text_item(Role::Assistant, "final", "so it is")]);
     restored(
         &j,
         all(),
@@ -230,14 +233,14 @@ fn a_final_supersedes_the_partials_before_it_in_a_turn_that_ended_otherwise() {
 }
 
 #[test]
-fn the_other_language_stands_where_the_one_asked_for_is_missing() {
-    let j = Journal::new();
+fn the_other_language_replaces_a_missing_one() {
+    let j = TestSession::new();
     j.try_start(filrouge_engine::StartTurn {
         question_translated: Some(filrouge_types::JsonText::from_plain("ktoś")),
         ..asking("a", "who")
     })
     .unwrap();
-    j.append("a", vec![said(Role::Assistant, "plan", "look")]);
+    j.append("a", vec![text_item(Role::Assistant, "plan", "look")]);
     j.try_finalize("a", Some("me"), Some("ja")).unwrap();
     let lines = ["user: who", "assistant: look", "assistant: me"];
     let dropped = [(2, "other_variant"), (5, "other_variant")];
@@ -262,8 +265,8 @@ fn the_other_language_stands_where_the_one_asked_for_is_missing() {
 }
 
 #[test]
-fn calls_in_two_languages_are_told_apart_by_their_ids() {
-    let j = Journal::new();
+fn calls_in_two_languages_are_distinguished_by_their_ids() {
+    let j = TestSession::new();
     j.start("a", "q");
     j.append("a", vec![items::call("c1"), items::call("c2")]);
     let french = |id, text: &str| items::translated(items::result_of(id, json!(text)));
@@ -288,11 +291,11 @@ fn calls_in_two_languages_are_told_apart_by_their_ids() {
 }
 
 #[test]
-fn humans_in_the_loop_are_asked_and_answer() {
-    let j = Journal::new();
+fn human_in_the_loop_questions_and_answers_are_restored() {
+    let j = TestSession::new();
     j.start("a", "q");
-    let ask = said(Role::System, "hitl_request", "may I?");
-    let yes = said(Role::System, "hitl_response", "yes");
+    let ask = text_item(Role::System, "hitl_request", "may I?");
+    let yes = text_item(Role::System, "hitl_response", "yes");
     j.append("a", vec![items::call("c"), ask, yes, items::result("c")]);
     j.finalize("a", "done");
     let lines = [
@@ -306,8 +309,8 @@ fn humans_in_the_loop_are_asked_and_answer() {
 }
 
 #[test]
-fn channels_that_are_not_for_a_model_stay_out() {
-    let j = Journal::new();
+fn channels_that_are_not_for_a_model_are_left_out() {
+    let j = TestSession::new();
     j.start("a", "q");
     let words = [
         "error",
@@ -319,7 +322,7 @@ fn channels_that_are_not_for_a_model_stay_out() {
         "x-own",
     ];
     for word in words {
-        j.append("a", vec![said(Role::System, word, "w")]);
+        j.append("a", vec![text_item(Role::System, word, "w")]);
     }
     j.finalize("a", "a");
     let dropped = [
@@ -335,13 +338,13 @@ fn channels_that_are_not_for_a_model_stay_out() {
 }
 
 #[test]
-fn roles_speak_as_a_model_knows_them() {
-    let j = Journal::new();
+fn roles_map_to_those_of_a_model() {
+    let j = TestSession::new();
     j.start("a", "q");
     for role in [Role::User, Role::Assistant, Role::Tool, Role::System] {
-        j.append("a", vec![said(role, "observation", "o")]);
+        j.append("a", vec![text_item(role, "observation", "o")]);
     }
-    j.append("a", vec![said(Role::User, "system_note", "n")]);
+    j.append("a", vec![text_item(Role::User, "system_note", "n")]);
     let lines = [
         "user: q",
         "user: o",
@@ -355,7 +358,7 @@ fn roles_speak_as_a_model_knows_them() {
 
 #[test]
 fn a_finalized_turn_may_have_no_text_at_all() {
-    let j = Journal::new();
+    let j = TestSession::new();
     j.start("a", "q");
     let image = json!([{"type": "image_url", "image_url": {"url": "https://h/a.png"}}]);
     j.append("a", vec![item(Role::Assistant, "final", image)]);
@@ -367,12 +370,12 @@ fn a_finalized_turn_may_have_no_text_at_all() {
 }
 
 #[test]
-fn pairs_are_texts_as_they_were_recorded() {
+fn pairs_contain_texts_as_recorded() {
     for rest in [
         json!({"type": "code", "code": "x"}),
         json!({"type": "text", "text": ["x"]}),
     ] {
-        let j = Journal::new();
+        let j = TestSession::new();
         let mut start = asking("a", "q");
         start.question_neutral = Some(
             filrouge_types::JsonText::from_raw(
@@ -391,17 +394,17 @@ fn pairs_are_texts_as_they_were_recorded() {
 }
 
 #[test]
-fn of_several_items_only_those_go_that_are_there_in_the_other_language() {
-    let j = Journal::new();
+fn only_items_with_a_counterpart_in_the_other_language_are_left_out() {
+    let j = TestSession::new();
     j.start("r", "q");
     j.append(
         "r",
         vec![
-            said(Role::Assistant, "hitl_request", "Where?"),
-            said(Role::User, "hitl_response", "Paris"),
-            items::translated(said(Role::User, "hitl_response", "Paryż")),
-            said(Role::Assistant, "hitl_request", "When?"),
-            said(Role::User, "hitl_response", "Monday"),
+            text_item(Role::Assistant, "hitl_request", "Where?"),
+            text_item(Role::User, "hitl_response", "Paris"),
+            items::translated(text_item(Role::User, "hitl_response", "Paryż")),
+            text_item(Role::Assistant, "hitl_request", "When?"),
+            text_item(Role::User, "hitl_response", "Monday"),
         ],
     );
     let lines = [

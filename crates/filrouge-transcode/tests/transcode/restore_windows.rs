@@ -1,16 +1,16 @@
-//! Windows, summaries and pairs (DESIGN §5), over journals as they are written.
+//! Windows, summaries and pairs (DESIGN §5), restored from sessions written through the engine.
 
 use filrouge_engine::restore::{RestoreQuery, Selection};
 use filrouge_types::{ErrorCode, Role};
 use serde_json::json;
 
-use crate::journal::{Journal, asking};
+use crate::journal::{TestSession, asking};
 use crate::journals::case::*;
 use crate::journals::items::*;
 
-/// Turns `1` to `n` of two items and ten tokens each.
-fn turns(n: u64) -> Journal {
-    let j = Journal::new();
+/// Turns `1` to `n`, each of two items and ten tokens.
+fn turns(n: u64) -> TestSession {
+    let j = TestSession::new();
     (1..=n).for_each(|i| j.ask(&format!("r{i}"), &format!("q{i}"), &format!("a{i}")));
     j
 }
@@ -22,7 +22,7 @@ fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<String> {
 }
 
 #[track_caller]
-fn shows(j: &Journal, query: RestoreQuery, lines: &[String], dropped: Fates<'_>) {
+fn check_restored(j: &TestSession, query: RestoreQuery, lines: &[String], dropped: Reasons<'_>) {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     restored(j, query, &lines, dropped, &[]);
 }
@@ -32,12 +32,12 @@ fn last_turns_are_the_newest() {
     let j = turns(4);
     for n in 1..=4_u64 {
         let query = last(usize::try_from(n).unwrap());
-        shows(&j, query, &lines(5 - n..=4), &[]);
-        let window = j.plan(query).fates.window;
+        check_restored(&j, query, &lines(5 - n..=4), &[]);
+        let window = j.plan(query).dispositions.window;
         assert_eq!(window.first_seq, Some((4 - n) * 2 + 1));
         assert_eq!((window.last_seq, window.cut), (Some(8), n < 4));
     }
-    shows(&j, last(usize::MAX), &lines(1..=4), &[]);
+    check_restored(&j, last(usize::MAX), &lines(1..=4), &[]);
 }
 
 #[test]
@@ -55,27 +55,27 @@ fn replaced_and_redacted_turns_do_not_count() {
         (8, "turn_replaced"),
         (9, "bookkeeping"),
     ];
-    shows(&j, last(2), &two, &dropped);
+    check_restored(&j, last(2), &two, &dropped);
 }
 
 #[test]
-fn a_window_leaves_out_what_older_turns_wrote_meanwhile() {
-    let j = Journal::new();
+fn a_window_leaves_out_later_items_of_older_turns() {
+    let j = TestSession::new();
     j.start("old", "q0");
     j.start("new", "q1");
-    j.append("old", vec![said(Role::Assistant, "plan", "late")]);
+    j.append("old", vec![text_item(Role::Assistant, "plan", "late")]);
     j.finalize("new", "a1");
-    shows(&j, last(1), &lines(1..=1), &[(3, "outside_window")]);
+    check_restored(&j, last(1), &lines(1..=1), &[(3, "outside_window")]);
 }
 
 #[test]
-fn max_tokens_takes_as_many_whole_turns_as_fit() {
+fn max_tokens_admits_as_many_complete_turns_as_fit() {
     let j = turns(5);
     for tokens in 1..=60 {
         let n = (tokens / 10).min(5);
-        shows(&j, most(tokens), &lines(6 - n..=5), &[]);
+        check_restored(&j, most(tokens), &lines(6 - n..=5), &[]);
     }
-    let window = j.plan(most(9)).fates.window;
+    let window = j.plan(most(9)).dispositions.window;
     assert_eq!(
         (window.first_seq, window.last_seq, window.cut),
         (None, None, true)
@@ -83,8 +83,8 @@ fn max_tokens_takes_as_many_whole_turns_as_fit() {
 }
 
 #[test]
-fn the_mark_of_an_open_turn_counts() {
-    let j = Journal::new();
+fn the_mark_of_an_open_turn_is_counted() {
+    let j = TestSession::new();
     j.start("a", "q0");
     j.ask("b", "q1", "a1");
     // 5 for the question, 13 for the mark.
@@ -95,7 +95,7 @@ fn the_mark_of_an_open_turn_counts() {
         "assistant: a1",
     ];
     restored(&j, most(28), &whole, &[], &[]);
-    shows(&j, most(27), &lines(1..=1), &[]);
+    check_restored(&j, most(27), &lines(1..=1), &[]);
 }
 
 #[test]
@@ -106,36 +106,36 @@ fn a_file_of_text_counts_by_its_bytes() {
     let file = json!([{"type": "file", "mime": "text/markdown", "data": data}]);
     j.append("r2", vec![item(Role::User, "observation", file)]);
     // 5 for the question, 4 for the item, 12,000 bytes.
-    assert_eq!(j.plan(all()).fates.window.tokens, 10 + 5 + 4 + 3000);
+    assert_eq!(j.plan(all()).dispositions.window.tokens, 10 + 5 + 4 + 3000);
     assert_eq!(j.plan(most(3008)).turns.len(), 0);
     assert_eq!(j.plan(most(3009)).turns.len(), 1);
 }
 
 #[test]
-fn both_bounds_hold() {
+fn a_window_respects_both_bounds() {
     let j = turns(5);
     let both = RestoreQuery {
         max_tokens: Some(20),
         ..last(4)
     };
-    shows(&j, both, &lines(4..=5), &[]);
+    check_restored(&j, both, &lines(4..=5), &[]);
     let both = RestoreQuery {
         max_tokens: Some(40),
         ..last(1)
     };
-    shows(&j, both, &lines(5..=5), &[]);
+    check_restored(&j, both, &lines(5..=5), &[]);
 }
 
 #[test]
-fn a_window_of_nothing_is_refused() {
+fn an_empty_window_is_refused() {
     let j = turns(1);
     for query in [last(0), most(0)] {
         assert_eq!(j.try_plan(query).unwrap_err().code, ErrorCode::Invalid);
     }
 }
 
-/// Four turns, the third with a summary in it.
-fn summarized(covers: Option<serde_json::Value>) -> Journal {
+/// Four turns, the third of which contains a summary.
+fn summarized(covers: Option<serde_json::Value>) -> TestSession {
     let j = turns(2);
     j.start("r3", "q3");
     j.append("r3", vec![summary("so far", covers)]);
@@ -151,7 +151,7 @@ fn with_summary(numbers: std::ops::RangeInclusive<u64>) -> Vec<String> {
 }
 
 #[test]
-fn a_summary_stands_for_the_turns_that_a_window_cuts() {
+fn a_summary_replaces_the_turns_that_a_window_cuts() {
     let words = [
         None,
         Some(json!([1, 4])),
@@ -160,37 +160,37 @@ fn a_summary_stands_for_the_turns_that_a_window_cuts() {
     ];
     for covers in words {
         let j = summarized(covers);
-        shows(&j, last(2), &with_summary(3..=4), &[]);
-        assert_eq!(j.plan(last(2)).fates.window.summary_seq, Some(6));
-        shows(&j, last(3), &with_summary(2..=4), &[]);
-        shows(&j, last(4), &lines(1..=4), &[(6, "summary_not_needed")]);
-        shows(&j, last(1), &lines(4..=4), &[]);
+        check_restored(&j, last(2), &with_summary(3..=4), &[]);
+        assert_eq!(j.plan(last(2)).dispositions.window.summary_seq, Some(6));
+        check_restored(&j, last(3), &with_summary(2..=4), &[]);
+        check_restored(&j, last(4), &lines(1..=4), &[(6, "summary_not_needed")]);
+        check_restored(&j, last(1), &lines(4..=4), &[]);
     }
 }
 
 #[test]
-fn a_summary_of_what_is_shown_anyway_is_not_needed() {
+fn a_summary_of_shown_turns_is_left_out() {
     let j = summarized(Some(json!([5, 5])));
-    shows(&j, last(2), &lines(3..=4), &[(6, "summary_not_needed")]);
+    check_restored(&j, last(2), &lines(3..=4), &[(6, "summary_not_needed")]);
 }
 
 #[test]
-fn a_summary_takes_the_room_of_turns_that_it_covers() {
+fn a_summary_uses_the_room_of_the_turns_it_covers() {
     // The summary has 6 tokens.
     let j = summarized(None);
-    shows(&j, most(36), &with_summary(2..=4), &[]);
-    shows(&j, most(35), &with_summary(3..=4), &[]);
-    shows(&j, most(26), &with_summary(3..=4), &[]);
-    shows(&j, most(25), &lines(3..=4), &[(6, "summary_not_needed")]);
+    check_restored(&j, most(36), &with_summary(2..=4), &[]);
+    check_restored(&j, most(35), &with_summary(3..=4), &[]);
+    check_restored(&j, most(26), &with_summary(3..=4), &[]);
+    check_restored(&j, most(25), &lines(3..=4), &[(6, "summary_not_needed")]);
     // Turn 2 is not covered: it is shown rather than the summary.
     let j = summarized(Some(json!([1, 2])));
-    shows(&j, most(35), &lines(2..=4), &[(6, "summary_not_needed")]);
-    shows(&j, most(36), &with_summary(2..=4), &[]);
-    shows(&j, most(29), &with_summary(3..=4), &[]);
+    check_restored(&j, most(35), &lines(2..=4), &[(6, "summary_not_needed")]);
+    check_restored(&j, most(36), &with_summary(2..=4), &[]);
+    check_restored(&j, most(29), &with_summary(3..=4), &[]);
 }
 
 #[test]
-fn a_summary_is_its_text() {
+fn a_summary_is_restored_as_its_text() {
     let j = turns(2);
     j.start("r3", "q3");
     let parts = json!([{"type": "text", "text": "so far"}, {"type": "link", "url": "https://h"}]);
@@ -223,11 +223,11 @@ fn the_newest_summary_counts_and_a_blank_or_redacted_one_does_not() {
     ];
     let mut dropped = dropped.to_vec();
     dropped.sort_unstable();
-    shows(&j, last(1), &with_summary(2..=2), &dropped[..]);
+    check_restored(&j, last(1), &with_summary(2..=2), &dropped[..]);
 }
 
 #[test]
-fn pairs_count_finalized_turns_alone() {
+fn pairs_count_only_finalized_turns() {
     let j = turns(3);
     j.start("r4", "q4");
     j.try_fail("r4", None).unwrap();
@@ -253,7 +253,7 @@ fn pairs_count_finalized_turns_alone() {
 }
 
 #[test]
-fn summaries_stand_in_no_pairs() {
+fn pairs_have_no_summaries() {
     let j = summarized(None);
     let query = RestoreQuery {
         selection: Selection::Pairs,
@@ -271,7 +271,7 @@ fn summaries_stand_in_no_pairs() {
 #[test]
 fn many_turns_are_read_from_the_end() {
     let j = turns(70);
-    shows(&j, last(33), &lines(38..=70), &[]);
-    shows(&j, most(500), &lines(21..=70), &[]);
-    shows(&j, all(), &lines(1..=70), &[]);
+    check_restored(&j, last(33), &lines(38..=70), &[]);
+    check_restored(&j, most(500), &lines(21..=70), &[]);
+    check_restored(&j, all(), &lines(1..=70), &[]);
 }

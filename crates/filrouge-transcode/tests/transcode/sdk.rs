@@ -1,4 +1,4 @@
-//! The second judge: the request types of the providers' official SDKs.
+//! A second check: the request types of the providers' official SDKs.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use proptest::test_runner::TestRunner;
 use crate::plans::{rendered, rules};
 use crate::random::plans;
 
-/// Enough that every kind of block, medium and signature stands in every format.
+/// Enough plans for every kind of block, medium and signature to occur in every format.
 const PLANS: usize = 300;
 
 #[test]
-fn the_sdk_types_take_any_plan() {
+fn the_sdk_types_accept_any_plan() {
     let mut runner = TestRunner::deterministic();
     let any = plans();
     let plans: Vec<Plan> = (0..PLANS)

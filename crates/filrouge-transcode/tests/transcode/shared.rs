@@ -1,4 +1,4 @@
-//! What holds for every format.
+//! Rules that hold for every format.
 
 use filrouge_engine::restore::{Block, Content, Mark, Plan, Say, Speaker};
 use filrouge_transcode::{Format, render};
@@ -7,12 +7,12 @@ use serde_json::json;
 use crate::plans::*;
 
 #[test]
-fn nothing_becomes_nothing() {
+fn an_empty_plan_becomes_an_empty_context() {
     for format in Format::ALL {
         let empty = Plan {
             summary: None,
             turns: Vec::new(),
-            fates: Default::default(),
+            dispositions: Default::default(),
         };
         let context = render(empty, format);
         assert_eq!(context.messages.as_str(), "[]");
@@ -21,7 +21,7 @@ fn nothing_becomes_nothing() {
 }
 
 #[test]
-fn a_step_without_content_is_no_message() {
+fn a_step_without_content_yields_no_message() {
     let nothing = Block::Say(Say {
         reasoning: vec![thinking(signed("s"), "t"), thinking(openai("rs_1"), "")],
         ..say(Speaker::Assistant, vec![])
@@ -38,16 +38,16 @@ fn a_step_without_content_is_no_message() {
 }
 
 #[test]
-fn a_text_that_shows_nothing_is_told() {
+fn a_blank_text_is_reported() {
     let (made, adapted, _) = reported(vec![user("\u{1f}")], Format::Anthropic);
     assert_eq!(made[0]["content"][0]["text"], "[blank]");
     assert_eq!(adapted, [(1, "blank_as_text")]);
 }
 
 #[test]
-fn a_summary_is_told_by_the_user_at_the_start() {
+fn a_summary_is_a_user_message_at_the_start() {
     let summary = say(Speaker::Assistant, vec![Content::Summary(token("so\nfar"))]);
-    let told = "[Summary of the earlier conversation]\nso\nfar";
+    let reported_text = "[Summary of the earlier conversation]\nso\nfar";
     let plan = plan(
         Some(summary),
         vec![turn(1, vec![user("q"), assistant("a")])],
@@ -55,16 +55,16 @@ fn a_summary_is_told_by_the_user_at_the_start() {
     let of = |format| rendered(&plan, format).0;
     assert_eq!(
         of(Format::OpenaiChat)[0],
-        json!({"role": "user", "content": told})
+        json!({"role": "user", "content": reported_text})
     );
-    let part = json!([{"type": "input_text", "text": told}]);
+    let part = json!([{"type": "input_text", "text": reported_text}]);
     assert_eq!(of(Format::OpenaiResponses)[0]["content"], part);
-    let texts = json!([{"type": "text", "text": told}, {"type": "text", "text": "q"}]);
+    let texts = json!([{"type": "text", "text": reported_text}, {"type": "text", "text": "q"}]);
     assert_eq!(
         of(Format::Anthropic)[0],
         json!({"role": "user", "content": texts})
     );
-    let parts = json!([{"text": told}, {"text": "q"}]);
+    let parts = json!([{"text": reported_text}, {"text": "q"}]);
     assert_eq!(
         of(Format::Gemini)[0],
         json!({"role": "user", "parts": parts})
@@ -72,7 +72,7 @@ fn a_summary_is_told_by_the_user_at_the_start() {
 }
 
 #[test]
-fn marks_are_the_assistants_words() {
+fn marks_are_assistant_text() {
     for mark in [
         Mark::Interrupted,
         Mark::Cancelled,
@@ -91,7 +91,7 @@ fn marks_are_the_assistants_words() {
 }
 
 #[test]
-fn pairs_are_questions_with_answers_and_nothing_else() {
+fn pairs_contain_only_questions_with_answers() {
     let summary = say(Speaker::User, vec![Content::Summary(token("s"))]);
     let said = vec![
         thought(vec![thinking(None, "t")], "a"),

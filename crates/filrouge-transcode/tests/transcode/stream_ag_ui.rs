@@ -6,18 +6,18 @@ use crate::streams::{self, Stream};
 
 const FORMAT: StreamFormat = StreamFormat::AgUi;
 
-/// The end is told by an event of its own.
-fn told(stream: &Stream) -> Option<usize> {
-    streams::up_to(stream, &["\"RUN_FINISHED\""])
+/// The end is a separate event.
+fn end_of(stream: &Stream) -> Option<usize> {
+    streams::end_of_last_line(stream, &["\"RUN_FINISHED\""])
 }
 
 #[test]
-fn streams_are_recorded_as_they_were() {
+fn streams_match_their_golden_items() {
     streams::check_goldens(FORMAT);
 }
 
 #[test]
-fn chunks_make_no_difference() {
+fn chunking_makes_no_difference() {
     streams::check_chunks(FORMAT);
 }
 
@@ -27,11 +27,11 @@ fn texts_only_grow() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_has_failed_with_what_it_had() {
-    streams::check_cuts(FORMAT, told);
+fn a_truncated_stream_fails_and_keeps_its_items() {
+    streams::check_cuts(FORMAT, end_of);
 }
 
 #[test]
-fn any_events_and_any_bytes_are_survived() {
-    streams::check_storms(FORMAT);
+fn any_events_and_bytes_are_decoded_safely() {
+    streams::check_random_events(FORMAT);
 }

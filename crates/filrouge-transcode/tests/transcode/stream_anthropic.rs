@@ -6,18 +6,18 @@ use crate::streams::{self, Stream};
 
 const FORMAT: StreamFormat = StreamFormat::Anthropic;
 
-/// The end is told by the reason that the message stopped for.
-fn told(stream: &Stream) -> Option<usize> {
-    streams::up_to(stream, &["\"type\":\"message_delta\""])
+/// The end is the message's stop reason.
+fn end_of(stream: &Stream) -> Option<usize> {
+    streams::end_of_last_line(stream, &["\"type\":\"message_delta\""])
 }
 
 #[test]
-fn streams_are_recorded_as_they_were() {
+fn streams_match_their_golden_items() {
     streams::check_goldens(FORMAT);
 }
 
 #[test]
-fn chunks_make_no_difference() {
+fn chunking_makes_no_difference() {
     streams::check_chunks(FORMAT);
 }
 
@@ -27,18 +27,18 @@ fn texts_only_grow() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_has_failed_with_what_it_had() {
-    streams::check_cuts(FORMAT, told);
+fn a_truncated_stream_fails_and_keeps_its_items() {
+    streams::check_cuts(FORMAT, end_of);
 }
 
 #[test]
-fn what_is_recorded_can_be_given_to_every_provider() {
+fn recorded_items_can_be_sent_to_every_provider() {
     streams::check_restored(FORMAT);
 }
 
 #[test]
-fn any_events_and_any_bytes_are_survived() {
-    streams::check_storms(FORMAT);
+fn any_events_and_bytes_are_decoded_safely() {
+    streams::check_random_events(FORMAT);
 }
 
 const START: &str = r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","content":[],"model":"claude","usage":{"input_tokens":1}}}"#;
@@ -50,21 +50,21 @@ fn record(events: &[&str]) -> String {
 }
 
 #[test]
-fn input_that_comes_in_pieces_stands_over_what_the_block_began_with() {
-    let told = record(&[
+fn streamed_input_overrides_the_blocks_initial_input() {
+    let reported = record(&[
         START,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"n","input":{"q":"old"}}}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\":1}"}}"#,
         STOP,
     ]);
-    assert!(told.starts_with("continues\n"), "{told}");
-    assert!(told.contains(r#""args":{"q":1}"#), "{told}");
+    assert!(reported.starts_with("continues\n"), "{reported}");
+    assert!(reported.contains(r#""args":{"q":1}"#), "{reported}");
 }
 
 #[test]
-fn what_is_nested_too_deep_is_kept_as_text() {
+fn values_nested_too_deep_are_kept_as_text() {
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
-    let told = record(&[
+    let reported = record(&[
         START,
         &format!(
             r#"{{"type":"content_block_start","index":0,"content_block":{{"type":"text","text":"t","citations":[{deep}]}}}}"#
@@ -76,41 +76,41 @@ fn what_is_nested_too_deep_is_kept_as_text() {
         STOP,
     ]);
     assert!(
-        told.contains(&format!(r#"{{"start":0,"end":1,"citation":"{deep}"}}"#)),
-        "{told}"
+        reported.contains(&format!(r#"{{"start":0,"end":1,"citation":"{deep}"}}"#)),
+        "{reported}"
     );
     assert!(
-        told.contains(&format!(r#""ok":true,"content":"{deep}""#)),
-        "{told}"
+        reported.contains(&format!(r#""ok":true,"content":"{deep}""#)),
+        "{reported}"
     );
 }
 
 #[test]
-fn the_last_event_ends_only_what_has_begun() {
-    let told = record(&[STOP]);
+fn the_last_event_ends_only_a_begun_message() {
+    let reported = record(&[STOP]);
     assert!(
-        told.starts_with("failed stream_truncated stream true"),
-        "{told}"
+        reported.starts_with("failed stream_truncated stream true"),
+        "{reported}"
     );
-    let told = record(&[START, STOP]);
-    assert!(told.starts_with("answered\n"), "{told}");
+    let reported = record(&[START, STOP]);
+    assert!(reported.starts_with("answered\n"), "{reported}");
 }
 
 #[test]
-fn an_index_that_is_used_again_ends_the_block_before() {
+fn a_reused_index_ends_the_earlier_block() {
     let text = |index: u32, text: &str| {
         format!(
             r#"{{"type":"content_block_start","index":{index},"content_block":{{"type":"tool_use","id":"{text}","name":"n","input":{{"k":"{text}"}}}}}}"#
         )
     };
-    let told = record(&[START, &text(0, "a"), &text(0, "b"), STOP]);
+    let reported = record(&[START, &text(0, "a"), &text(0, "b"), STOP]);
     for args in [r#""args":{"k":"a"}"#, r#""args":{"k":"b"}"#] {
-        assert!(told.contains(args), "{told}");
+        assert!(reported.contains(args), "{reported}");
     }
 }
 
 #[test]
-fn reasoning_and_calls_are_given_back_as_they_came() {
+fn reasoning_and_calls_are_sent_back_unchanged() {
     let streams = streams::streams(FORMAT);
     let stream = streams.iter().find(|s| s.name == "thinking_and_calls");
     let messages = streams::restored(stream.unwrap(), FORMAT, Format::Anthropic);

@@ -1,4 +1,4 @@
-//! Odd events: whatever comes, what is made of it can be written. Most were found by `filrouge-bench fuzz-decoders`.
+//! Odd events: the resulting items can always be written. Most cases were found by `filrouge-bench fuzz-decoders`.
 
 use filrouge_engine::stream::{Ended, ReadyItem};
 use filrouge_transcode::{Decoder, StreamFormat};
@@ -11,7 +11,7 @@ struct Part {
     kind: String,
 }
 
-/// What is made of events; each item is one that the ledger takes.
+/// The items of these events, each of which the ledger accepts.
 fn items(format: StreamFormat, events: &[&str]) -> (Decoder, Vec<ReadyItem>) {
     let mut decoder = Decoder::new(format);
     for event in events {
@@ -31,7 +31,7 @@ fn items(format: StreamFormat, events: &[&str]) -> (Decoder, Vec<ReadyItem>) {
     (decoder, items)
 }
 
-fn said(items: &[ReadyItem]) -> String {
+fn parts_text(items: &[ReadyItem]) -> String {
     let parts = items.iter().map(|ready| ready.item.parts.as_str());
     parts.collect::<Vec<_>>().join("\n")
 }
@@ -41,7 +41,7 @@ fn nested(depth: usize) -> String {
 }
 
 #[test]
-fn what_has_no_type_is_no_part() {
+fn a_value_without_a_type_is_not_a_part() {
     let deep = format!(r#"{{"type":"new_call","x":{}}}"#, nested(127));
     for odd in [
         r#"{"type":7}"#,
@@ -56,17 +56,17 @@ fn what_has_no_type_is_no_part() {
                 format!(r#"{{"object":"response","status":"completed","output":[{item}]}}"#);
             let (decoder, items) = items(StreamFormat::OpenaiResponses, &[&whole]);
             assert_eq!(decoder.transcript().events(), (1, 1), "{odd}");
-            assert!(said(&items).contains("raw_event"), "{odd}");
+            assert!(parts_text(&items).contains("raw_event"), "{odd}");
         }
         let chunk = format!(r#"{{"choices":[{{"index":0,"delta":{{"images":[{odd}]}}}}]}}"#);
         let (decoder, items) = items(StreamFormat::OpenaiChat, &[&chunk, "[DONE]"]);
         assert_eq!(decoder.transcript().events(), (2, 1), "{odd}");
-        assert!(said(&items).contains("raw_event"), "{odd}");
+        assert!(parts_text(&items).contains("raw_event"), "{odd}");
     }
 }
 
 #[test]
-fn a_name_that_is_no_label_is_no_models() {
+fn an_invalid_model_name_is_ignored() {
     for (model, known) in [
         ("m\\u0000".to_owned(), None),
         ("m".repeat(5000), None),
@@ -81,14 +81,14 @@ fn a_name_that_is_no_label_is_no_models() {
 }
 
 #[test]
-fn counts_that_are_no_object_are_kept_as_an_event() {
+fn counts_that_are_not_an_object_are_kept_as_an_event() {
     for usage in ["7".to_owned(), format!("{{\"x\":{}}}", nested(128))] {
         let text = format!(
             r#"{{"candidates":[{{"content":{{"parts":[{{"text":"a"}}]}},"finishReason":"STOP"}}],"usageMetadata":{usage}}}"#
         );
         let (decoder, items) = items(StreamFormat::Gemini, &[&text]);
         assert_eq!(decoder.transcript().events(), (1, 1));
-        assert!(said(&items).contains("raw_event"));
+        assert!(parts_text(&items).contains("raw_event"));
     }
 }
 
@@ -101,7 +101,7 @@ fn an_unknown_event_is_kept_as_text_when_its_part_would_be_too_deep() {
     ] {
         let deep = nested(depth);
         let (_, items) = items(StreamFormat::AgUi, &[&deep, r#"{"type":"RUN_FINISHED"}"#]);
-        assert!(said(&items).contains(begins), "{depth}");
+        assert!(parts_text(&items).contains(begins), "{depth}");
     }
 }
 
@@ -110,15 +110,15 @@ fn a_call_is_named_after_an_id_with_escapes() {
     let text = r#"{"responseId":"a\"","candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}]},"finishReason":"STOP"}]}"#;
     let (_, items) = items(StreamFormat::Gemini, &[text]);
     assert!(
-        said(&items).contains(r#""call_id":"call_a\"_0""#),
+        parts_text(&items).contains(r#""call_id":"call_a\"_0""#),
         "{}",
-        said(&items)
+        parts_text(&items)
     );
 }
 
-/// A text whose event differs from the one before in what is behind the text, or in front of it.
+/// A text whose event differs from the previous one after the text, or before it.
 #[test]
-fn an_event_that_begins_as_the_one_before_may_end_otherwise() {
+fn an_event_may_begin_like_the_previous_one_and_end_differently() {
     let delta = |text: &str, behind: &str| {
         format!(
             r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"{behind}}}}}"#
@@ -139,7 +139,7 @@ fn an_event_that_begins_as_the_one_before_may_end_otherwise() {
     let block = decoder.transcript().blocks().next().unwrap();
     assert_eq!(block.parts[0].text, "abcdh");
     assert_eq!(decoder.transcript().events(), (7, 1));
-    assert!(said(&items).contains("raw_event"));
+    assert!(parts_text(&items).contains("raw_event"));
 
     let chunk = |id: &str, delta: &str, behind: &str| {
         format!(
@@ -159,26 +159,30 @@ fn an_event_that_begins_as_the_one_before_may_end_otherwise() {
     assert_eq!(block.parts[0].text, "abcef");
     assert_eq!(decoder.transcript().events(), (6, 1));
     assert_eq!(
-        decoder.transcript().told().0.unwrap().as_str(),
+        decoder.transcript().reported().0.unwrap().as_str(),
         r#"{"total_tokens":7}"#
     );
-    assert!(said(&items).contains("raw_event"));
+    assert!(parts_text(&items).contains("raw_event"));
 }
 
 #[test]
-fn arguments_that_are_too_deep_stay_a_text() {
+fn arguments_nested_too_deep_stay_text() {
     for (depth, begins) in [(125, r#""args":{"x":[["#), (126, r#""args":"{\"x\":[["#)] {
         let call = format!(
             r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":0,"id":"c","function":{{"name":"f","arguments":"{{\"x\":{}}}"}}}}]}},"finish_reason":"tool_calls"}}]}}"#,
             nested(depth)
         );
         let (_, items) = items(StreamFormat::OpenaiChat, &[&call, "[DONE]"]);
-        assert!(said(&items).contains(begins), "{}", said(&items));
+        assert!(
+            parts_text(&items).contains(begins),
+            "{}",
+            parts_text(&items)
+        );
     }
 }
 
 #[test]
-fn an_error_without_a_word_is_an_error() {
+fn an_error_without_a_code_is_an_error() {
     let blocked = r#"{"promptFeedback":{"blockReason":""}}"#;
     let (decoder, _) = items(StreamFormat::Gemini, &[blocked]);
     match decoder.transcript().ended() {

@@ -1,4 +1,4 @@
-//! Streams of Chat Completions, of OpenAI and of those that speak like it.
+//! Streams of Chat Completions, from OpenAI and from compatible servers.
 
 use filrouge_transcode::StreamFormat;
 
@@ -6,19 +6,19 @@ use crate::streams::{self, Stream};
 
 const FORMAT: StreamFormat = StreamFormat::OpenaiChat;
 
-/// The end is told by the reason that the answer stopped for, or by the last event.
-fn told(stream: &Stream) -> Option<usize> {
-    streams::up_to(stream, &["\"finish_reason\":\""])
-        .or_else(|| streams::up_to(stream, &["[DONE]"]))
+/// The end is the answer's finish reason, or the last event.
+fn end_of(stream: &Stream) -> Option<usize> {
+    streams::end_of_last_line(stream, &["\"finish_reason\":\""])
+        .or_else(|| streams::end_of_last_line(stream, &["[DONE]"]))
 }
 
 #[test]
-fn streams_are_recorded_as_they_were() {
+fn streams_match_their_golden_items() {
     streams::check_goldens(FORMAT);
 }
 
 #[test]
-fn chunks_make_no_difference() {
+fn chunking_makes_no_difference() {
     streams::check_chunks(FORMAT);
 }
 
@@ -28,18 +28,18 @@ fn texts_only_grow() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_has_failed_with_what_it_had() {
-    streams::check_cuts(FORMAT, told);
+fn a_truncated_stream_fails_and_keeps_its_items() {
+    streams::check_cuts(FORMAT, end_of);
 }
 
 #[test]
-fn what_is_recorded_can_be_given_to_every_provider() {
+fn recorded_items_can_be_sent_to_every_provider() {
     streams::check_restored(FORMAT);
 }
 
 #[test]
-fn any_events_and_any_bytes_are_survived() {
-    streams::check_storms(FORMAT);
+fn any_events_and_bytes_are_decoded_safely() {
+    streams::check_random_events(FORMAT);
 }
 
 fn record(events: &[&str]) -> String {
@@ -54,46 +54,52 @@ fn call(index: u32, id: &str, args: &str) -> String {
 }
 
 #[test]
-fn the_last_event_ends_only_what_has_begun() {
-    let told = record(&["[DONE]"]);
+fn the_last_event_ends_only_a_begun_response() {
+    let reported = record(&["[DONE]"]);
     assert!(
-        told.starts_with("failed stream_truncated stream true"),
-        "{told}"
+        reported.starts_with("failed stream_truncated stream true"),
+        "{reported}"
     );
-    let told = record(&[
+    let reported = record(&[
         r#"{"usage":{"prompt_tokens":1}}"#,
         r#"{"choices":[]}"#,
         "[DONE]",
     ]);
-    assert!(told.starts_with("answered\n"), "{told}");
+    assert!(reported.starts_with("answered\n"), "{reported}");
 }
 
 #[test]
-fn what_comes_after_complete_arguments_is_kept_and_counted() {
+fn text_after_complete_arguments_is_kept_and_counted() {
     let late =
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"late"}}]}}]}"#;
-    let told = record(&[&call(0, "a", "{}"), &call(1, "b", "{}"), late, "[DONE]"]);
-    assert!(told.starts_with("continues\nevents (4, 1)\n"), "{told}");
+    let reported = record(&[&call(0, "a", "{}"), &call(1, "b", "{}"), late, "[DONE]"]);
     assert!(
-        told.contains(r#"\"late\""#) || told.contains(r#""late""#),
-        "{told}"
+        reported.starts_with("continues\nevents (4, 1)\n"),
+        "{reported}"
+    );
+    assert!(
+        reported.contains(r#"\"late\""#) || reported.contains(r#""late""#),
+        "{reported}"
     );
 }
 
 #[test]
-fn a_call_that_waits_for_more_is_not_given_away() {
+fn an_incomplete_call_is_not_released() {
     let more =
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}}]}"#;
-    let told = record(&[
+    let reported = record(&[
         &call(0, "a", r#"{\"k\":"#),
         &call(1, "b", "{}"),
         more,
         "[DONE]",
     ]);
-    assert!(told.starts_with("continues\nevents (4, 0)\n"), "{told}");
     assert!(
-        told.contains(r#""call_id":"a","name":"n","args":{"k":1}"#),
-        "{told}"
+        reported.starts_with("continues\nevents (4, 0)\n"),
+        "{reported}"
+    );
+    assert!(
+        reported.contains(r#""call_id":"a","name":"n","args":{"k":1}"#),
+        "{reported}"
     );
 }
 
@@ -102,12 +108,15 @@ fn a_choice_that_never_finished_leaves_the_response_unfinished() {
     let first = r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}"#;
     let second = r#"{"choices":[{"index":1,"delta":{"content":"b"}}]}"#;
     assert!(record(&[first]).starts_with("answered\n"));
-    let told = record(&[first, second]);
-    assert!(told.starts_with("failed stream_truncated"), "{told}");
+    let reported = record(&[first, second]);
+    assert!(
+        reported.starts_with("failed stream_truncated"),
+        "{reported}"
+    );
 }
 
 #[test]
-fn what_an_abort_and_a_filter_end_is_not_gone_on_with() {
+fn aborted_and_filtered_responses_are_not_continued() {
     let end = |reason: &str| {
         let finish = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
         record(&[&call(0, "a", "{}"), &finish, "[DONE]"])
@@ -119,21 +128,21 @@ fn what_an_abort_and_a_filter_end_is_not_gone_on_with() {
         ("length", "continues"),
         ("error", "failed error provider true"),
     ] {
-        let told = end(reason);
-        assert!(told.starts_with(ended), "{reason}: {told}");
+        let reported = end(reason);
+        assert!(reported.starts_with(ended), "{reason}: {reported}");
     }
 }
 
 #[test]
-fn what_is_nested_too_deep_is_kept_as_text() {
+fn values_nested_too_deep_are_kept_as_text() {
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
     let chunk = format!(
         r#"{{"choices":[{{"delta":{{"content":"t","annotations":[{deep}]}}}}],"usage":{{"x":{deep}}}}}"#
     );
-    let told = record(&[&chunk, "[DONE]"]);
+    let reported = record(&[&chunk, "[DONE]"]);
     assert!(
-        told.contains(&format!(r#""citations":["{deep}"]"#)),
-        "{told}"
+        reported.contains(&format!(r#""citations":["{deep}"]"#)),
+        "{reported}"
     );
-    assert!(!told.contains("\"x\":"), "{told}");
+    assert!(!reported.contains("\"x\":"), "{reported}");
 }

@@ -1,4 +1,4 @@
-//! Streams of OpenAI's Responses, and whole responses.
+//! Streams of OpenAI's Responses, and complete responses.
 
 use filrouge_transcode::StreamFormat;
 
@@ -6,23 +6,23 @@ use crate::streams::{self, Stream};
 
 const FORMAT: StreamFormat = StreamFormat::OpenaiResponses;
 
-/// The end is told by an event of its own.
-fn told(stream: &Stream) -> Option<usize> {
+/// The end is a separate event.
+fn end_of(stream: &Stream) -> Option<usize> {
     let marks = [
         "\"type\":\"response.completed\"",
         "\"type\":\"response.incomplete\"",
         "\"type\":\"response.cancelled\"",
     ];
-    streams::up_to(stream, &marks)
+    streams::end_of_last_line(stream, &marks)
 }
 
 #[test]
-fn streams_are_recorded_as_they_were() {
+fn streams_match_their_golden_items() {
     streams::check_goldens(FORMAT);
 }
 
 #[test]
-fn chunks_make_no_difference() {
+fn chunking_makes_no_difference() {
     streams::check_chunks(FORMAT);
 }
 
@@ -32,11 +32,11 @@ fn texts_only_grow() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_has_failed_with_what_it_had() {
-    streams::check_cuts(FORMAT, told);
+fn a_truncated_stream_fails_and_keeps_its_items() {
+    streams::check_cuts(FORMAT, end_of);
 }
 
 #[test]
-fn any_events_and_any_bytes_are_survived() {
-    streams::check_storms(FORMAT);
+fn any_events_and_bytes_are_decoded_safely() {
+    streams::check_random_events(FORMAT);
 }

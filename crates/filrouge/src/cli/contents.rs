@@ -4,36 +4,36 @@ use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
-    /// Only this session
+    /// Only rows of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Only what this end user has asked, and what was answered
+    /// Only this end user's questions, and their answers
     #[arg(long, value_name = "ID")]
     pub(crate) identity: Option<String>,
     /// Only calls of this tool, and their results
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Only what this agent has said and done
+    /// Only what this agent said and did
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// Only from this moment on: a time such as 2027-01-31T00:00:00Z, a date (UTC), or how long ago, such as 7d
+    /// Only rows from this time on: a time such as 2027-01-31T00:00:00Z, a date (UTC), or how long ago, such as 7d
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) since: Option<String>,
-    /// Only before this moment; a date includes that day
+    /// Only rows before this time; a date includes that day
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) until: Option<String>,
-    /// The form [default: text; with --json jsonl]
+    /// The output format [default: text; with --json jsonl]
     #[arg(long, value_enum)]
     pub(crate) format: Option<AuditFormat>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AuditFormat {
-    /// A line for each row, to read
+    /// One line per row, for people
     Text,
-    /// Comma-separated values, with a line of names
+    /// Comma-separated values, with a header line
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum AuditFormat {
 pub(crate) struct Erase {
     #[command(flatten)]
     pub(crate) target: EraseTarget,
-    /// Do not ask; needed where stdin is no terminal
+    /// Do not ask for confirmation; required when stdin is not a terminal
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -49,13 +49,13 @@ pub(crate) struct Erase {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct EraseTarget {
-    /// This session
+    /// Erase this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// All sessions of this end user
+    /// Erase all sessions of this end user
     #[arg(long, value_name = "ID")]
     pub(crate) identity: Option<String>,
-    /// All sessions of the tenant
+    /// Erase all sessions of the tenant
     #[arg(long)]
     pub(crate) all_of_tenant: bool,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Redact {
     pub(crate) session: String,
     #[command(flatten)]
     pub(crate) target: RedactTarget,
-    /// Why; stays in the journal
+    /// The reason; recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
 }
@@ -74,10 +74,10 @@ pub(crate) struct Redact {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct RedactTarget {
-    /// A turn that has ended, with all its versions
+    /// Redact an ended turn, with all its versions
     #[arg(long, value_name = "ID")]
     pub(crate) turn: Option<String>,
-    /// Items by their seqs
+    /// Redact items by seq
     #[arg(long, value_name = "N|N-M", num_args = 1..)]
     pub(crate) seq: Vec<String>,
 }

@@ -6,17 +6,17 @@ use super::Sources;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Index {
-    /// Show each index: how much of its history is in it, of when that is, how large it is
+    /// Show each index: how much of its history it covers, its age and its size
     Status {
         #[command(flatten)]
         sources: Sources,
     },
-    /// Bring everything in that has changed; safe to stop and to repeat
+    /// Index all changes; safe to stop and to repeat
     Update {
         #[command(flatten)]
         sources: Sources,
     },
-    /// Empty the indexes, then make them anew
+    /// Empty and rebuild the indexes
     Rebuild {
         #[command(flatten)]
         sources: Sources,

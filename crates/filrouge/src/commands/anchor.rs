@@ -4,25 +4,47 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::process::ExitCode;
 
-use filrouge_engine::anchor::Standing;
-use filrouge_store::Position;
-use filrouge_types::{Clock, SystemClock};
+use anyhow::Context;
+use filrouge_engine::anchor::{AnchorState, KnownStore, SeenStore};
+use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 use serde_json::json;
 
 use crate::cli::Anchor as What;
 use crate::config::Config;
 use crate::exit::{Usage, code};
-use crate::open::{Need, Ready, ledger, refuse_unverified};
+use crate::open::{
+    Need, Ready, known_store, ledger, ledger_as_found, refuse_unverified, stored_id,
+};
 use crate::output::show;
 
 pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode> {
     if !matches!(what, What::Show) {
         refuse_unverified(config)?;
     }
-    let Ready { ledger, anchor, .. } = ledger(config, Need::Existing)?;
-    let Some(anchor) = anchor else {
+    let Some(known) = known_store(config)? else {
         return Err(Usage::new("a store in memory has no anchor").into());
     };
+    if matches!(what, What::Show) {
+        return set(config, what, ledger(config, Need::Existing)?).await;
+    }
+    let read = known.read();
+    let is_recorded = !matches!(read, Ok(None));
+    // A damaged record does not prevent an operator from accepting the store, or its loss.
+    let seen = read.ok().flatten();
+    if matches!(what, What::Accept) && is_recorded && stored_id(config)?.is_none() {
+        return accept_loss(config, &known, seen.as_ref());
+    }
+    let set = set(config, what, ledger_as_found(config, Need::Existing)?).await?;
+    // The next opening records the store that is there now.
+    known.remove()?;
+    warn_of_open_access(config, seen.as_ref())?;
+    Ok(set)
+}
+
+/// Shows the anchor, after setting it to the ledger's newest commit unless it is only shown.
+async fn set(config: &Config, what: &What, ready: Ready) -> anyhow::Result<ExitCode> {
+    let Ready { ledger, anchor, .. } = ready;
+    let anchor = anchor.context("a store outside memory has an anchor")?;
     let seen = anchor.read().ok().flatten();
     match what {
         What::Show => {}
@@ -40,14 +62,25 @@ pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode
             } else {
                 "anchor_accept"
             };
-            audit(config, action, ledger.store_id(), seen, ledger.position())?;
+            let (seen, newest) = (seen.map(|p| p.commit_no), ledger.position().commit_no);
+            audit(config, action, Some(ledger.store_id()), seen, newest)?;
             anchor.set(&ledger.position())?;
         }
     }
-    let standing = anchor.check(ledger.as_ref()).await?;
-    let (holds, text) = match &standing {
-        Standing::Broken(what) => (false, what.clone()),
-        Standing::Made | Standing::Holds => (true, "the store agrees with its anchor".to_owned()),
+    if !anchor.path().exists() {
+        // A check would create it, and hide that it was missing.
+        let what = format!("there is no anchor at {}", anchor.path().display());
+        let hint = "`filrouge anchor accept` creates one, once you trust the store";
+        return Err(Failure::new(ErrorCode::IntegrityError, what)
+            .with_hint(hint)
+            .into());
+    }
+    let state = anchor.check(ledger.as_ref()).await?;
+    let (holds, text) = match &state {
+        AnchorState::Broken(what) => (false, what.clone()),
+        AnchorState::Created | AnchorState::Holds => {
+            (true, "the store agrees with its anchor".to_owned())
+        }
     };
     let anchored = anchor.read().ok().flatten().map(|p| p.commit_no);
     let newest = ledger.position().commit_no;
@@ -63,13 +96,44 @@ pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode
     Ok(code(holds))
 }
 
-/// Setting an anchor by hand is noted for good: it can hide a rollback.
+/// Accepts that a store is gone: the next server creates a new one at its URL.
+fn accept_loss(
+    config: &Config,
+    known: &KnownStore,
+    seen: Option<&SeenStore>,
+) -> anyhow::Result<ExitCode> {
+    let store_id = seen.map(|seen| seen.store_id.as_str());
+    audit(config, "anchor_accept", store_id, None, 0)?;
+    known.remove()?;
+    let text = "the loss of the store is accepted; `filrouge serve` creates a new one";
+    let shown = json!({
+        "store_id": store_id, "anchored_commit": null, "newest_commit": 0, "holds": true,
+        "detail": text,
+    });
+    show(config.json, &shown, |out| writeln!(out, "{text}"))?;
+    warn_of_open_access(config, seen)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Warns if the lost store had API keys: a store without keys lets in every caller.
+fn warn_of_open_access(config: &Config, seen: Option<&SeenStore>) -> anyhow::Result<()> {
+    if seen.is_some_and(|seen| seen.has_keys)
+        && stored_id(config)?.as_deref() != seen.map(|s| s.store_id.as_str())
+    {
+        tracing::warn!(
+            "the store that was here had API keys; a store without keys admits every caller: run `filrouge keys create` before you serve"
+        );
+    }
+    Ok(())
+}
+
+/// Records that an operator set an anchor, since a new anchor can hide a rollback.
 fn audit(
     config: &Config,
     action: &str,
-    store: &str,
-    seen: Option<Position>,
-    now: Position,
+    store: Option<&str>,
+    anchored: Option<u64>,
+    newest: u64,
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(&config.anchor)?;
     let mut file = OpenOptions::new()
@@ -78,7 +142,7 @@ fn audit(
         .open(config.anchor.join("audit.jsonl"))?;
     let line = json!({
         "at": SystemClock.now(), "action": action, "store_id": store,
-        "anchored_commit": seen.map(|p| p.commit_no), "newest_commit": now.commit_no,
+        "anchored_commit": anchored, "newest_commit": newest,
     });
     writeln!(file, "{line}")?;
     file.sync_all()?;

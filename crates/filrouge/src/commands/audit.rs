@@ -10,37 +10,37 @@ use serde::Deserialize;
 
 use crate::cli::{Audit, AuditFormat};
 use crate::config::Config;
-use crate::exit::{Usage, given};
+use crate::exit::{Usage, parse_option};
 use crate::moment::Span;
 use crate::open::{Need, Opened, with};
 use crate::output::{first_line, print, second, stdout};
 
-/// Rows read at once.
+/// Rows per read.
 const PAGE: usize = 500;
 
-pub(super) async fn run(config: &Config, asked: Audit) -> anyhow::Result<()> {
-    let format = match asked.format {
+pub(super) async fn run(config: &Config, args: Audit) -> anyhow::Result<()> {
+    let format = match args.format {
         None if config.json => AuditFormat::Jsonl,
         None => AuditFormat::Text,
         Some(AuditFormat::Text | AuditFormat::Csv) if config.json => {
-            return Err(Usage::new("--json is another word for --format jsonl").into());
+            return Err(Usage::new("--json means --format jsonl").into());
         }
         Some(format) => format,
     };
-    let query = query(&asked, SystemClock.now())?;
+    let query = query(&args, SystemClock.now())?;
     with(config, Need::Existing, async |opened, caller| {
         write(opened, caller, query, format).await
     })
     .await
 }
 
-fn query(asked: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
-    let span = Span::read(asked.since.as_deref(), asked.until.as_deref(), now)?;
+fn query(args: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
+    let span = Span::read(args.since.as_deref(), args.until.as_deref(), now)?;
     Ok(AuditQuery {
-        session_id: given("--session", asked.session.as_deref())?,
-        identity_id: given("--identity", asked.identity.as_deref())?,
-        tool: asked.tool.as_deref().map(Into::into),
-        agent: asked.agent.as_deref().map(Into::into),
+        session_id: parse_option("--session", args.session.as_deref())?,
+        identity_id: parse_option("--identity", args.identity.as_deref())?,
+        tool: args.tool.as_deref().map(Into::into),
+        agent: args.agent.as_deref().map(Into::into),
         since: span.since,
         until: span.until,
         limit: PAGE,
@@ -48,7 +48,7 @@ fn query(asked: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
     })
 }
 
-/// Writes page after page, up to what was there at the beginning.
+/// Writes page after page, up to the newest row at the start.
 async fn write(
     opened: &Opened,
     caller: &Caller,
@@ -81,22 +81,22 @@ async fn write(
 /// A row on one line: when, where, who, what.
 fn line(row: &AuditRow) -> String {
     let at = second(row.at);
-    let place = match row.seq {
+    let location = match row.seq {
         Some(seq) => format!("{}:{seq}", row.session_id),
         None => row.session_id.to_string(),
     };
     let what = row.channel.as_ref().map_or("erased", Channel::as_str);
     let line = format!(
         "{at}  {}  {}  {}  {}",
-        first_line(&place, 300),
+        first_line(&location, 300),
         first_line(&who(row), 120),
         first_line(what, 64),
-        first_line(&said(row), 200)
+        first_line(&content_of(row), 200)
     );
     line.trim_end().to_owned()
 }
 
-/// The end user for what a user says; else the role, with its agent and model.
+/// The author of a row: the end user of a user's message; else the role, with its agent and model.
 fn who(row: &AuditRow) -> String {
     let role = row.role.map_or("-", Role::as_str);
     if row.role == Some(Role::User) {
@@ -108,8 +108,8 @@ fn who(row: &AuditRow) -> String {
     names.fold(role.to_owned(), |all, name| all + &name)
 }
 
-/// What was said or done.
-fn said(row: &AuditRow) -> String {
+/// The content of a row: the text, the call or the result.
+fn content_of(row: &AuditRow) -> String {
     if row.redacted {
         return "(redacted)".to_owned();
     }
@@ -117,10 +117,10 @@ fn said(row: &AuditRow) -> String {
     let raw = |json: &Option<RawJson>| json.as_ref().map(|json| json.as_str().to_owned());
     let failed = row.ok.filter(|ok| !ok).map(|_| "(failed)".to_owned());
     let error = row.error.as_ref().map(|error| {
-        let told = [plain(&error.code), plain(&error.message)];
-        told.into_iter().flatten().collect::<Vec<_>>().join(": ")
+        let texts = [plain(&error.code), plain(&error.message)];
+        texts.into_iter().flatten().collect::<Vec<_>>().join(": ")
     });
-    let mut told: Vec<String> = [
+    let mut texts: Vec<String> = [
         plain(&row.tool),
         raw(&row.args).or_else(|| partial_args(row)),
         failed,
@@ -131,14 +131,14 @@ fn said(row: &AuditRow) -> String {
     .into_iter()
     .flatten()
     .collect();
-    if told.is_empty() {
-        told.extend(raw(&row.detail));
+    if texts.is_empty() {
+        texts.extend(raw(&row.detail));
     }
-    // One row is one line, also where JSON has line ends.
-    told.join(" ").replace(['\n', '\r'], " ")
+    // A row is one line, even where its JSON has line breaks.
+    texts.join(" ").replace(['\n', '\r'], " ")
 }
 
-/// The arguments of a call that never became complete, as far as they had come: they are no JSON.
+/// The part of the arguments that arrived before a call was cut off; it is not valid JSON.
 fn partial_args(row: &AuditRow) -> Option<String> {
     #[derive(Deserialize)]
     struct Part {
@@ -148,7 +148,7 @@ fn partial_args(row: &AuditRow) -> Option<String> {
     }
     row.tool.as_ref()?;
     let parts: Vec<Part> = serde_json::from_str(row.detail.as_ref()?.as_str()).ok()?;
-    // The row's own call stands behind what else its item holds.
+    // The row's own call is the last part of its item.
     let own = parts.into_iter().next_back()?;
     let args = own.args.filter(|_| own.kind == "tool_call_partial")?;
     JsonText::from_raw(args).ok().map(|args| args.to_plain())

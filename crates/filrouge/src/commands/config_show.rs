@@ -5,12 +5,15 @@ use std::io::Write;
 use serde_json::{Map, Value, json};
 
 use crate::config::Config;
-use crate::exit::told;
+use crate::exit::detail_and_hint;
 use crate::output::{say, show};
 
 pub(super) fn run(config: &Config) -> anyhow::Result<()> {
-    if let Err(e) = config.served() {
-        say(format_args!("`serve` refuses this: {}", told(&e).0));
+    if let Err(e) = config.server_settings() {
+        say(format_args!(
+            "`serve` refuses this: {}",
+            detail_and_hint(&e).0
+        ));
     }
     let mut lines: Vec<_> = (config.rows.iter())
         .map(|row| (row.name.clone(), format!("{}  ({})", row.value, row.origin)))

@@ -1,26 +1,26 @@
-//! `filrouge copy --from URL --to URL`: exit 0 copied and intact, 1 not, or the source was not intact.
+//! `filrouge copy --from URL --to URL`: exit 0 copied and intact; 1 the copy failed, or the source is not intact.
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use filrouge_engine::anchor::{Anchor, Standing};
+use filrouge_engine::anchor::{Anchor, AnchorState};
 use filrouge_engine::keyfile;
-use filrouge_postgres::{PostgresIntake, PostgresLedger, schema, store_id};
-use filrouge_sqlite::{Options, SqliteIntake, SqliteLedger};
-use filrouge_store::copy::{Copied, Intake, copy, vouched_for};
+use filrouge_postgres::{PostgresCopyTarget, PostgresLedger, schema, store_id};
+use filrouge_sqlite::{Options, SqliteCopyTarget, SqliteLedger};
+use filrouge_store::copy::{Copied, CopyTarget, copy, verified_newest_commit};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{ErrorCode, Failure, SystemClock};
 
 use crate::config::{Config, StoreUrl};
 use crate::exit::{Usage, report};
-use crate::open::{absent, refuse_unverified};
+use crate::open::{absent, known_store_at, refuse_unverified};
 use crate::stop::Stop;
 
 mod progress;
 mod side;
-mod told;
+mod summary;
 
 use progress::Progress;
 use side::Side;
@@ -30,23 +30,23 @@ pub(super) async fn run(config: &Config, from: &str, to: &str) -> anyhow::Result
     let (from, to) = (store(from)?, store(to)?);
     refuse_same(&from, &to)?;
     let keyring = Arc::new(keyfile::load(&config.keyring)?);
-    let source = source(&from, keyring.clone())?;
-    let result = copied(config, source.clone(), (&from, &to), keyring).await;
+    let source = open_source(&from, keyring.clone())?;
+    let result = run_copy(config, source.clone(), (&from, &to), keyring).await;
     source.close().await;
     match result? {
-        Some(copied) => told::end(config, (&from, &to), &copied),
+        Some(copied) => summary::print(config, (&from, &to), &copied),
         None => {
-            let what = "stopped before the end; the same command goes on where it stopped";
+            let what = "stopped before the end; the same command resumes where it stopped";
             Ok(report(&anyhow::Error::msg(what), config.json))
         }
     }
 }
 
-/// A store that can be copied.
+/// Parses the URL of a store that can be copied.
 fn store(url: &str) -> Result<StoreUrl, Usage> {
     match url.parse().map_err(Usage::new)? {
         StoreUrl::Memory => Err(Usage::new("a store in memory cannot be copied")
-            .with_hint("it is gone with its process; name a store that lasts")),
+            .with_hint("it ends with its process; name a persistent store")),
         url => Ok(url),
     }
 }
@@ -55,10 +55,10 @@ fn refuse_same(from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<()> {
     let same = match (from, to) {
         (StoreUrl::Sqlite(from), StoreUrl::Sqlite(to)) => from == to || is_one_file(from, to),
         (from, to) if from == to => true,
-        // One database has many URLs.
+        // Several URLs can name one database.
         (StoreUrl::Postgres(_), StoreUrl::Postgres(_)) => {
-            let from = name(Side::From, from)?;
-            from.is_some() && from == name(Side::To, to)?
+            let from = postgres_store_id(Side::From, from)?;
+            from.is_some() && from == postgres_store_id(Side::To, to)?
         }
         _ => false,
     };
@@ -68,14 +68,14 @@ fn refuse_same(from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<()> {
     }
 }
 
-/// What a PostgreSQL store is called, whichever URL leads to it; `None` where there is none.
-fn name(side: Side, url: &StoreUrl) -> Result<Option<String>, Failure> {
+/// The store id of a PostgreSQL store, the same under every URL; `None` when no store exists.
+fn postgres_store_id(side: Side, url: &StoreUrl) -> Result<Option<String>, Failure> {
     let StoreUrl::Postgres(at) = url else {
         return Ok(None);
     };
-    // Looking needs no keys.
+    // Reading the id needs no keys.
     let options = at.options(Arc::new(Keyring::single([0; 32])))?;
-    store_id(&options).map_err(|failure| side.of(url, failure))
+    store_id(&options).map_err(|failure| side.with_store(url, failure))
 }
 
 fn is_one_file(a: &Path, b: &Path) -> bool {
@@ -86,14 +86,14 @@ fn is_one_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// The store that is copied, which is only read.
-fn source(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Arc<dyn Ledger>> {
-    let failed = |failure| Side::From.of(url, failure);
+/// Opens the source read-only.
+fn open_source(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Arc<dyn Ledger>> {
+    let failed = |failure| Side::From.with_store(url, failure);
     match url {
         StoreUrl::Memory => Err(Usage::new("a store in memory cannot be copied").into()),
         StoreUrl::Sqlite(path) => {
             if !path.exists() {
-                return Err(Side::From.hinting(absent(path.display())).into());
+                return Err(Side::From.with_option(absent(path.display())).into());
             }
             let mut options = options(path, keyring);
             options.only_read = true;
@@ -104,11 +104,11 @@ fn source(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Arc<dyn Ledge
             options.make = false;
             let schema = schema(&options).map_err(failed)?;
             if schema.version == 0 {
-                return Err(Side::From.hinting(absent(at)).into());
+                return Err(Side::From.with_option(absent(at)).into());
             }
             if schema.pending().next().is_some() {
-                return Err(Usage::new("the source is of an older schema")
-                    .with_hint("`filrouge migrate up` brings it up to date")
+                return Err(Usage::new("the source has an older schema")
+                    .with_hint("`filrouge migrate up` migrates it")
                     .into());
             }
             Ok(Arc::new(PostgresLedger::open(options).map_err(failed)?))
@@ -116,14 +116,14 @@ fn source(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Arc<dyn Ledge
     }
 }
 
-/// The store that is made.
-fn intake(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Box<dyn Intake>> {
+/// The target, which the copy creates or resumes.
+fn copy_target(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Box<dyn CopyTarget>> {
     match url {
         StoreUrl::Memory => Err(Usage::new("a store in memory cannot be copied").into()),
-        StoreUrl::Sqlite(path) => Ok(Box::new(SqliteIntake::new(options(path, keyring)))),
+        StoreUrl::Sqlite(path) => Ok(Box::new(SqliteCopyTarget::new(options(path, keyring)))),
         StoreUrl::Postgres(url) => {
             let options = url.options(keyring)?;
-            Ok(Box::new(PostgresIntake::new(options)))
+            Ok(Box::new(PostgresCopyTarget::new(options)))
         }
     }
 }
@@ -132,7 +132,7 @@ fn options(path: &Path, keyring: Arc<Keyring>) -> Options {
     Options::new(path, keyring, Arc::new(OsEntropy), Arc::new(SystemClock))
 }
 
-/// A source that its anchor contradicts is not what it was: in a copy, with an anchor of its own, nobody could tell.
+/// Refuses a source that contradicts its anchor: the copy gets a new anchor, which would hide the source's rollback.
 async fn refuse_rolled_back(
     config: &Config,
     source: &dyn Ledger,
@@ -142,74 +142,82 @@ async fn refuse_rolled_back(
     if !anchor.path().exists() {
         return Ok(());
     }
-    // Under another keyring the anchor does not fit either: what is wrong then is told first.
-    source.ask(|sight| vouched_for(sight).map(drop)).await?;
+    // Under another keyring the anchor does not match either, so the keyring is checked first.
+    source
+        .query(|snapshot| verified_newest_commit(snapshot).map(drop))
+        .await?;
     match anchor.check(source).await? {
-        Standing::Broken(what) => Err(Failure::new(ErrorCode::IntegrityError, what)
+        AnchorState::Broken(what) => Err(Failure::new(ErrorCode::IntegrityError, what)
             .with_hint("restore the newest copy, or accept the loss with `filrouge anchor accept`")
             .into()),
-        Standing::Made | Standing::Holds => Ok(()),
+        AnchorState::Created | AnchorState::Holds => Ok(()),
     }
 }
 
-/// Copies; `None` when Ctrl-C or SIGTERM has ended it.
-async fn copied(
+/// Runs the copy; `None` when Ctrl-C or SIGTERM stopped it.
+async fn run_copy(
     config: &Config,
     source: Arc<dyn Ledger>,
     (from, to): (&StoreUrl, &StoreUrl),
     keyring: Arc<Keyring>,
 ) -> anyhow::Result<Option<Copied>> {
     refuse_rolled_back(config, source.as_ref(), keyring.clone()).await?;
-    let mut target = intake(to, keyring.clone())?;
+    let mut target = copy_target(to, keyring.clone())?;
+    // Whoever copies to this URL knows that another store was there.
+    if let Some(known) = known_store_at(&config.anchor, to)? {
+        known.remove()?;
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let anchors = config.anchor.clone();
     let mut progress = Progress::new(stop.clone(), anchors, keyring);
-    // Asked for before the copy begins: a signal that nobody waits for ends the process at once.
-    let mut asked = Stop::taken()?;
+    // Installed before the copy starts: without a handler a signal ends the process at once.
+    let mut signals = Stop::install()?;
     let id = source.store_id().to_owned();
     let from_here = source.clone();
     let work = async move {
-        let copied = from_here.ask(move |sight| copy(sight, &id, &mut *target, &mut progress));
+        let copied =
+            from_here.query(move |snapshot| copy(snapshot, &id, &mut *target, &mut progress));
         copied.await
     };
     let mut work = tokio::spawn(work);
     let result = loop {
         tokio::select! {
             result = &mut work => break result?,
-            () = asked.asked() => {}
+            () = signals.requested() => {}
         }
         if stop.swap(true, Ordering::Relaxed) {
-            // Whoever asks twice does not wait for what is under way; a kill leaves nothing worse.
+            // A second signal exits without waiting for the current step: a killed copy can be resumed like a stopped
+            // one.
             std::process::exit(1);
         }
     };
     match result {
         Ok(copied) => Ok(Some(copied)),
         Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
-        // What does not fit together is about both.
+        // A mismatch concerns both stores.
         Err(failure) if failure.code == ErrorCode::Invalid => Err(failure.into()),
         Err(failure) => {
-            // A source that still answers is not the one that failed.
-            let side = match source.ask(|_| Ok(())).await {
-                Ok(()) => Side::To.of(to, failure),
-                Err(_) => Side::From.of(from, failure),
+            // If the source still answers, the target failed.
+            let failure = match source.query(|_| Ok(())).await {
+                Ok(()) => Side::To.with_store(to, failure),
+                Err(_) => Side::From.with_store(from, failure),
             };
-            Err(with_hint(side).into())
+            Err(with_hint(failure).into())
         }
     }
 }
 
-/// Whatever breaks a copy off, it can be gone on with.
+/// Adds a hint: an interrupted copy can be resumed, whatever the cause.
 fn with_hint(failure: Failure) -> Failure {
     let hint = match failure.code {
-        ErrorCode::StoreFull => "make room",
-        ErrorCode::StoreUnavailable => "see that both stores can be reached",
+        ErrorCode::StoreFull => "free some space",
+        ErrorCode::StoreUnavailable => "check that both stores can be reached",
         _ => return failure,
     };
     match failure.hint {
         Some(_) => failure,
         None => failure.with_hint(format!(
-            "{hint}, then give the same command again: it goes on where it stopped"
+            "{hint}, then repeat the same command: it resumes where it stopped"
         )),
     }
 }

@@ -6,19 +6,20 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use filrouge_engine::anchor::Standing;
+use filrouge_engine::anchor::{AnchorKeeper, AnchorState};
 use filrouge_engine::keyfile;
 use filrouge_http::access::{AccessSettings, Authority};
+use filrouge_store::Ledger;
 use filrouge_types::SystemClock;
 use serde::Serialize;
 use serde_json::json;
 
-use super::doctor_hot::HotStanding;
+use super::doctor_hot::HotReport;
 use super::doctor_search;
 use super::doctor_spool;
-use super::doctor_webhooks::{WebhookStanding, standings};
+use super::doctor_webhooks::{WebhookReport, webhook_reports};
 use crate::config::{Config, StoreUrl};
-use crate::exit::{code, told};
+use crate::exit::{code, detail_and_hint};
 use crate::open::{Need, Opened, open};
 use crate::output::{printable, show};
 
@@ -49,11 +50,11 @@ fn passed(name: &'static str, detail: impl Into<String>) -> Check {
 }
 
 fn failed(name: &'static str, error: &anyhow::Error) -> Check {
-    let (detail, hint) = told(error);
+    let (detail, hint) = detail_and_hint(error);
     check(name, false, detail, hint)
 }
 
-/// The keyring must be its owner's alone.
+/// Only the owner may have access to the keyring file.
 fn check_keyring(path: &Path) -> Check {
     use std::os::unix::fs::PermissionsExt;
     let name = "keyring";
@@ -78,7 +79,7 @@ fn check_keyring(path: &Path) -> Check {
     }
 }
 
-/// The issuer's keys must be such that a server starts with them.
+/// Checks that a server can start with the issuer's keys.
 async fn check_issuer(opened: &Opened, access: Option<AccessSettings>, checks: &mut Vec<Check>) {
     let name = "issuer";
     let Some(access) = access.filter(|access| access.jwt.is_some()) else {
@@ -90,14 +91,14 @@ async fn check_issuer(opened: &Opened, access: Option<AccessSettings>, checks: &
     }
 }
 
-/// The hot store, and the copies of the newest `sessions` in it.
+/// Checks the hot store, and its copies of the `sessions` newest sessions.
 async fn check_hot(
     config: &Config,
     opened: &Opened,
     sessions: usize,
     checks: &mut Vec<Check>,
-) -> Option<HotStanding> {
-    let hot = match HotStanding::look(config, &opened.engine, sessions).await {
+) -> Option<HotReport> {
+    let hot = match HotReport::check(config, &opened.engine, sessions).await {
         Ok(hot) => hot?,
         Err(e) => {
             checks.push(failed("copies", &e.into()));
@@ -105,18 +106,21 @@ async fn check_hot(
         }
     };
     checks.push(check("hot", hot.is_well(), hot.detail(), hot.hint()));
-    checks.extend(
-        hot.copies
-            .as_ref()
-            .map(|copies| check("copies", copies.are_true(), copies.detail(), copies.hint())),
-    );
+    checks.extend(hot.copies.as_ref().map(|copies| {
+        check(
+            "copies",
+            copies.are_correct(),
+            copies.detail(),
+            copies.hint(),
+        )
+    }));
     Some(hot)
 }
 
-/// How searches in the ledger are answered.
+/// Reports how searches of the ledger are answered.
 async fn check_search(config: &Config, checks: &mut Vec<Check>) {
     let name = "search";
-    match doctor_search::look(config).await {
+    match doctor_search::check(config).await {
         Ok(search) => checks.extend(
             search.map(|(detail, hint)| check(name, true, detail, hint.map(str::to_owned))),
         ),
@@ -124,11 +128,11 @@ async fn check_search(config: &Config, checks: &mut Vec<Check>) {
     }
 }
 
-/// What is told beside the checks.
+/// Details that the JSON report has in addition to the checks.
 #[derive(Default)]
-struct Standings {
-    hot: Option<HotStanding>,
-    webhooks: Vec<WebhookStanding>,
+struct Reports {
+    hot: Option<HotReport>,
+    webhooks: Vec<WebhookReport>,
 }
 
 async fn check_store(
@@ -136,7 +140,7 @@ async fn check_store(
     access: Option<AccessSettings>,
     sessions: usize,
     checks: &mut Vec<Check>,
-    told: &mut Standings,
+    reports: &mut Reports,
 ) {
     let opened = match open(config, Need::Existing).await {
         Ok(opened) => opened,
@@ -152,39 +156,54 @@ async fn check_store(
             opened.ledger.position().commit_no
         ),
     ));
-    match &opened.standing {
-        Some(Standing::Broken(what)) => {
+    match &opened.anchor_state {
+        Some(AnchorState::Broken(what)) => {
             let hint = "restore the newest copy, or accept the loss with `filrouge anchor accept`";
             checks.push(check("anchor", false, what, Some(hint.to_owned())));
         }
-        Some(Standing::Made) => checks.push(passed("anchor", "made just now")),
-        Some(Standing::Holds) => checks.push(passed("anchor", "the store agrees with it")),
+        Some(AnchorState::Created | AnchorState::Holds) => {
+            match opened.keeper.as_ref().and_then(AnchorKeeper::failure) {
+                Some(why) => checks.push(check("anchor", false, why, None)),
+                None => checks.push(passed("anchor", "the store agrees with it")),
+            }
+        }
         None => {}
     }
-    let health = opened.ledger.health();
-    match health.integrity {
+    match integrity(opened.ledger.as_ref()).await {
         None => checks.push(passed("heads", "every session is in its newest state")),
         Some(what) => {
-            let hint = "`filrouge verify` names every place".to_owned();
+            let hint = "`filrouge verify` lists every fault".to_owned();
             checks.push(check("heads", false, what, Some(hint)));
         }
     }
     check_search(config, checks).await;
-    told.hot = check_hot(config, &opened, sessions, checks).await;
+    reports.hot = check_hot(config, &opened, sessions, checks).await;
     check_issuer(&opened, access, checks).await;
-    match standings(config, opened.ledger.as_ref()).await {
-        Ok(all) => told.webhooks = all,
+    match webhook_reports(config, opened.ledger.as_ref()).await {
+        Ok(all) => reports.webhooks = all,
         Err(e) => checks.push(failed("webhooks", &e)),
     }
     opened.close().await;
     checks.extend(
-        told.webhooks
+        reports
+            .webhooks
             .iter()
             .map(|one| check(one.name(), one.is_well(), one.detail(), one.hint())),
     );
 }
 
-/// What waits for the ledger, and what it has refused; it is looked at also while the ledger does not answer.
+/// What is wrong with the heads of sessions and notes, compared one by one with the commit log.
+async fn integrity(ledger: &dyn Ledger) -> Option<String> {
+    if let Some(known) = ledger.health().integrity {
+        return Some(known);
+    }
+    match ledger.query(|snapshot| snapshot.compare_heads()).await {
+        Ok(suspects) => (!suspects.is_empty()).then(|| suspects.to_string()),
+        Err(failure) => Some(failure.to_string()),
+    }
+}
+
+/// Counts queued writes and dead letters; works while the ledger does not answer.
 fn check_spool(config: &Config) -> Check {
     let name = "spool";
     if !config.spool.directory.exists() {
@@ -202,27 +221,28 @@ fn check_spool(config: &Config) -> Check {
     }
 }
 
-/// Looks at everything; of the hot store's copies, at those of the newest `sessions`.
+/// Runs all checks; of the hot store's copies, it compares those of the `sessions` newest sessions.
 pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<ExitCode> {
     let source = config
         .file
         .as_ref()
         .map_or_else(|| "no file".to_owned(), |f| f.display().to_string());
     let name = "configuration";
-    let (mut checks, access) = match config.served() {
+    let (mut checks, access) = match config.server_settings() {
         Ok((access, _)) => (vec![passed(name, source)], Some(access)),
         Err(e) => (vec![failed(name, &e)], None),
     };
     if config.store != StoreUrl::Memory {
         checks.push(check_keyring(&config.keyring));
     }
-    let mut told = Standings::default();
-    check_store(config, access, sessions, &mut checks, &mut told).await;
+    let mut reports = Reports::default();
+    check_store(config, access, sessions, &mut checks, &mut reports).await;
     if config.store != StoreUrl::Memory {
         checks.push(check_spool(config));
     }
     let ok = checks.iter().all(|c| c.ok);
-    let shown = json!({ "ok": ok, "checks": checks, "hot": told.hot, "webhooks": told.webhooks });
+    let shown =
+        json!({ "ok": ok, "checks": checks, "hot": reports.hot, "webhooks": reports.webhooks });
     show(config.json, &shown, |out| {
         for check in &checks {
             let word = if check.ok { "ok" } else { "FAILED" };

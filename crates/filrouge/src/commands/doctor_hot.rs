@@ -1,8 +1,8 @@
-//! What `filrouge doctor` says of the hot store: whether it answers, and whether its copies are what the ledger has.
+//! The part of `filrouge doctor` about the hot store: does it answer, and do its copies match the ledger?
 
 use filrouge_engine::Engine;
 use filrouge_engine::caller::Permission;
-use filrouge_engine::scopes::{HotState, TwoScopes};
+use filrouge_engine::scopes::{HotState, TieredLedger};
 use filrouge_store::command::SessionFilter;
 use filrouge_store::hot::HotHealth;
 use filrouge_store::read::{TurnOrder, TurnQuery};
@@ -13,75 +13,75 @@ use serde::Serialize;
 use crate::config::{Config, HotUrl};
 use crate::open::operator;
 
-/// Sessions asked for at once.
+/// Sessions per page of the listing.
 const PAGE: usize = 100;
-/// How many of a copy's newest turns are compared: at most so many, fewer when it does not hold as many.
+/// How many of a copy's newest turns are compared; a smaller number is tried when the copy has fewer.
 const TURNS: [usize; 3] = [49, 10, 1];
 
 /// The hot store and its copies.
 #[derive(Debug, Serialize)]
-pub(super) struct HotStanding {
+pub(super) struct HotReport {
     #[serde(skip)]
     url: String,
     kind: &'static str,
     #[serde(flatten)]
     health: HotHealth,
-    /// `null` for one in memory, which is another one in each process, and when it does not answer.
+    /// `null` for a hot store in memory, since each process has its own, and for one that does not answer.
     pub(super) copies: Option<Copies>,
 }
 
-/// How the copies of the newest sessions stand to the ledger.
+/// How the copies of the newest sessions compare with the ledger.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Copies {
     /// Sessions that were compared.
     sessions: u64,
-    /// Copies of what the ledger has.
+    /// Copies that match the ledger.
     fresh: u64,
-    /// Copies that have not come as far; they are not used.
+    /// Copies that are older than the ledger; they are not used.
     stale: u64,
-    /// How many seqs they are behind, at most.
+    /// The maximum number of seqs that a stale copy lacks.
     lag_seqs: u64,
-    /// Copies of another history, as after the ledger was put back; they are not used.
+    /// Copies of another history, such as after the ledger was restored from a backup; they are not used.
     other: u64,
     /// Sessions without a copy.
     absent: u64,
-    /// Sessions whose copy claims to be what the ledger has, and is not.
+    /// Sessions whose copy claims to match the ledger and does not.
     different: Vec<SessionId>,
 }
 
-impl HotStanding {
-    /// Asks the hot store, and compares the copies of the newest `sessions` of the tenant.
+impl HotReport {
+    /// Checks the hot store, and compares the copies of the `sessions` newest sessions of the tenant.
     ///
     /// # Errors
-    /// The ledger's.
-    pub(super) async fn look(
+    /// Errors of the ledger.
+    pub(super) async fn check(
         config: &Config,
         engine: &Engine,
         sessions: usize,
     ) -> Result<Option<Self>, Failure> {
         let url = config.hot.url.to_string();
         if config.hot.url == HotUrl::Memory {
-            return Ok(Some(Self::of(url, "memory", HotHealth::default())));
+            return Ok(Some(Self::new(url, "memory", HotHealth::default())));
         }
         let Some(tiers) = engine.tiers() else {
             return Ok(None);
         };
-        let mut standing = Self::of(url, tiers.view().kind, tiers.hot_health().await);
-        if !standing.answers() {
-            return Ok(Some(standing));
+        let mut report = Self::new(url, tiers.view().kind, tiers.hot_health().await);
+        if !report.answers() {
+            return Ok(Some(report));
         }
         let scope = operator(config).scope(Permission::Read)?;
         match compare(tiers, &scope, sessions).await {
-            Ok(copies) => standing.copies = Some(copies),
+            Ok(copies) => report.copies = Some(copies),
             Err(failure) if failure.code == ErrorCode::HotUnavailable => {
-                standing.health.unavailable = Some(failure.detail);
+                report.health.unavailable = Some(failure.detail);
             }
             Err(failure) => return Err(failure),
         }
-        Ok(Some(standing))
+        Ok(Some(report))
     }
 
-    fn of(url: String, kind: &'static str, health: HotHealth) -> Self {
+    fn new(url: String, kind: &'static str, health: HotHealth) -> Self {
         Self {
             url,
             kind,
@@ -94,18 +94,18 @@ impl HotStanding {
         self.health.unavailable.is_none()
     }
 
-    /// Whether it answers, and takes writes.
+    /// Whether the hot store answers and accepts writes.
     pub(super) fn is_well(&self) -> bool {
         self.answers() && self.health.refuses_writes.is_none()
     }
 
-    /// Its place, version and size, or why it does not answer.
+    /// The hot store's URL, version and size, or the reason why it does not answer.
     pub(super) fn detail(&self) -> String {
         if let Some(why) = &self.health.unavailable {
             return format!("{}: {why}", self.url);
         }
         if self.kind == "memory" {
-            return format!("{}, in each server by itself", self.url);
+            return format!("{}, separate in each server", self.url);
         }
         let mut parts = vec![self.url.clone()];
         parts.extend(self.health.version.clone());
@@ -120,12 +120,12 @@ impl HotStanding {
         parts.join(", ")
     }
 
-    /// What can be done about one that does not answer or takes no writes, or will take none one day.
+    /// A hint when the hot store does not answer or refuses writes, or when it will refuse them once it is full.
     pub(super) fn hint(&self) -> Option<String> {
         let hint = if !self.answers() {
-            "sessions in the ledger go on without it; look at its log, and at the URL and password in `hot`"
+            "sessions in the ledger work without it; check its log, and the URL and password in `hot`"
         } else if self.health.refuses_writes.is_some() {
-            "sessions without an identity are answered 503; give it room, or a maxmemory-policy of volatile-ttl"
+            "sessions without an identity are answered 503; give it more memory, or a maxmemory-policy of volatile-ttl"
         } else if self.health.unbounded {
             "it has no maxmemory: set it to what you can spare, with maxmemory-policy volatile-ttl"
         } else if self.health.evicts_nothing {
@@ -138,36 +138,37 @@ impl HotStanding {
 }
 
 impl Copies {
-    /// Whether none of them would be answered wrongly.
-    pub(super) fn are_true(&self) -> bool {
+    /// Whether no copy would give a wrong answer.
+    pub(super) fn are_correct(&self) -> bool {
         self.different.is_empty()
     }
 
-    /// How many there are of each kind.
+    /// The number of copies of each kind.
     pub(super) fn detail(&self) -> String {
         let mut text = format!(
             "newest {} sessions: {} fresh, {} stale (behind by {} seqs at most), {} of another history, {} absent",
             self.sessions, self.fresh, self.stale, self.lag_seqs, self.other, self.absent
         );
-        if !self.are_true() {
+        if !self.are_correct() {
             let ids: Vec<_> = self.different.iter().map(ToString::to_string).collect();
             text = format!("{text}; DIFFERENT: {}", ids.join(", "));
         }
         text
     }
 
-    /// What can be done about those that are wrong.
+    /// A hint about wrong copies.
     pub(super) fn hint(&self) -> Option<String> {
-        (!self.are_true()).then(|| {
-            "somebody else writes to these keys: give filrouge a Redis, or a hot_prefix, of its own; those that could not be read are made anew".to_owned()
+        (!self.are_correct()).then(|| {
+            "another program writes to these keys: give filrouge a separate Redis or hot_prefix; unreadable copies are rebuilt"
+                .to_owned()
         })
     }
 }
 
-async fn compare(tiers: &TwoScopes, scope: &Scope, most: usize) -> Result<Copies, Failure> {
+async fn compare(tiers: &TieredLedger, scope: &Scope, limit: usize) -> Result<Copies, Failure> {
     let mut copies = Copies::default();
     let mut cursor = None;
-    let mut left = most;
+    let mut left = limit;
     while left > 0 {
         let filter = SessionFilter::default();
         let ledger: &dyn Ledger = tiers;
@@ -178,7 +179,7 @@ async fn compare(tiers: &TwoScopes, scope: &Scope, most: usize) -> Result<Copies
         left = left.saturating_sub(sessions.len());
         for session in sessions {
             copies.sessions += 1;
-            copies.take(tiers, scope, session.session_id).await?;
+            copies.add(tiers, scope, session.session_id).await?;
         }
         cursor = next;
         if cursor.is_none() {
@@ -189,14 +190,14 @@ async fn compare(tiers: &TwoScopes, scope: &Scope, most: usize) -> Result<Copies
 }
 
 impl Copies {
-    async fn take(
+    async fn add(
         &mut self,
-        tiers: &TwoScopes,
+        tiers: &TieredLedger,
         scope: &Scope,
         session: SessionId,
     ) -> Result<(), Failure> {
         let state = match tiers.compare(scope, &session).await {
-            // Erased since it was listed.
+            // Erased after it was listed.
             Err(failure)
                 if matches!(
                     failure.code,
@@ -209,7 +210,7 @@ impl Copies {
         };
         match state {
             HotState::Absent => self.absent += 1,
-            HotState::Same => match is_true(tiers, scope, &session).await? {
+            HotState::Same => match is_correct(tiers, scope, &session).await? {
                 true => self.fresh += 1,
                 false => self.different.push(session),
             },
@@ -223,8 +224,12 @@ impl Copies {
     }
 }
 
-/// Whether a copy of the ledger's history holds what the ledger answers.
-async fn is_true(tiers: &TwoScopes, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+/// Whether a copy with the ledger's history gives the ledger's answer.
+async fn is_correct(
+    tiers: &TieredLedger,
+    scope: &Scope,
+    session: &SessionId,
+) -> Result<bool, Failure> {
     let ledger: &dyn Ledger = tiers;
     let unreadable = || tiers.counts().recent_unreadable;
     for limit in TURNS {
@@ -244,10 +249,10 @@ async fn is_true(tiers: &TwoScopes, scope: &Scope, session: &SessionId) -> Resul
         let (turns, _) = ledger.turns(scope, session, query).await?;
         let turns: Result<Vec<_>, _> = turns.iter().map(serde_json::to_vec).collect();
         let turns = turns.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-        // Somebody may have written in between; then it is not the same history any more.
+        // A concurrent write changes the history; then the two reads cannot be compared.
         let still = tiers.compare(scope, session).await?;
         return Ok(turns == copy.turns || still != HotState::Same);
     }
-    // It holds too little to be answered from.
+    // The copy contains too few turns to answer from.
     Ok(true)
 }

@@ -1,4 +1,4 @@
-//! What `filrouge doctor` says of the ledger's search index: where it is, and what keeps it from being fast.
+//! The part of `filrouge doctor` about the ledger's search index: where it is stored, and what makes it slow.
 
 use std::sync::Arc;
 
@@ -7,35 +7,35 @@ use filrouge_store::Keyring;
 use tokio::runtime::Handle;
 
 use crate::config::{Config, HiddenUrl, StoreUrl};
-use crate::ledger_index::{file_of, place};
+use crate::ledger_index::{index_file, index_location};
 
-/// How searches in the ledger are answered, and what to do about it; changes nothing. `None` for a store in memory.
+/// Reports how searches of the ledger are answered, with a hint; changes nothing. `None` for a store in memory.
 ///
 /// # Errors
-/// When there is an index that does not answer.
-pub(super) async fn look(
+/// When an existing index does not answer.
+pub(super) async fn check(
     config: &Config,
 ) -> anyhow::Result<Option<(String, Option<&'static str>)>> {
     if !config.search.index.on {
-        let detail = "search.index is false: everything is looked through".to_owned();
+        let detail = "search.index is false: searches scan everything".to_owned();
         return Ok(Some((detail, None)));
     }
-    let lacks = match &config.store {
+    let obstacle = match &config.store {
         StoreUrl::Memory => return Ok(None),
-        StoreUrl::Sqlite(path) if !file_of(path).exists() => {
+        StoreUrl::Sqlite(path) if !index_file(path).exists() => {
             return Ok(Some((
-                "no index yet: everything is looked through".to_owned(),
-                Some("`filrouge serve` makes it, and `filrouge index update`"),
+                "no index yet: searches scan everything".to_owned(),
+                Some("`filrouge serve` or `filrouge index update` creates it"),
             )));
         }
         StoreUrl::Sqlite(_) => None,
-        StoreUrl::Postgres(url) => lacks(url).await?,
+        StoreUrl::Postgres(url) => trigram_obstacle(url).await?,
     };
-    let place = place(&config.store);
-    Ok(Some(match lacks {
-        None => (place, None),
-        Some(lacks) => (
-            format!("{place}: searches look through all of an owner's documents: {lacks}"),
+    let location = index_location(&config.store);
+    Ok(Some(match obstacle {
+        None => (location, None),
+        Some(obstacle) => (
+            format!("{location}: searches scan all of an owner's documents: {obstacle}"),
             Some(
                 "let the role that owns the schema have CREATE on the database, then `filrouge index rebuild --source ledger`",
             ),
@@ -43,12 +43,12 @@ pub(super) async fn look(
     }))
 }
 
-/// What keeps PostgreSQL from finding texts by their trigrams.
-async fn lacks(url: &HiddenUrl) -> anyhow::Result<Option<String>> {
-    // It reads no data that is authenticated.
+/// The reason why PostgreSQL cannot search by trigrams, if there is one.
+async fn trigram_obstacle(url: &HiddenUrl) -> anyhow::Result<Option<String>> {
+    // This reads no authenticated data, so any key will do.
     let options = url.options(Arc::new(Keyring::single([0; 32])))?;
     let runtime = Handle::current();
-    let asked =
+    let obstacle =
         tokio::task::spawn_blocking(move || PostgresIndex::open(&options, &runtime)?.lacks());
-    Ok(asked.await??)
+    Ok(obstacle.await??)
 }

@@ -1,5 +1,5 @@
-//! `filrouge doctor session ID`: the exact state of a session at the moment of a failure. Exit 0 when nothing is wrong
-//! with it, 1 when something is.
+//! `filrouge doctor session ID`: the exact state of a session, for example after a failure. Exit 0 when nothing is
+//! wrong with it, 1 when something is.
 
 use std::process::ExitCode;
 
@@ -18,45 +18,45 @@ mod call;
 mod restored;
 mod text;
 
-pub(super) use call::Call;
+pub(super) use call::CallState;
 use restored::Restored;
 
-/// The diagnosis with what a restore would send.
+/// The diagnosis, and the contexts that a restore would send.
 #[derive(Serialize)]
 struct State {
     ok: bool,
     #[serde(flatten)]
     diagnosis: Diagnosis,
     #[serde(flatten)]
-    call: Call,
+    call: CallState,
     restore: Vec<Restored>,
 }
 
-pub(super) async fn run(config: &Config, asked: &DoctorSession) -> anyhow::Result<ExitCode> {
-    let id: SessionId = parsed(&asked.id)?;
+pub(super) async fn run(config: &Config, args: &DoctorSession) -> anyhow::Result<ExitCode> {
+    let id: SessionId = parsed(&args.id)?;
     let state = with(config, Need::Existing, async |opened, caller| {
-        look(&opened.engine, caller, &id, asked).await
+        diagnose(&opened.engine, caller, &id, args).await
     });
     let state = state.await?;
     show(config.json, &state, |out| text::write(out, &state))?;
     Ok(code(state.ok))
 }
 
-async fn look(
+async fn diagnose(
     engine: &Engine,
     caller: &Caller,
     id: &SessionId,
-    asked: &DoctorSession,
+    args: &DoctorSession,
 ) -> anyhow::Result<State> {
-    let mut diagnosis = engine.context.diagnose(caller, id, asked.items).await?;
+    let mut diagnosis = engine.context.diagnose(caller, id, args.items).await?;
     let (restore, call) = if diagnosis.session.is_some() {
-        let call = Call::of(engine, caller, id).await?;
-        let restore = restored::all(engine, caller, id, asked.format).await;
+        let call = CallState::read(engine, caller, id).await?;
+        let restore = restored::all(engine, caller, id, args.format).await;
         (restore, call)
     } else {
-        (Vec::new(), Call::default())
+        (Vec::new(), CallState::default())
     };
-    restored::tell(&mut diagnosis, &restore);
+    restored::add_findings(&mut diagnosis, &restore);
     Ok(State {
         ok: diagnosis.is_well() && call.is_well() && restore.iter().all(Restored::is_well),
         diagnosis,

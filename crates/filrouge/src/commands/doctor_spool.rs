@@ -1,4 +1,4 @@
-//! `filrouge doctor spool`: what waits for the ledger, and what the ledger has refused (docs/spool.md).
+//! `filrouge doctor spool`: writes that wait for the ledger, and writes that the ledger refused (docs/spool.md).
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,33 +14,33 @@ use crate::config::Config;
 use crate::open::{Need, keyring, ledger, refuse_unverified};
 use crate::output::{document, printable, say, show};
 
-/// How all dead letters are named.
+/// The argument that selects all dead letters.
 const ALL: &str = "all";
 
-/// Looks at the spool, or at its dead letters again. Exit code 1 when there are dead letters.
+/// Shows the spool, or requeues or drops dead letters. Exit code 1 when there are dead letters.
 ///
 /// # Errors
-/// The store's, by whose name the spool is found; that of a letter that is not there, or of a server that uses the folder.
-pub(super) fn run(config: &Config, asked: &DoctorSpool) -> anyhow::Result<ExitCode> {
+/// Errors of the store, whose id names the spool; an unknown dead letter; a running server that uses the folder.
+pub(super) fn run(config: &Config, args: &DoctorSpool) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
     let letters = letters(config)?;
     let named = |id: &'_ str| (id != ALL).then(|| id.to_owned());
-    if let Some(id) = &asked.retry {
+    if let Some(id) = &args.retry {
         let count = letters.retry(named(id).as_deref())?;
-        return changed(config, "queued", count);
+        return print_count(config, "queued", count);
     }
-    if let Some(id) = &asked.drop {
+    if let Some(id) = &args.drop {
         let count = letters.drop(named(id).as_deref())?;
-        return changed(config, "dropped", count);
+        return print_count(config, "dropped", count);
     }
-    let lines = letters.list(asked.show)?;
+    let lines = letters.list(args.show)?;
     let shown = json!({ "directory": config.spool.directory, "entries": lines });
     show(config.json, &shown, |out| table(out, &lines))?;
     let dead = lines.iter().any(|line| line.state == LineState::Dead);
     Ok(ExitCode::from(u8::from(dead)))
 }
 
-/// How many writes wait, and how many dead letters there are.
+/// The number of queued writes, and of dead letters.
 ///
 /// # Errors
 /// As [`run`].
@@ -56,7 +56,7 @@ fn letters(config: &Config) -> anyhow::Result<Letters> {
     let directory = &config.spool.directory;
     let (keys, id) = match ledger(config, Need::Existing) {
         Ok(ready) => (ready.keyring.clone(), ready.ledger.store_id().to_owned()),
-        // It may be away just now: then the spool is looked at by itself, if it is of one store alone.
+        // The ledger may not answer now: then the spool is read without it, if the folder belongs to one store only.
         Err(error) => match only_store(directory) {
             Some(id) => (Arc::new(keyring(config, true)?), id),
             None => return Err(error),
@@ -65,7 +65,7 @@ fn letters(config: &Config) -> anyhow::Result<Letters> {
     Ok(Letters::new(directory, keys, &id, Arc::new(OsEntropy)))
 }
 
-/// The name of the store that the spool is of, when there is one.
+/// The id of the store that the folder's only spool belongs to; `None` when there are several spools or none.
 fn only_store(directory: &Path) -> Option<String> {
     let mut names = std::fs::read_dir(directory).ok()?.map(|entry| {
         let name = entry.ok()?.file_name();
@@ -75,7 +75,7 @@ fn only_store(directory: &Path) -> Option<String> {
     names.next().is_none().then_some(only)
 }
 
-fn changed(config: &Config, what: &str, count: u64) -> anyhow::Result<ExitCode> {
+fn print_count(config: &Config, what: &str, count: u64) -> anyhow::Result<ExitCode> {
     if config.json {
         document(&json!({ what: count }))?;
     } else {

@@ -1,4 +1,4 @@
-//! `filrouge doctor webhooks`, and what `filrouge doctor` tells of webhooks.
+//! `filrouge doctor webhooks`, and the webhook checks of `filrouge doctor`.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,22 +15,22 @@ use crate::exit::{Absent, code, parsed};
 use crate::open::{Need, refuse_unverified, with};
 use crate::output::{printable, show};
 
-/// A webhook as it is configured and as it stands.
+/// A webhook's configuration and state.
 #[derive(Debug, Serialize)]
-pub(super) struct WebhookStanding {
+pub(super) struct WebhookReport {
     enabled: bool,
     #[serde(flatten)]
     status: WebhookStatus,
 }
 
 /// All webhooks of the configuration.
-pub(super) async fn standings(
+pub(super) async fn webhook_reports(
     config: &Config,
     ledger: &dyn Ledger,
-) -> anyhow::Result<Vec<WebhookStanding>> {
+) -> anyhow::Result<Vec<WebhookReport>> {
     let mut all = Vec::with_capacity(config.webhooks.len());
     for webhook in &config.webhooks {
-        all.push(WebhookStanding {
+        all.push(WebhookReport {
             enabled: webhook.enabled,
             status: webhook_status(ledger, &webhook.feed, SystemClock.now()).await?,
         });
@@ -38,7 +38,7 @@ pub(super) async fn standings(
     Ok(all)
 }
 
-impl WebhookStanding {
+impl WebhookReport {
     pub(super) fn name(&self) -> String {
         format!("webhook {}", self.status.name)
     }
@@ -48,7 +48,7 @@ impl WebhookStanding {
         !self.enabled || (s.disabled_at.is_none() && s.failures == 0 && s.dead_letters.is_empty())
     }
 
-    /// In a line.
+    /// The state on one line.
     pub(super) fn detail(&self) -> String {
         let s = &self.status;
         let mut parts = Vec::new();
@@ -75,7 +75,7 @@ impl WebhookStanding {
             ));
         }
         if let Some(at) = s.retry_at {
-            parts.push(format!("again at {at}"));
+            parts.push(format!("next attempt at {at}"));
         }
         if !s.dead_letters.is_empty() {
             parts.push(format!("{} dead letters", s.dead_letters.len()));
@@ -99,18 +99,18 @@ impl WebhookStanding {
         } else if !s.dead_letters.is_empty() {
             run("redeliver")
         } else {
-            Some("the receiver is asked again; look at its log".to_owned())
+            Some("delivery is retried; check the receiver's log".to_owned())
         }
     }
 }
 
-fn action(what: &DoctorWebhooks) -> Option<(WebhookAction, &str)> {
-    let asked = [
-        (WebhookAction::Redeliver, &what.redeliver),
-        (WebhookAction::Discard, &what.discard),
-        (WebhookAction::Enable, &what.enable),
+fn action(args: &DoctorWebhooks) -> Option<(WebhookAction, &str)> {
+    let actions = [
+        (WebhookAction::Redeliver, &args.redeliver),
+        (WebhookAction::Discard, &args.discard),
+        (WebhookAction::Enable, &args.enable),
     ];
-    asked
+    actions
         .into_iter()
         .find_map(|(action, name)| Some((action, name.as_deref()?)))
 }
@@ -120,7 +120,7 @@ async fn change(config: &Config, action: WebhookAction, name: &str) -> anyhow::R
     let name: WebhookName = parsed(name)?;
     let changed = with(config, Need::Existing, async |opened, _| {
         let done = change_webhook(opened.ledger.as_ref(), &name, action).await;
-        done.map_err(Absent::told)
+        done.map_err(Absent::if_invalid)
     });
     let letters = changed.await?;
     let (word, text) = match action {
@@ -134,19 +134,19 @@ async fn change(config: &Config, action: WebhookAction, name: &str) -> anyhow::R
             "discard",
             format!("{letters} dead letters were thrown away"),
         ),
-        WebhookAction::Enable => ("enable", format!("webhook {name} goes on where it stopped")),
+        WebhookAction::Enable => ("enable", format!("webhook {name} resumes where it stopped")),
     };
     let shown = json!({ "webhook": name.as_str(), "action": word, "dead_letters": letters });
     show(config.json, &shown, |out| writeln!(out, "{text}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn run(config: &Config, what: &DoctorWebhooks) -> anyhow::Result<ExitCode> {
-    if let Some((action, name)) = action(what) {
+pub(super) async fn run(config: &Config, args: &DoctorWebhooks) -> anyhow::Result<ExitCode> {
+    if let Some((action, name)) = action(args) {
         return change(config, action, name).await;
     }
     let all = with(config, Need::Existing, async |opened, _| {
-        standings(config, opened.ledger.as_ref()).await
+        webhook_reports(config, opened.ledger.as_ref()).await
     });
     let all = all.await?;
     show(config.json, &json!({ "webhooks": all }), |out| {
@@ -163,7 +163,7 @@ pub(super) async fn run(config: &Config, what: &DoctorWebhooks) -> anyhow::Resul
             for letter in &webhook.status.dead_letters {
                 writeln!(
                     out,
-                    "  dead: behind {} to {}, {} attempts, {}, given up {}",
+                    "  dead: after {} up to {}, {} attempts, {}, given up {}",
                     letter.after, letter.next_cursor, letter.attempts, letter.error, letter.at
                 )?;
             }
@@ -173,5 +173,5 @@ pub(super) async fn run(config: &Config, what: &DoctorWebhooks) -> anyhow::Resul
         }
         Ok(())
     })?;
-    Ok(code(all.iter().all(WebhookStanding::is_well)))
+    Ok(code(all.iter().all(WebhookReport::is_well)))
 }

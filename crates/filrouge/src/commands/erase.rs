@@ -1,7 +1,7 @@
 //! `filrouge erase --session ID | --identity ID | --all-of-tenant`: a receipt for each session.
 //!
-//! A session is erased in one transaction. Whoever is interrupted between two runs the command again: what was
-//! erased is not met any more, and a single session gives its first receipt again.
+//! A session is erased in one transaction. After an interruption the caller repeats the command: sessions already
+//! erased are no longer listed, and a session that is named returns its first receipt again.
 
 use std::io::{self, Write};
 
@@ -10,34 +10,34 @@ use filrouge_engine::scopes::DurablePolicy;
 use filrouge_types::{IdentityId, SessionId, TenantId};
 use serde_json::json;
 
-use super::redact::hot_told;
+use super::redact::hot_text;
 use crate::cli::Erase;
 use crate::config::Config;
 use crate::exit::{Usage, parsed};
 use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
 use crate::output::{confirmed, say};
-use crate::team::{but_files, forget};
+use crate::team::{files_failed, remove_files};
 
-/// What a list of sessions lacks when not all of them are durable.
-const NOT_LISTED: &str = "sessions without an identity that are in the hot store are not listed: erase them by their id, \
-                          or wait for their time to live";
+/// The note for an erasure of several sessions when not all sessions are in the ledger.
+const NOT_LISTED: &str = "sessions without an identity that are in the hot store are not erased: erase them by their id, \
+                          or wait until they expire";
 
-/// What is to be erased.
+/// The sessions to erase.
 enum What {
     Session(SessionId),
     Identity(IdentityId),
     Tenant(TenantId),
 }
 
-pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<()> {
-    let what = what(config, asked)?;
+pub(super) async fn run(config: &Config, args: &Erase) -> anyhow::Result<()> {
+    let what = what(config, args)?;
     refuse_unverified(config)?;
     let question = format!("Erase {} for good?", what.named());
-    let unasked = "erasing cannot be undone, and nobody can be asked";
-    if !asked.yes && !confirmed(&question, &["yes"], unasked)? {
+    let no_terminal = "erasing cannot be undone, and no terminal can ask for confirmation";
+    if !args.yes && !confirmed(&question, &["yes"], no_terminal)? {
         anyhow::bail!("nothing was erased");
     }
-    let opened = open_indexed(config, Need::Existing, Index::IfThere).await?;
+    let opened = open_indexed(config, Need::Existing, Index::IfExists).await?;
     let caller = operator(config);
     let is_partial =
         !matches!(what, What::Session(_)) && config.hot.durable == DurablePolicy::Authenticated;
@@ -50,24 +50,24 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<()> {
         failed: None,
         sessions: Vec::new(),
     };
-    let mut tell = |receipt: &ErasureReceipt| {
-        receipts.tell(receipt);
+    let mut report = |receipt: &ErasureReceipt| {
+        receipts.report(receipt);
         Ok(())
     };
     let erasure = &opened.engine.erasure;
     let erased = match what {
         What::Session(id) => {
             let receipt = erasure.erase(&caller, id).await;
-            receipt.and_then(|receipt| tell(&receipt).map(|()| 1))
+            receipt.and_then(|receipt| report(&receipt).map(|()| 1))
         }
-        What::Identity(id) => erasure.erase_all(&caller, Some(id), &mut tell).await,
-        What::Tenant(_) => erasure.erase_all(&caller, None, &mut tell).await,
+        What::Identity(id) => erasure.erase_all(&caller, Some(id), &mut report).await,
+        What::Tenant(_) => erasure.erase_all(&caller, None, &mut report).await,
     };
     opened.close().await;
     let sessions = std::mem::take(&mut receipts.sessions);
-    let forgotten = forget(config, &sessions);
+    let removed = remove_files(config, &sessions);
     let erased = erased?;
-    forgotten.map_err(|error| but_files("erased from the ledger", error))?;
+    removed.map_err(|error| files_failed("erased from the ledger", error))?;
     if let Some(error) = receipts.failed {
         return Err(error.into());
     }
@@ -77,8 +77,8 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn what(config: &Config, asked: &Erase) -> Result<What, Usage> {
-    Ok(match (&asked.target.session, &asked.target.identity) {
+fn what(config: &Config, args: &Erase) -> Result<What, Usage> {
+    Ok(match (&args.target.session, &args.target.identity) {
         (Some(id), _) => What::Session(parsed(id)?),
         (None, Some(id)) => What::Identity(parsed(id)?),
         (None, None) => What::Tenant(config.tenant.clone()),
@@ -95,26 +95,26 @@ impl What {
     }
 }
 
-/// Writes receipts as they come, so that whoever is interrupted has those of what was erased.
+/// Writes each receipt at once, so that an interruption loses none.
 struct Receipts {
     json: bool,
-    /// What the sessions that are erased are without.
+    /// A note about sessions that are missing from the list, if there are any.
     not_listed: Option<&'static str>,
-    /// Why receipts cannot be written; erasing goes on, for half an erasure helps nobody.
+    /// The error when receipts cannot be written. Erasing continues: a half-done erasure would be worse.
     failed: Option<io::Error>,
-    /// What was erased.
+    /// The erased sessions.
     sessions: Vec<SessionId>,
 }
 
 impl Receipts {
-    fn tell(&mut self, receipt: &ErasureReceipt) {
+    fn report(&mut self, receipt: &ErasureReceipt) {
         self.sessions.push(receipt.session_id.clone());
         let line = if self.json {
-            let mut told = json!(receipt);
+            let mut document = json!(receipt);
             if let Some(not_listed) = self.not_listed {
-                told["not_listed"] = not_listed.into();
+                document["not_listed"] = not_listed.into();
             }
-            told.to_string()
+            document.to_string()
         } else {
             format!(
                 "erased: session {}, {} turns, {} items, {}{}",
@@ -133,8 +133,8 @@ impl Receipts {
     }
 }
 
-/// What the hot store says, if there is one.
+/// The hot store's part of the receipt, if a hot store is configured.
 fn hot(receipt: &ErasureReceipt) -> String {
     let hot = receipt.stores.iter().find(|store| store.store == "hot");
-    hot.map_or_else(String::new, |hot| hot_told(hot.status))
+    hot.map_or_else(String::new, |hot| hot_text(hot.status))
 }

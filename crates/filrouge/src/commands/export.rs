@@ -28,7 +28,7 @@ pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyh
     .await
 }
 
-/// Stdout for writers that cannot tell an I/O error: it is kept, and told at the end.
+/// Stdout for writers that cannot return an I/O error: the error is kept, and reported at the end.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Inner>>);
 
@@ -55,7 +55,7 @@ impl Output {
         })
     }
 
-    /// What came first: a failed stdout is the cause of whatever else has failed.
+    /// Reports the first error: a failed stdout causes all later failures.
     fn finish(&self, written: Result<(), Failure>) -> anyhow::Result<()> {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = inner.failed.take() {

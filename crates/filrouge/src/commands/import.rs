@@ -22,7 +22,7 @@ use crate::output::{bar, printable, show};
 struct Summary {
     sessions: u64,
     sessions_added: u64,
-    /// Those that were deleted while the import was going on.
+    /// Sessions that were deleted during the import.
     sessions_gone: u64,
     turns_added: u64,
     turns_known: u64,
@@ -33,18 +33,18 @@ struct Summary {
     refused: Vec<Refused>,
 }
 
-/// What the source gave and the journal does not take: too large, say.
+/// Content of the source that the ledger refused, for example because it is too large.
 #[derive(Serialize)]
 struct Refused {
     session_id: SessionId,
-    /// `None` when the session as a whole is meant.
+    /// `None` when the entire session was refused.
     request_id: Option<RequestId>,
     code: &'static str,
     detail: String,
 }
 
 impl Summary {
-    /// Takes note of a refusal, which costs what was refused; any other failure ends the import.
+    /// Records a refusal, so that the import continues without the refused content; any other failure ends the import.
     fn refuse(
         &mut self,
         session: &SessionId,
@@ -69,7 +69,7 @@ pub(super) async fn run(
     program: &'static Program,
     path: Option<PathBuf>,
 ) -> anyhow::Result<()> {
-    let library = open(config, &[SourceName::Of(program, path)])?;
+    let library = open(config, &[SourceName::Program(program, path)])?;
     let mut summary = Summary::default();
     let imported = with(config, Need::Any, async |opened, caller| {
         import(&library, &opened.engine, caller, &mut summary).await
@@ -78,19 +78,19 @@ pub(super) async fn run(
     show(config.json, &summary, |out| write(out, &summary))
 }
 
-/// Each session behind its parent, as far as that is here; those that lead round in a circle come last.
+/// Sorts each session after its parent, where the parent is in the list; sessions whose parents form a cycle are last.
 fn parents_first(mut waiting: Vec<&Entry>) -> Vec<&Entry> {
     let mut sorted = Vec::with_capacity(waiting.len());
-    let mut missing: BTreeSet<&str> = waiting.iter().map(|one| &*one.header.id).collect();
+    let mut unsorted: BTreeSet<&str> = waiting.iter().map(|one| &*one.header.id).collect();
     while !waiting.is_empty() {
         let before = waiting.len();
         let mut left = Vec::new();
         for one in waiting {
             let parent = one.header.parent_id.as_deref();
-            if parent.is_some_and(|parent| missing.contains(parent)) {
+            if parent.is_some_and(|parent| unsorted.contains(parent)) {
                 left.push(one);
             } else {
-                missing.remove(&*one.header.id);
+                unsorted.remove(&*one.header.id);
                 sorted.push(one);
             }
         }
@@ -120,7 +120,7 @@ async fn import(
         progress.set_message(id.to_string());
         let source = library.sources().get(entry.source);
         match source.map_or(Err(ReadError::Gone), |source| source.load(id)) {
-            // It was deleted since it was listed.
+            // Deleted after it was listed.
             Err(ReadError::Gone) => summary.sessions_gone += 1,
             Err(ReadError::Skipped(skipped)) => summary.skipped.push(skipped),
             Err(why @ ReadError::Unavailable(_)) => return Err(why.into()),
@@ -140,15 +140,15 @@ async fn import(
         summary.skipped.extend_from_slice(skipped);
     }
     for source in library.sources() {
-        let strays = source.strays();
-        let strays = strays.map_err(|why| Usage::new(why.to_string()))?;
-        summary.skipped.extend(strays);
+        let orphans = source.orphans();
+        let orphans = orphans.map_err(|why| Usage::new(why.to_string()))?;
+        summary.skipped.extend(orphans);
     }
     progress.finish_and_clear();
     Ok(())
 }
 
-/// What the journal has no field for, so that nothing is lost.
+/// The fields of the source that the ledger has no field for, as metadata.
 fn origin(loaded: &LoadedSession) -> anyhow::Result<RawJson> {
     let session = &loaded.session;
     let origin = serde_json::json!({
@@ -167,7 +167,7 @@ fn origin(loaded: &LoadedSession) -> anyhow::Result<RawJson> {
     Ok(merge_objects(&RawJson::write(&origin)?, &loaded.metadata))
 }
 
-/// Whether the journal has the session now.
+/// Creates the session; returns whether the ledger has it now.
 async fn import_session(
     engine: &Engine,
     caller: &Caller,

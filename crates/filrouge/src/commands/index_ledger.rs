@@ -5,27 +5,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use filrouge_search::ledger::LedgerFeed;
-use filrouge_store::text_index::{TextIndex, Which};
+use filrouge_store::text_index::{SessionSelection, TextIndex};
 use filrouge_types::{Failure, SystemClock};
 
 use super::{index_status, index_update};
 use crate::config::Config;
-use crate::config::sources::Found;
-use crate::ledger_index::place;
+use crate::config::sources::FoundHistories;
+use crate::ledger_index::index_location;
 use crate::open::{Index, Opened};
 use crate::output::{bar, printable, say};
 
-/// What the ledger is called among the sources.
+/// The ledger's name among the sources.
 const NAME: &str = "ledger";
-/// How often progress is shown, and how soon an update can be stopped.
+/// How often progress is shown, and the longest time until an update reacts to a stop.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
-/// The ledger's row of `index status`, where the ledger is asked for and there.
+/// The ledger's row of `index status`, if the ledger was requested and exists.
 pub(super) async fn status(
     config: &Config,
-    found: &mut Found,
-) -> anyhow::Result<Option<index_status::Row>> {
-    let Some(opened) = ledger(config, found, Index::IfThere).await? else {
+    found: &mut FoundHistories,
+) -> anyhow::Result<Option<index_status::IndexRow>> {
+    let Some(opened) = ledger(config, found, Index::IfExists).await? else {
         return Ok(None);
     };
     let row = row(config, &opened).await;
@@ -33,64 +33,67 @@ pub(super) async fn status(
     Ok(Some(row?))
 }
 
-async fn row(config: &Config, opened: &Opened) -> anyhow::Result<index_status::Row> {
-    let row = index_status::Row {
+async fn row(config: &Config, opened: &Opened) -> anyhow::Result<index_status::IndexRow> {
+    let row = index_status::IndexRow {
         source: NAME,
         generation: NAME.to_owned(),
         place: config.store.to_string(),
-        file: place(&config.store),
-        ..index_status::Row::default()
+        file: index_location(&config.store),
+        ..index_status::IndexRow::default()
     };
     let Some((feed, index)) = feed(opened) else {
         return Ok(row);
     };
-    let stands = feed.stands().await?;
-    let told = asked(index, |index| {
-        let unread = index.known(Which::Unread(usize::MAX))?.sessions.len();
+    let progress = feed.read_progress().await?;
+    let numbers = query(index, |index| {
+        let unread = index
+            .state(SessionSelection::Unread(usize::MAX))?
+            .sessions
+            .len();
         Ok((index.status()?, unread))
     });
-    let (status, unread) = told.await?;
+    let (status, unread) = numbers.await?;
     let sessions = usize::try_from(status.sessions).unwrap_or(usize::MAX);
-    Ok(index_status::Row {
+    Ok(index_status::IndexRow {
         sessions,
         fresh: sessions.saturating_sub(unread),
         stale: unread,
         pending: unread,
-        behind: Some(stands.behind),
-        as_of: stands.as_of.filter(|_| !stands.forgotten),
+        behind: Some(progress.lag_commits),
+        as_of: progress.as_of.filter(|_| !progress.forgotten),
         ..row
     }
     .with(status))
 }
 
-/// Brings the ledger's index up to date, where the ledger is asked for and there; `anew` empties it first.
+/// Updates the ledger's index, if the ledger was requested and exists; `rebuild` empties the index first.
 pub(super) async fn update(
     config: &Config,
-    found: &mut Found,
-    anew: bool,
+    found: &mut FoundHistories,
+    rebuild: bool,
     stopped: &Arc<AtomicBool>,
-) -> anyhow::Result<Option<index_update::Row>> {
-    let Some(opened) = ledger(config, found, Index::Made).await? else {
+) -> anyhow::Result<Option<index_update::UpdatedIndexRow>> {
+    let Some(opened) = ledger(config, found, Index::Create).await? else {
         return Ok(None);
     };
     let done = match feed(&opened) {
-        Some((feed, index)) => one(&feed, index, anew, stopped).await.map(Some),
+        Some((feed, index)) => update_index(&feed, index, rebuild, stopped).await.map(Some),
         None => Ok(None),
     };
     opened.close().await;
     Ok(done?)
 }
 
-async fn one(
+async fn update_index(
     feed: &LedgerFeed,
     index: Arc<dyn TextIndex>,
-    anew: bool,
+    rebuild: bool,
     stopped: &Arc<AtomicBool>,
-) -> Result<index_update::Row, Failure> {
+) -> Result<index_update::UpdatedIndexRow, Failure> {
     let began = Instant::now();
     let is_stopped = || stopped.load(Ordering::Relaxed);
-    let before = asked(index.clone(), move |index| {
-        if anew {
+    let before = query(index.clone(), move |index| {
+        if rebuild {
             index.clear()?;
         }
         Ok(index.status()?.text_bytes)
@@ -98,27 +101,27 @@ async fn one(
     let before = before.await?;
     let bar = bar("{msg:28} {bar:40} {pos}/{len} commits");
     bar.set_message(NAME);
-    let mut most = 0;
+    let mut largest_lag = 0;
     let done = loop {
         let progress = feed.catch_up(SHOWN_EVERY, &is_stopped).await?;
-        // How many of the commits that were there are behind it.
-        most = progress.behind.max(most);
-        bar.set_length(most);
-        bar.set_position(most - progress.behind);
+        // The bar's length is the largest number of missing commits until now.
+        largest_lag = progress.lag_commits.max(largest_lag);
+        bar.set_length(largest_lag);
+        bar.set_position(largest_lag - progress.lag_commits);
         if progress.done || is_stopped() {
             break progress.done;
         }
     };
     bar.finish_and_clear();
     let end = stopped.clone();
-    let after = asked(index, move |index| {
+    let after = query(index, move |index| {
         while !end.load(Ordering::Relaxed) && index.tidy()? {}
         Ok(index.status()?.text_bytes)
     });
     let after = after.await?;
     let counts = feed.counts();
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    Ok(index_update::Row {
+    Ok(index_update::UpdatedIndexRow {
         source: NAME,
         generation: NAME.to_owned(),
         sessions: number(counts.sessions),
@@ -130,15 +133,15 @@ async fn one(
     })
 }
 
-/// The ledger, open; what is there and cannot be opened is told.
+/// Opens the ledger; reports one that exists and cannot be opened.
 async fn ledger(
     config: &Config,
-    found: &mut Found,
+    found: &mut FoundHistories,
     index: Index,
 ) -> anyhow::Result<Option<Opened>> {
-    let told = found.notes.len();
+    let earlier_notes = found.notes.len();
     let opened = found.open_ledger(config, index).await?;
-    for note in found.notes.iter().skip(told) {
+    for note in found.notes.iter().skip(earlier_notes) {
         say(printable(note));
     }
     Ok(opened)
@@ -151,14 +154,14 @@ fn feed(opened: &Opened) -> Option<(LedgerFeed, Arc<dyn TextIndex>)> {
     Some((feed, index))
 }
 
-/// Asks an index, beside the runtime's own threads.
-async fn asked<T: Send + 'static>(
+/// Queries an index on a thread that may block.
+async fn query<T: Send + 'static>(
     index: Arc<dyn TextIndex>,
-    ask: impl FnOnce(&dyn TextIndex) -> Result<T, Failure> + Send + 'static,
+    query: impl FnOnce(&dyn TextIndex) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let asked = tokio::task::spawn_blocking(move || ask(&*index));
-    let broke = |error: tokio::task::JoinError| {
+    let answer = tokio::task::spawn_blocking(move || query(&*index));
+    let panicked = |error: tokio::task::JoinError| {
         Failure::new(filrouge_types::ErrorCode::Internal, error.to_string())
     };
-    asked.await.map_err(broke)?
+    answer.await.map_err(panicked)?
 }

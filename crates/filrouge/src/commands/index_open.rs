@@ -1,10 +1,10 @@
-//! The indexes of histories, opened
+//! Opens the indexes of histories.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filrouge_search::feed::{Indexes, Step};
+use filrouge_search::feed::{Indexes, StepOutcome};
 use filrouge_sources::Source;
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::text_index::TextIndex;
@@ -12,39 +12,40 @@ use filrouge_types::Failure;
 
 use crate::config::IndexConfig;
 
-/// So many sessions at most are brought in behind an answer, and for so long.
-const FEW: usize = 20;
-const BEHIND: Duration = Duration::from_millis(200);
-/// What an answer went by is not asked again.
-const ANSWERED: Duration = Duration::from_secs(60);
+/// The maximum number of sessions with pending changes that are indexed after an answer.
+const SESSIONS_MAX: usize = 20;
+/// The time limit of this indexing.
+const TIME_MAX: Duration = Duration::from_millis(200);
+/// A listing of at most this age, such as the one that an answer used, is reused.
+const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// The indexes of `sources`, by their places; `None` when the settings want none. With `makes` those that are not there are
-/// made.
+/// The indexes of `sources`, in the same order; `None` when the settings disable them. With `creates`, missing ones are
+/// created.
 pub(super) fn indexes(
     settings: &IndexConfig,
     sources: &[Arc<dyn Source>],
-    makes: bool,
+    creates: bool,
 ) -> Option<Arc<Indexes>> {
     let open = Box::new(open);
     settings
         .on
-        .then(|| Arc::new(Indexes::new(sources, &settings.dir, makes, open)))
+        .then(|| Arc::new(Indexes::new(sources, &settings.dir, creates, open)))
 }
 
 fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
     Ok(Arc::new(SqliteIndex::open(file)?))
 }
 
-/// Brings in what little has changed, once the answer was given. What fails was told, and is tried again the next time.
-pub(super) fn follow(indexes: &Indexes) {
+/// Indexes a few changes after an answer was printed. A failure was already reported, and is retried the next time.
+pub(super) fn update_a_few(indexes: &Indexes) {
     let began = Instant::now();
-    let is_late = || began.elapsed() >= BEHIND;
+    let is_late = || began.elapsed() >= TIME_MAX;
     for index in indexes.open_all() {
-        if index.asked().is_none() {
+        if index.last_used().is_none() {
             continue;
         }
-        if (1..=FEW).contains(&index.known(ANSWERED).pending) {
-            while !is_late() && matches!(index.step(&is_late), Ok(Step::Done(_))) {}
+        if (1..=SESSIONS_MAX).contains(&index.snapshot(LISTING_AGE_MAX).pending) {
+            while !is_late() && matches!(index.step(&is_late), Ok(StepOutcome::Done(_))) {}
         }
     }
 }

@@ -14,9 +14,9 @@ use crate::config::{Config, sources::histories};
 use crate::exit::Usage;
 use crate::output::{printable, say, second, show, table};
 
-/// How an index is; numbers of an index that is not there are absent.
+/// The state of an index; the numbers of a missing index are absent.
 #[derive(Default, Serialize)]
-pub(super) struct Row {
+pub(super) struct IndexRow {
     pub(super) source: &'static str,
     pub(super) generation: String,
     pub(super) place: String,
@@ -24,32 +24,33 @@ pub(super) struct Row {
     pub(super) sessions: usize,
     pub(super) fresh: usize,
     pub(super) stale: usize,
-    /// Stale ones that can be brought in.
+    /// Stale sessions that can be indexed.
     pub(super) pending: usize,
-    /// Of the ledger: commits that are not in it.
+    /// For the ledger: commits that are not indexed.
     pub(super) behind: Option<u64>,
     pub(super) as_of: Option<Timestamp>,
     pub(super) documents: Option<u64>,
-    /// Documents that are looked through one by one.
+    /// Documents that searches scan one by one.
     pub(super) pending_documents: Option<u64>,
     pub(super) bytes: Option<u64>,
     pub(super) text_bytes: Option<u64>,
     pub(super) vectors: Vec<(Box<str>, u64)>,
-    /// Why it cannot be told.
+    /// The reason why the state is unknown.
     pub(super) error: Option<String>,
 }
 
 pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<()> {
     let mut found = histories(config, &sources.sources)?;
     let Some(indexes) = indexes(&config.search.index, &found.sources, false) else {
-        return Err(switched_off().into());
+        return Err(indexes_disabled().into());
     };
     let rows = tokio::task::spawn_blocking(move || {
-        let told = (0..indexes.len()).map(|at| indexes.overview(at));
-        told.filter_map(Result::transpose)
+        let overviews = (0..indexes.len()).map(|at| indexes.overview(at));
+        overviews
+            .filter_map(Result::transpose)
             .collect::<Result<Vec<_>, Failure>>()
     });
-    let mut rows: Vec<Row> = rows.await??.into_iter().map(row).collect();
+    let mut rows: Vec<IndexRow> = rows.await??.into_iter().map(row).collect();
     rows.extend(index_ledger::status(config, &mut found).await?);
     show(config.json, &json!({ "indexes": rows }), |out| {
         write(out, &rows)
@@ -60,40 +61,42 @@ pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<()
     if rows.is_empty() {
         say("there is no history here to index; --source names one");
     } else if rows.iter().any(|row| row.documents.is_none()) {
-        say("`filrouge index update` makes what is not there");
+        say("`filrouge index update` creates the missing indexes");
     }
     Ok(())
 }
 
-/// Why there are no indexes.
-pub(super) fn switched_off() -> Usage {
+/// The error when indexes are disabled.
+pub(super) fn indexes_disabled() -> Usage {
     Usage::new("search.index is false: there are no indexes")
         .with_hint("set search.index = true, or leave it out")
 }
 
-fn row(told: Overview) -> Row {
-    let known = told.known;
-    let fresh = known.as_ref().map_or(0, |known| known.fresh.len());
-    let row = Row {
-        source: told.source,
-        generation: told.generation,
-        place: told.place.to_string_lossy().into_owned(),
-        file: told.file.to_string_lossy().into_owned(),
-        sessions: told.sessions,
+fn row(overview: Overview) -> IndexRow {
+    let snapshot = overview.snapshot;
+    let fresh = snapshot.as_ref().map_or(0, |snapshot| snapshot.fresh.len());
+    let row = IndexRow {
+        source: overview.source,
+        generation: overview.generation,
+        place: overview.source_path.to_string_lossy().into_owned(),
+        file: overview.file.to_string_lossy().into_owned(),
+        sessions: overview.sessions,
         fresh,
-        stale: told.sessions.saturating_sub(fresh),
-        pending: known.as_ref().map_or(told.sessions, |known| known.pending),
-        as_of: known.map(|known| known.as_of),
-        ..Row::default()
+        stale: overview.sessions.saturating_sub(fresh),
+        pending: snapshot
+            .as_ref()
+            .map_or(overview.sessions, |snapshot| snapshot.pending),
+        as_of: snapshot.map(|snapshot| snapshot.as_of),
+        ..IndexRow::default()
     };
-    match told.status {
+    match overview.status {
         Some(status) => row.with(status),
         None => row,
     }
 }
 
-impl Row {
-    /// With what the index tells of itself.
+impl IndexRow {
+    /// Adds the numbers that the index reports.
     pub(super) fn with(self, status: IndexStatus) -> Self {
         Self {
             documents: Some(status.documents),
@@ -106,7 +109,7 @@ impl Row {
     }
 }
 
-fn write(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+fn write(out: &mut impl Write, rows: &[IndexRow]) -> io::Result<()> {
     let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let cells = rows.iter().map(|row| {
         [
@@ -145,7 +148,7 @@ fn write(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     Ok(())
 }
 
-/// A history; the ledger has one form.
+/// The name of a history, with its generation if the generation has another name.
 pub(super) fn name(source: &str, generation: &str) -> String {
     if source == generation {
         return source.to_owned();
@@ -154,7 +157,7 @@ pub(super) fn name(source: &str, generation: &str) -> String {
 }
 
 /// Bytes of the index for each byte of text.
-fn share(row: &Row) -> String {
+fn share(row: &IndexRow) -> String {
     match (row.bytes, row.text_bytes) {
         (Some(bytes), Some(text)) if text > 0 => format!("{:.2}", bytes as f64 / text as f64),
         _ => "-".to_owned(),

@@ -37,7 +37,7 @@ pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<()> {
         }
         if matches!(what, Keyring::Rotate) {
             say(
-                "start every running server again: until then it cannot read what others write with the new key",
+                "restart every running server: until then it cannot read what others write with the new key",
             );
         }
         Ok(())

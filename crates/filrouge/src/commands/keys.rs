@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::cli::{Keys, NewKey};
 use crate::config::Config;
-use crate::exit::{Absent, Usage, given};
+use crate::exit::{Absent, Usage, parse_option};
 use crate::moment::after;
-use crate::open::{Need, refuse_unverified, with};
+use crate::open::{Need, note_keys, refuse_unverified, with};
 use crate::output::{first_line, say, show, table};
 
-/// A key as it is shown: without what is kept of its secret.
+/// A key as shown: without the hash of its secret.
 fn shown(key: &ApiKey) -> Value {
     json!({
         "key_id": key.key_id, "name": key.name, "tenant_id": key.tenant_id, "role": key.role,
@@ -44,20 +44,21 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<()> {
     let new = NewApiKey {
         name: new.name,
         role: new.role,
-        identity_id: given("--identity", new.identity.as_deref())?,
+        identity_id: parse_option("--identity", new.identity.as_deref())?,
         expires_at: new
             .expires
             .map(|text| expiry(&text, SystemClock.now()))
             .transpose()?,
     };
-    let made = with(config, Need::Any, async |opened, caller| {
+    let created = with(config, Need::Any, async |opened, caller| {
         Ok(opened.engine.keys.create(caller, new).await?)
     });
-    let (key, text) = made.await?;
+    let (key, text) = created.await?;
+    note_keys(config)?;
     let text = text.expose();
-    let mut made = shown(&key);
-    made["key"] = text.into();
-    show(config.json, &made, |out| writeln!(out, "{text}"))?;
+    let mut document = shown(&key);
+    document["key"] = text.into();
+    show(config.json, &document, |out| writeln!(out, "{text}"))?;
     say(
         "this is the only time that the key is shown; a server on this store asks everybody for a key from now on",
     );
@@ -94,7 +95,7 @@ async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<()> {
     refuse_unverified(config)?;
     let revoked = with(config, Need::Existing, async |opened, caller| {
         let revoked = opened.engine.keys.revoke(caller, key_id).await;
-        revoked.map_err(Absent::told)
+        revoked.map_err(Absent::if_invalid)
     });
     let key = revoked.await?;
     show(config.json, &shown(&key), |out| {
@@ -109,7 +110,7 @@ async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A time, or how long from now: a number with s, m, h, d or w.
+/// Parses a time, or a duration from now: a number with s, m, h, d or w.
 fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
     if let Ok(time) = text.parse() {
         return Ok(time);
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_or_how_long() {
+    fn an_expiry_is_a_time_or_a_duration() {
         let now = Timestamp::from_micros(5);
         let after = |seconds: i64| Timestamp::from_micros(5 + seconds * 1_000_000);
         for (text, expected) in [

@@ -18,7 +18,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let lineage = lineage.await?;
     show(config.json, &lineage, |out| write(out, &lineage))?;
     if lineage.cycle {
-        say("the parents lead round in a circle");
+        say("the parents form a cycle");
     }
     if lineage.truncated {
         say("there are more relatives than are shown");
@@ -39,38 +39,38 @@ fn write(out: &mut impl Write, lineage: &Lineage) -> io::Result<()> {
     Family {
         gaps: lineage.gaps.iter().map(ToString::to_string).collect(),
         parents: lineage.parents.iter().map(line).collect(),
-        own: lineage.session_id.to_string(),
+        session: lineage.session_id.to_string(),
         children: children.collect(),
         siblings: lineage.siblings.iter().map(line).collect(),
     }
     .write(out)
 }
 
-/// Sessions that are related, a line each.
+/// Related sessions, one line each.
 pub(super) struct Family {
-    /// Those that are not there.
+    /// Relatives that do not exist.
     pub(super) gaps: Vec<String>,
-    /// The nearest first.
+    /// The ancestors, nearest first.
     pub(super) parents: Vec<String>,
     /// The session itself.
-    pub(super) own: String,
-    /// Each directly after its parent, with its distance in generations.
+    pub(super) session: String,
+    /// Each child directly after its parent, with its distance in generations.
     pub(super) children: Vec<(usize, String)>,
     pub(super) siblings: Vec<String>,
 }
 
 impl Family {
-    /// The root first, each generation further in; the session itself is marked.
+    /// Writes the root first, each generation indented further; the session itself is marked.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         for gap in &self.gaps {
-            writeln!(out, "{gap}  (not there)")?;
+            writeln!(out, "{gap}  (does not exist)")?;
         }
         let mut depth = self.gaps.len();
         for parent in self.parents.iter().rev() {
             writeln!(out, "{}  {parent}", "  ".repeat(depth))?;
             depth += 1;
         }
-        writeln!(out, "{}* {}", "  ".repeat(depth), self.own)?;
+        writeln!(out, "{}* {}", "  ".repeat(depth), self.session)?;
         for (further, child) in &self.children {
             writeln!(out, "{}  {child}", "  ".repeat(depth + further))?;
         }

@@ -13,14 +13,14 @@ use filrouge_types::SystemClock;
 use tokio::net::TcpListener;
 
 use super::index_open::indexes;
-use crate::config::sources::everything;
+use crate::config::sources::open_with_ledger;
 use crate::config::{Config, SourceName};
 use crate::exit::Usage;
 use crate::open::Index;
 use crate::output::print;
 use crate::stop::Stop;
 
-/// Names the session that an agent calls from, where its client can say so.
+/// The variable with the session that an agent calls from, where its client can set it.
 const OWN_SESSION: &str = "FILROUGE_SESSION_ID";
 
 pub(super) async fn run(
@@ -31,17 +31,17 @@ pub(super) async fn run(
     if let Some(address) = listen.filter(|address| !address.ip().is_loopback()) {
         return Err(not_started(ListenError::NotLoopback(address)));
     }
-    let everything = everything(config, sources, Index::IfThere).await?;
-    for note in &everything.found.notes {
+    let opened = open_with_ledger(config, sources, Index::IfExists).await?;
+    for note in &opened.found.notes {
         tracing::warn!("{note}");
     }
-    let indexes = indexes(&config.search.index, &everything.found.sources, true);
+    let indexes = indexes(&config.search.index, &opened.found.sources, true);
     let indexer = indexes.clone().map(Indexer::start).transpose()?;
     let corpus = Corpus {
-        searcher: everything
+        searcher: opened
             .searcher(config, indexes.as_ref())
             .with_embedder(config.search.embedder()?),
-        library: everything.library.clone(),
+        library: opened.library.clone(),
     };
     let served = match listen {
         None => {
@@ -50,14 +50,14 @@ pub(super) async fn run(
         }
         Some(address) => over_http(address, corpus).await,
     };
-    // It stops what it is doing and puts nothing half.
+    // The indexer stops its work and leaves no partial write.
     drop(indexer);
-    // Also when it could not be served: an open ledger is left in order.
-    everything.close().await;
+    // Closed even when serving failed, so that an open ledger is shut down in order.
+    opened.close().await;
     served
 }
 
-/// The agent that has started this process works in this folder.
+/// The agent that started this process, and the agent's working folder.
 fn own() -> Own {
     let folder = env::current_dir().and_then(|folder| folder.canonicalize());
     Own {
@@ -70,21 +70,21 @@ fn own() -> Own {
 async fn over_http(address: SocketAddr, corpus: Corpus) -> anyhow::Result<()> {
     let bound = TcpListener::bind(address).await;
     let listener = bound.map_err(|source| not_started(ListenError::Io { address, source }))?;
-    let mut stop = Stop::taken()?;
+    let mut stop = Stop::install()?;
     let address = listener.local_addr()?;
     if let Err(error) = print(|out| writeln!(out, "listening on http://{address}/mcp")) {
-        tracing::warn!(%error, "nobody reads stdout");
+        tracing::warn!(%error, "stdout is closed");
     }
-    let served = serve_mcp(listener, corpus, async move { stop.asked().await }).await;
+    let served = serve_mcp(listener, corpus, async move { stop.requested().await }).await;
     served.map_err(not_started)
 }
 
 fn not_started(error: ListenError) -> anyhow::Error {
     match error {
         ListenError::NotLoopback(address) => Usage::new(format!(
-            "{address} is not a loopback address, and `filrouge mcp` asks nobody who they are"
+            "{address} is not a loopback address, and `filrouge mcp` authenticates no one"
         ))
-        .with_hint("listen on 127.0.0.1 or [::1]; for other machines use `filrouge serve` with keys, whose /mcp asks")
+        .with_hint("listen on 127.0.0.1 or [::1]; for other machines use `filrouge serve` with keys, whose /mcp requires one")
         .into(),
         ListenError::Io { .. } => anyhow::Error::new(error),
     }

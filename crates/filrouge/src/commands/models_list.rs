@@ -44,7 +44,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         say(format_args!("install it: {}", how_to_get()));
     }
     if !IS_BUILT_IN {
-        say("this filrouge was built without the feature minilm, and cannot compute with it");
+        say("this filrouge was built without the feature minilm, and cannot use the model");
     }
     say(format_args!("search.embedder.kind is {kind}"));
     Ok(())

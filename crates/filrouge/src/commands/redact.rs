@@ -1,10 +1,10 @@
-//! `filrouge redact SESSION (--turn ID | --seq N|N-M …) --reason TEXT`: erases contents, gives a receipt.
+//! `filrouge redact SESSION (--turn ID | --seq N|N-M …) --reason TEXT`: erases contents and prints a receipt.
 
 use std::io::Write;
 
 use filrouge_engine::caller::Permission;
 use filrouge_engine::scopes::HotReceipt;
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_types::{SessionId, TurnId};
 use serde_json::json;
@@ -14,29 +14,29 @@ use crate::config::Config;
 use crate::exit::{Usage, parsed};
 use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
 use crate::output::show;
-use crate::team::{but_files, rewrite};
+use crate::team::{files_failed, rewrite_files};
 
-pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<()> {
-    let session: SessionId = parsed(&what.session)?;
-    let target = match &what.target.turn {
-        Some(id) => Target::Turn(id.parse::<TurnId>().map_err(|e| {
+pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
+    let session: SessionId = parsed(&args.session)?;
+    let target = match &args.target.turn {
+        Some(id) => RedactionTarget::Turn(id.parse::<TurnId>().map_err(|e| {
             Usage::new(format!("--turn {id}: {e}"))
                 .with_hint("`sessions show ID --json` shows turn ids")
         })?),
-        None => Target::Items(seqs(&what.target.seq)?),
+        None => RedactionTarget::Items(seqs(&args.target.seq)?),
     };
     refuse_unverified(config)?;
-    let opened = open_indexed(config, Need::Existing, Index::IfThere).await?;
+    let opened = open_indexed(config, Need::Existing, Index::IfExists).await?;
     let caller = operator(config);
     let redacted = opened
         .engine
         .erasure
-        .redact(&caller, session.clone(), target, &what.reason)
+        .redact(&caller, session.clone(), target, &args.reason)
         .await;
     let (tiers, scope) = (opened.engine.tiers(), caller.scope(Permission::Redact)?);
     let hot = tiers.map(|tiers| tiers.receipt(&scope, &session));
     let rewritten = match &redacted {
-        Ok(_) => rewrite(config, &opened, &session).await,
+        Ok(_) => rewrite_files(config, &opened, &session).await,
         Err(_) => Ok(()),
     };
     opened.close().await;
@@ -58,33 +58,33 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<()> {
             true => "was redacted before",
             false => "redacted",
         };
-        let hot = hot.map_or_else(String::new, hot_told);
+        let hot = hot.map_or_else(String::new, hot_text);
         writeln!(
             out,
             "{word}: session {session}, seqs {seqs}, by the redaction at seq {seq}, {at}{hot}"
         )
     })?;
-    rewritten.map_err(|error| but_files("redacted in the ledger", error))?;
+    rewritten.map_err(|error| files_failed("redacted in the ledger", error))?;
     Ok(())
 }
 
-/// What the hot store says, for people.
-pub(super) fn hot_told(status: &str) -> String {
+/// The hot store's part of the receipt, as text.
+pub(super) fn hot_text(status: &str) -> String {
     let again = match status == HotReceipt::Unreachable.as_str() {
-        true => "; send it again when it answers",
+        true => "; repeat the command when it answers",
         false => "",
     };
     format!(", hot store: {status}{again}")
 }
 
-/// What has become of the contents in each store.
+/// The result of the redaction in each store.
 fn stores(hot: Option<&'static str>) -> Vec<serde_json::Value> {
-    let of = |store: &str, status: &str| json!({ "store": store, "status": status });
-    let hot = hot.map(|status| of("hot", status));
-    [of("ledger", "erased")].into_iter().chain(hot).collect()
+    let entry = |store: &str, status: &str| json!({ "store": store, "status": status });
+    let hot = hot.map(|status| entry("hot", status));
+    [entry("ledger", "erased")].into_iter().chain(hot).collect()
 }
 
-/// `N` and `N-M`.
+/// Parses `N` and `N-M`.
 fn seqs(words: &[String]) -> Result<Seqs, Usage> {
     let wrong = |word: &str| {
         Usage::new(format!("--seq {word}: not a seq or a range of seqs"))

@@ -4,63 +4,63 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Excerpt, Hit, Mode, Results, Zone, begun};
+use filrouge_search::{Ask, Excerpt, Hit, Mode, Results, Zone, started_at};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-use super::index_open::{follow, indexes};
-use super::source::{ask_in, cell, role, say_notices, second};
+use super::index_open::{indexes, update_a_few};
+use super::source::{cell, query_and_close, role, say_notices, second};
 use crate::cli::Search;
 use crate::config::Config;
-use crate::config::sources::everything;
+use crate::config::sources::open_with_ledger;
 use crate::exit::Usage;
 use crate::moment::Span;
 use crate::open::Index;
 use crate::output::{first_line, printable, say, show};
 
-pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<()> {
-    if asked.limit == 0 {
+pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
+    if args.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
-    let question = question(&asked)?;
-    let named = !asked.sources.sources.is_empty();
-    let all = everything(config, &asked.sources.sources, Index::IfThere).await?;
-    let indexes = indexes(&config.search.index, &all.found.sources, false);
-    let mut searcher = all.searcher(config, indexes.as_ref());
-    // To ready a model takes longer than most searches.
+    let question = question(&args)?;
+    let named = !args.sources.sources.is_empty();
+    let opened = open_with_ledger(config, &args.sources.sources, Index::IfExists).await?;
+    let indexes = indexes(&config.search.index, &opened.found.sources, false);
+    let mut searcher = opened.searcher(config, indexes.as_ref());
+    // Loading a model takes longer than most searches.
     if question.mode != Mode::Words || question.similar.is_some() {
         searcher = searcher.with_embedder(config.search.embedder()?);
     }
-    let found = ask_in(all, move |_| searcher.search(&question, &|| false)).await?;
+    let reply = query_and_close(opened, move |_| searcher.search(&question, &|| false)).await?;
     if !named {
-        say(looked_in(&found.places));
+        say(searched_places(&reply.places));
     }
-    let results = found.answer;
+    let results = reply.answer;
     show(config.json, &results, |out| write(out, &results))?;
     if !config.json {
-        told(&results);
+        print_notices(&results);
     }
     if let Some(indexes) = indexes {
-        behind(indexes).await?;
+        update_indexes(indexes).await?;
     }
     Ok(())
 }
 
-/// What is done for the next search, now that this one is answered.
-async fn behind(indexes: Arc<Indexes>) -> anyhow::Result<()> {
+/// Updates the indexes for the next search, after the answer.
+async fn update_indexes(indexes: Arc<Indexes>) -> anyhow::Result<()> {
     if indexes.lacks_one() {
-        say("everything was looked through: `filrouge index update` makes searching fast");
+        say("everything was scanned: `filrouge index update` makes searching fast");
     }
-    tokio::task::spawn_blocking(move || follow(&indexes)).await?;
+    tokio::task::spawn_blocking(move || update_a_few(&indexes)).await?;
     Ok(())
 }
 
-fn told(results: &Results) {
+fn print_notices(results: &Results) {
     say_notices(&results.notices);
     let (matches, sessions) = (results.total_matches, results.total_sessions);
     let (es, s) = (plural(matches, "es"), plural(sessions, "s"));
     let about = if results.exact { "" } else { "about " };
     match matches {
-        0 if sessions > 0 => say(format_args!("{sessions} session{s}, by meaning alone")),
+        0 if sessions > 0 => say(format_args!("{sessions} session{s}, found only by meaning")),
         _ => say(format_args!(
             "{about}{matches} match{es} in {sessions} session{s}"
         )),
@@ -77,43 +77,43 @@ const fn plural(count: usize, ending: &'static str) -> &'static str {
     if count == 1 { "" } else { ending }
 }
 
-/// Nobody has said where to look: then it is told.
-fn looked_in(places: &[String]) -> String {
+/// Lists the searched places when the command names none.
+fn searched_places(places: &[String]) -> String {
     if places.is_empty() {
-        return "there is no history here to look in; --source names one".to_owned();
+        return "no history exists here; name one with --source".to_owned();
     }
     let places: Vec<_> = places.iter().map(|place| printable(place)).collect();
-    format!("looked in {}", places.join(", "))
+    format!("searched {}", places.join(", "))
 }
 
-fn question(asked: &Search) -> Result<Ask, Usage> {
-    let (since, until) = (asked.since.as_deref(), asked.until.as_deref());
-    // What is counted from now is counted from the first page on.
-    let first = asked.cursor.as_deref().and_then(begun);
+fn question(args: &Search) -> Result<Ask, Usage> {
+    let (since, until) = (args.since.as_deref(), args.until.as_deref());
+    // On later pages, relative times are relative to the time of the first page.
+    let first = args.cursor.as_deref().and_then(started_at);
     let now = first.and_then(Timestamp::from_millis);
     let now = now.unwrap_or_else(|| SystemClock.now());
     let span = Span::read(since, until, now)?;
     Ok(Ask {
-        query: if asked.similar {
+        query: if args.similar {
             String::new()
         } else {
-            asked.query.join(" ")
+            args.query.join(" ")
         },
-        similar: asked.similar.then(|| asked.query.join(" ")),
-        mode: asked.mode,
-        order: asked.order,
+        similar: args.similar.then(|| args.query.join(" ")),
+        mode: args.mode,
+        order: args.order,
         zone: Zone::System,
         now: Some(now.as_millis()),
-        agent: asked.agent.clone(),
-        project_id: asked.project.clone(),
-        tool: asked.tool.clone(),
-        role: asked.role,
+        agent: args.agent.clone(),
+        project_id: args.project.clone(),
+        tool: args.tool.clone(),
+        role: args.role,
         since: span.since.map(Timestamp::as_millis),
         until: span.until.map(Timestamp::as_millis),
-        session_id: asked.session.clone(),
-        limit: asked.limit,
-        cursor: asked.cursor.clone(),
-        mask: !asked.unmasked,
+        session_id: args.session.clone(),
+        limit: args.limit,
+        cursor: args.cursor.clone(),
+        mask: !args.unmasked,
         ..Ask::default()
     })
 }
@@ -145,13 +145,13 @@ fn head(hit: &Hit) -> String {
 }
 
 fn line(excerpt: &Excerpt) -> String {
-    let who = match (&excerpt.tool, excerpt.role) {
+    let author = match (&excerpt.tool, excerpt.role) {
         (Some(tool), _) => tool.clone(),
         (None, Some(by)) => role(by).to_owned(),
         (None, None) => String::new(),
     };
     let message = excerpt.message_id.as_deref().unwrap_or("");
-    let head = format!("{who} {} {message}", excerpt.field);
+    let head = format!("{author} {} {message}", excerpt.field);
     let text = printable(&excerpt.text).replace(['\n', '\t'], " ");
     format!("{}: {text}", printable(head.trim()))
 }

@@ -24,10 +24,10 @@ use crate::stop::Stop;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<()> {
     let address = config.listen;
-    let (access, webhooks) = config.served()?;
+    let (access, webhooks) = config.server_settings()?;
     let mcp = mcp(config, sources)?;
     let embedder = config.search.embedder()?;
-    // A store that is not there has no keys, and is not made for a server that does not start.
+    // A missing store has no keys, and a server that cannot start must not create it.
     if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config)? {
         return Err(not_started(ListenError::NotLoopback(address)));
     }
@@ -42,13 +42,13 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
         .map_err(|e| Usage::new(format!("[jwt]: {e}")))?;
     let listener = bind(address, &authority).await.map_err(not_started)?;
     let address = listener.local_addr()?;
-    let mut asked = Stop::taken()?;
+    let mut signals = Stop::install()?;
     let stop = async move {
-        asked.asked().await;
+        signals.requested().await;
         tracing::info!("stopping");
     };
     if let Some(integrity) = ledger.health().integrity {
-        tracing::error!(%integrity, "the store is not what was written; what is concerned is refused");
+        tracing::error!(%integrity, "the store differs from what was written; requests for the affected data are refused");
     }
     if ledger.backend().durability == Durability::Buffered {
         tracing::warn!(
@@ -59,11 +59,11 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     warn_of_hot(config, &engine).await;
     tracing::info!(store = %config.store, hot = %config.hot.url, %address, "ready");
     if let Err(error) = print(|out| writeln!(out, "listening on http://{address}")) {
-        tracing::warn!(%error, "nobody reads stdout");
+        tracing::warn!(%error, "stdout is closed");
     }
     let limits = config.limits.clone();
     open_descriptors(limits.connections);
-    std::panic::set_hook(Box::new(tell_of_panic));
+    std::panic::set_hook(Box::new(report_panic));
     let search = search(config, &engine, &mcp, embedder);
     let indexer = search.indexes.clone().map(Indexer::start).transpose()?;
     let feed = search.feed.clone();
@@ -82,7 +82,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     Ok(())
 }
 
-/// What searches are answered with: the ledger's index, and those of the histories that the command line names.
+/// The settings of searches: the ledger's index, and those of the histories on the command line.
 fn search(
     config: &Config,
     engine: &Arc<Engine>,
@@ -102,8 +102,9 @@ fn search(
     }
 }
 
-/// What agents are answered from: the ledger as each caller sees it, and the histories that the command line names. Those
-/// of the settings are a person's own, and are not shown to everybody by forgetting them.
+/// The settings of `/mcp`, which serves the ledger as each caller may see it, and the histories on the command line.
+/// Histories that only the settings name are personal, and are not served: a forgotten setting must not show them to
+/// everybody.
 fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
     let hosts = config.mcp_hosts.clone();
     if sources.is_empty() {
@@ -120,7 +121,7 @@ fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
     Ok(McpSettings { library, hosts })
 }
 
-/// What is in memory is this server's alone: others that share its store do not see it.
+/// Warns that a hot store in memory belongs to this server alone: other servers on the same store do not see it.
 fn warn_of_memory(config: &Config) {
     let shared = matches!(config.store, StoreUrl::Postgres(_));
     let ephemeral = config.hot.durable == DurablePolicy::Authenticated;
@@ -131,7 +132,7 @@ fn warn_of_memory(config: &Config) {
     }
 }
 
-/// Asks a hot store elsewhere once: it is not needed to start, but whoever starts a server is there to read.
+/// Pings a remote hot store once: a server starts without it, but the operator gets a warning.
 async fn warn_of_hot(config: &Config, engine: &Engine) {
     let Some(tiers) = engine.tiers() else { return };
     if config.hot.url == HotUrl::Memory {
@@ -139,42 +140,42 @@ async fn warn_of_hot(config: &Config, engine: &Engine) {
     }
     let hot = tiers.hot_health().await;
     if let Some(why) = hot.unavailable.or(hot.refuses_writes) {
-        tracing::warn!(hot = %config.hot.url, why, "the hot store cannot be used at the moment; sessions in the ledger go on without it");
+        tracing::warn!(hot = %config.hot.url, why, "the hot store cannot be used at the moment; sessions in the ledger work without it");
     }
 }
 
 fn not_started(error: ListenError) -> anyhow::Error {
     match error {
         ListenError::NotLoopback(_) => Usage::new(error.to_string())
-            .with_hint("listen on 127.0.0.1 or [::1], or make a key first: filrouge keys create --role service")
+            .with_hint("listen on 127.0.0.1 or [::1], or create a key first: filrouge keys create --role service")
             .into(),
         ListenError::Io { .. } => anyhow::Error::new(error),
     }
 }
 
-/// Where the program panicked; never with what, which may quote what somebody said.
-fn tell_of_panic(panic: &std::panic::PanicHookInfo<'_>) {
+/// Logs where the program panicked, but not the message, which may quote a user's text.
+fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     let place = place.unwrap_or_default();
-    tracing::error!(place, "the program panicked; this is a fault of it");
+    tracing::error!(place, "the program panicked; this is a bug");
 }
 
-/// Lets the process hold as many descriptors as connections are allowed, if the system's hard bound permits.
+/// Raises the limit of open descriptors to the allowed number of connections, if the system's hard limit permits.
 fn open_descriptors(connections: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// Descriptors for the store, the log and the like.
+    /// Descriptors for the store, the log and others.
     const OTHERS: u64 = 256;
     let needed = connections as u64 + OTHERS;
-    let bound = getrlimit(Resource::Nofile);
-    if bound.current.is_none_or(|now| now >= needed) {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|now| now >= needed) {
         return;
     }
-    let wanted = bound.maximum.map_or(needed, |most| most.min(needed));
-    let asked = Rlimit {
+    let wanted = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+    let raised = Rlimit {
         current: Some(wanted),
-        maximum: bound.maximum,
+        maximum: limit.maximum,
     };
-    if wanted < needed || setrlimit(Resource::Nofile, asked).is_err() {
+    if wanted < needed || setrlimit(Resource::Nofile, raised).is_err() {
         let got = getrlimit(Resource::Nofile).current;
         tracing::warn!(
             needed,

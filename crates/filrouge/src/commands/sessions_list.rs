@@ -8,35 +8,35 @@ use serde::Serialize;
 
 use crate::cli::ListSessions;
 use crate::config::Config;
-use crate::exit::{Usage, given, parsed};
+use crate::exit::{Usage, parse_option, parsed};
 use crate::open::{Need, with};
 use crate::output::{first_line, say, second, show, table};
 
-/// A page whose metadata is spelled as it was recorded.
+/// A page of sessions; their metadata is written as it was recorded, byte for byte.
 #[derive(Serialize)]
 struct Page<'a> {
     data: &'a [Session],
     next_cursor: Option<&'a str>,
 }
 
-fn filter(asked: &ListSessions) -> Result<SessionFilter, Usage> {
+fn filter(args: &ListSessions) -> Result<SessionFilter, Usage> {
     Ok(SessionFilter {
-        project_id: asked.project.as_deref().map(parsed).transpose()?,
-        identity_id: asked.identity.as_deref().map(parsed).transpose()?,
-        status: given("--status", asked.status.as_deref())?,
-        agent: asked.agent.as_deref().map(Into::into),
-        title: asked.q.as_deref().map(Into::into),
+        project_id: args.project.as_deref().map(parsed).transpose()?,
+        identity_id: args.identity.as_deref().map(parsed).transpose()?,
+        status: parse_option("--status", args.status.as_deref())?,
+        agent: args.agent.as_deref().map(Into::into),
+        title: args.q.as_deref().map(Into::into),
         ..SessionFilter::default()
     })
 }
 
-pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<()> {
-    if asked.limit == 0 {
+pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<()> {
+    if args.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
-    let filter = filter(&asked)?;
+    let filter = filter(&args)?;
     let listed = with(config, Need::Existing, async |opened, caller| {
-        let (cursor, limit) = (asked.cursor, asked.limit);
+        let (cursor, limit) = (args.cursor, args.limit);
         let listed = opened.engine.sessions.list(caller, filter, cursor, limit);
         Ok(listed.await?)
     });

@@ -6,13 +6,13 @@ use filrouge_engine::{Caller, Engine};
 use filrouge_types::{Item, Session, SessionId};
 use serde::Serialize;
 
-use super::doctor_session::Call;
+use super::doctor_session::CallState;
 use crate::config::Config;
 use crate::exit::parsed;
 use crate::open::{Need, with};
 use crate::output::{first_line, printable, show};
 
-/// Items read at once.
+/// Items per read.
 const PAGE: usize = 500;
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
@@ -20,7 +20,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let read = with(config, Need::Existing, async |opened, caller| {
         let engine = &opened.engine;
         let session = engine.sessions.get(caller, &id).await?;
-        let call = Call::of(engine, caller, &id).await?;
+        let call = CallState::read(engine, caller, &id).await?;
         Ok((session, call, all_items(engine, caller, &id).await?))
     });
     let (session, call, items) = read.await?;
@@ -54,12 +54,12 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
 struct Shown<'a> {
     session: &'a Session,
     #[serde(flatten)]
-    call: &'a Call,
+    call: &'a CallState,
     items: &'a [Item],
 }
 
-/// What is known of a live call (DESIGN §6); nothing for other sessions.
-fn write_call(out: &mut impl Write, session: &Session, call: &Call) -> io::Result<()> {
+/// Writes the state of a live call (DESIGN §6); nothing for other sessions.
+fn write_call(out: &mut impl Write, session: &Session, call: &CallState) -> io::Result<()> {
     if let Some(state) = &session.state {
         writeln!(out, "state {}", printable(state))?;
     }
@@ -100,10 +100,10 @@ pub(super) fn line(item: &Item) -> String {
     line.trim_end().to_owned()
 }
 
-/// What an item is about.
+/// A one-line summary of an item.
 fn summary(item: &Item) -> String {
     if item.redacted {
         return "(redacted)".to_owned();
     }
-    first_line(&item.body.says(), 100)
+    first_line(&item.body.display_text(), 100)
 }

@@ -1,4 +1,4 @@
-//! `filrouge sessions tail ID [--after N] [--drafts]`: items as they come, until Ctrl-C.
+//! `filrouge sessions tail ID [--after N] [--drafts]`: shows items as they are committed, until Ctrl-C.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use crate::exit::parsed;
 use crate::open::{Need, Opened, with};
 use crate::output::{first_line, printable, stdout};
 
-/// Items read at once.
+/// Items per read.
 const PAGE: usize = 500;
 
 pub(super) async fn run(
@@ -36,18 +36,18 @@ pub(super) async fn run(
     .await
 }
 
-/// What has been shown.
+/// The state of the screen.
 struct Screen {
     json: bool,
-    /// The part that the last line shows as far as it has come.
+    /// The growing part on the last line.
     growing: Option<Growing>,
 }
 
-/// A part that grows on a line.
+/// A part that still grows, on one line.
 struct Growing {
     item_id: ItemId,
     part: u64,
-    /// Whether anything of its text is there.
+    /// Whether any of its text is shown.
     has_text: bool,
 }
 
@@ -57,14 +57,14 @@ impl Growing {
     }
 }
 
-/// A draft among JSON lines.
+/// A draft as a JSON line.
 #[derive(Serialize)]
 struct DraftLine<'a> {
     draft: &'a DraftEvent,
 }
 
 impl Screen {
-    /// Shows what comes behind `after`, or from now on, until something fails.
+    /// Shows items after `after`, or only new ones, until an error.
     async fn follow(
         &mut self,
         opened: &Opened,
@@ -76,9 +76,9 @@ impl Screen {
             .tail(caller, id, after, drafts)
             .await?;
         loop {
-            let (events, all) = tail.read(PAGE).await?;
+            let (events, is_last_page) = tail.read(PAGE).await?;
             self.show(&events)?;
-            if all {
+            if is_last_page {
                 tail.changed().await;
             }
         }
@@ -112,10 +112,10 @@ impl Screen {
             return writeln!(out);
         }
         let before = self.growing.take();
-        // At 0 it begins again, and what stands there is over.
-        let goes_on = |g: &&Growing| g.is_of(draft) && (draft.offset > 0 || !g.has_text);
-        let known = before.as_ref().filter(goes_on);
-        if known.is_none() {
+        // Offset 0 starts the part anew: the shown text is obsolete.
+        let continues = |g: &&Growing| g.is_of(draft) && (draft.offset > 0 || !g.has_text);
+        let same = before.as_ref().filter(continues);
+        if same.is_none() {
             if before.is_some() {
                 writeln!(out)?;
             }
@@ -129,7 +129,7 @@ impl Screen {
         self.growing = Some(Growing {
             item_id: draft.item_id.clone(),
             part: draft.part,
-            has_text: !text.is_empty() || known.is_some_and(|g| g.has_text),
+            has_text: !text.is_empty() || same.is_some_and(|g| g.has_text),
         });
         write!(out, "{}", printable(&text))
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_one_line_with_the_name_of_its_tool() {
+    fn a_calls_line_names_its_tool() {
         let call = [
             (0, "tool_call", 0, ""),
             (0, "tool_call", 0, "{\"at\":"),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_or_begins_again_has_a_line_of_its_own() {
+    fn a_new_or_restarted_part_starts_a_line() {
         let again = [
             (0, "text", 0, "To"),
             (0, "text", 2, " the"),

@@ -1,4 +1,5 @@
-//! What commands with `--source` share: the library they ask, how its refusals are told, and words of its answers.
+//! Shared code of commands with `--source`: the library they query, how its errors are reported, and parts of their
+//! output.
 
 use std::time::Duration;
 
@@ -7,95 +8,98 @@ use filrouge_types::{ErrorCode, Failure, Timestamp};
 
 use crate::cli::{Sources, programs};
 use crate::config::Config;
-use crate::config::sources::{Everything, everything};
+use crate::config::sources::{OpenLibrary, open_with_ledger};
 use crate::exit::Usage;
 use crate::open::Index;
 use crate::output::{first_line, printable, say};
 
-/// What an answer went by is not listed again to tell what could not be.
-const ANSWERED: Duration = Duration::from_secs(60);
+/// An error report reuses a listing of at most this age: the one that the answer used.
+const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// Where was looked, and what was answered.
-pub(super) struct Reply<T> {
+/// The answer, and the places that were queried.
+pub(super) struct SourceReply<T> {
     pub(super) answer: T,
     pub(super) places: Vec<String>,
 }
 
-/// Asks histories that are open. What cannot be read is reported on stderr.
-pub(super) async fn ask_in<T: Send + 'static>(
-    mut all: Everything,
-    question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
-) -> anyhow::Result<Reply<T>> {
-    let places = std::mem::take(&mut all.found.places);
-    for note in &all.found.notes {
+/// Queries open histories, and closes them. Unreadable ones are reported on stderr.
+pub(super) async fn query_and_close<T: Send + 'static>(
+    mut opened: OpenLibrary,
+    query: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
+) -> anyhow::Result<SourceReply<T>> {
+    let places = std::mem::take(&mut opened.found.places);
+    for note in &opened.found.notes {
         say(note);
     }
-    let answer = all.ask(|library| {
-        let answer = question(library);
+    let answer = opened.query(|library| {
+        let answer = query(library);
         (answer, unlisted(library))
     });
     let answer = answer.await;
-    all.close().await;
+    opened.close().await;
     let (answer, unlisted) = answer?;
-    unlisted.told()?;
-    Ok(Reply {
-        answer: answer.map_err(refused)?,
+    unlisted.check()?;
+    Ok(SourceReply {
+        answer: answer.map_err(library_error)?,
         places,
     })
 }
 
-/// Histories that are there and cannot be listed.
+/// Histories that exist and cannot be listed.
 pub(super) struct Unlisted {
-    why: Vec<String>,
-    /// Whether no session is in any other.
+    reasons: Vec<String>,
+    /// Whether no other history has a session.
     is_all: bool,
 }
 
 pub(super) fn unlisted(library: &Library) -> Unlisted {
-    let catalog = library.catalog_within(ANSWERED);
-    let why = catalog.unavailable.clone();
-    let is_all = !why.is_empty() && catalog.entries.is_empty();
-    Unlisted { why, is_all }
+    let catalog = library.catalog_within(LISTING_AGE_MAX);
+    let reasons = catalog.unavailable.clone();
+    let is_all = !reasons.is_empty() && catalog.entries.is_empty();
+    Unlisted { reasons, is_all }
 }
 
 impl Unlisted {
-    /// Tells of them on stderr; when nothing else was asked, an empty answer would be none.
-    pub(super) fn told(&self) -> anyhow::Result<()> {
-        let why: Vec<_> = self.why.iter().map(|why| printable(why)).collect();
+    /// Reports them on stderr; fails when no other history was queried, since an empty answer would mislead.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let reasons: Vec<_> = self.reasons.iter().map(|why| printable(why)).collect();
         if self.is_all {
-            anyhow::bail!("no history that was asked can be read: {}", why.join("; "));
+            anyhow::bail!(
+                "none of the requested histories can be read: {}",
+                reasons.join("; ")
+            );
         }
-        for why in why {
-            say(format_args!("not asked: {why}"));
+        for why in reasons {
+            say(format_args!("not queried: {why}"));
         }
         Ok(())
     }
 }
 
-/// Asks the histories that `--source` names, without it all that are there.
-pub(super) async fn ask_named<T: Send + 'static>(
+/// Queries the histories that `--source` names; without the option, all that exist.
+pub(super) async fn query_named<T: Send + 'static>(
     config: &Config,
     sources: &Sources,
-    question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
+    query: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
 ) -> anyhow::Result<T> {
-    let all = everything(config, &sources.sources, Index::Unused).await?;
-    Ok(ask_in(all, question).await?.answer)
+    let opened = open_with_ledger(config, &sources.sources, Index::Unused).await?;
+    Ok(query_and_close(opened, query).await?.answer)
 }
 
-/// A refusal in the words of the command line.
-pub(super) fn refused(error: LibraryError) -> anyhow::Error {
+/// Converts an error of the library into one of the command line.
+pub(super) fn library_error(error: LibraryError) -> anyhow::Error {
     match error {
         LibraryError::NoSession(_) => Failure::new(ErrorCode::SessionNotFound, error.to_string())
-            .with_hint("`filrouge sessions list --source …` names the sessions there are")
+            .with_hint("`filrouge sessions list --source …` lists the sessions")
             .into(),
         LibraryError::Invalid(what) => Usage::new(what).into(),
         LibraryError::Unavailable(why) => why.into(),
-        LibraryError::Unreadable(..) | LibraryError::GivenUp => anyhow::Error::new(error),
+        LibraryError::Unreadable(..) | LibraryError::Cancelled => anyhow::Error::new(error),
     }
 }
 
-/// Options that say nothing of the ledger's own form.
-pub(super) fn for_other_sources(option: &str) -> Usage {
+/// Refuses an option that does not apply to the ledger.
+pub(super) fn not_for_ledger(option: &str) -> Usage {
     Usage::new(format!("{option} is for the histories of other programs"))
         .with_hint(format!("name one with --source: {}", programs()))
 }
@@ -105,7 +109,7 @@ pub(super) fn second(millis: i64) -> String {
     Timestamp::from_millis(millis).map_or_else(|| millis.to_string(), crate::output::second)
 }
 
-/// A text of a table's cell.
+/// The text of a table's cell.
 pub(super) fn cell(text: Option<&str>, max: usize) -> String {
     first_line(text.unwrap_or(""), max)
 }
@@ -118,7 +122,7 @@ pub(super) const fn role(role: Role) -> &'static str {
     }
 }
 
-/// What was left out, a line each.
+/// Reports what the answer leaves out, one line each.
 pub(super) fn say_notices(notices: &[String]) {
     for notice in notices {
         say(printable(notice));

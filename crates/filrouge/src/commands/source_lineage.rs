@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, shown_as};
+use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, lineage_with_mask};
 use filrouge_sources::library::list::Row;
 
 use super::lineage::Family;
-use super::source::{ask_named, say_notices};
+use super::source::{query_named, say_notices};
 use crate::cli::Sources;
 use crate::config::Config;
 use crate::output::{first_line, say, show};
@@ -17,33 +17,36 @@ pub(super) async fn run(
     sources: &Sources,
     mask: bool,
 ) -> anyhow::Result<()> {
-    let found = ask_named(config, sources, move |library| shown_as(library, &id, mask)).await?;
-    show(config.json, &found, |out| write(out, &found))?;
+    let lineage = query_named(config, sources, move |library| {
+        lineage_with_mask(library, &id, mask)
+    })
+    .await?;
+    show(config.json, &lineage, |out| write(out, &lineage))?;
     if !config.json {
-        say_notices(&found.notices);
-        if found.cycle {
-            say("the parents lead round in a circle");
+        say_notices(&lineage.notices);
+        if lineage.cycle {
+            say("the parents form a cycle");
         }
     }
     Ok(())
 }
 
-/// The family, and forks beside it.
-fn write(out: &mut impl Write, found: &Lineage) -> io::Result<()> {
-    let gaps = found.gaps.iter();
-    let children = found.child_sessions.iter();
+/// Writes the family, and then the forks.
+fn write(out: &mut impl Write, lineage: &Lineage) -> io::Result<()> {
+    let gaps = lineage.gaps.iter();
+    let children = lineage.child_sessions.iter();
     Family {
         gaps: gaps
             .map(|gap| format!("  {}", first_line(gap, 256)))
             .collect(),
-        parents: found.parent_sessions.iter().map(line).collect(),
-        own: named(&found.session),
+        parents: lineage.parent_sessions.iter().map(line).collect(),
+        session: named(&lineage.session),
         children: children.map(|child| (child.depth, line(child))).collect(),
-        siblings: found.siblings.iter().map(line).collect(),
+        siblings: lineage.siblings.iter().map(line).collect(),
     }
     .write(out)?;
-    forks(out, "forked from:", &found.forked_from)?;
-    forks(out, "forks:", &found.forks)
+    forks(out, "forked from:", &lineage.forked_from)?;
+    forks(out, "forks:", &lineage.forks)
 }
 
 fn named(row: &Row) -> String {

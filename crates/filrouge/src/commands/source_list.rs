@@ -4,33 +4,33 @@ use std::io::Write;
 
 use filrouge_sources::library::list::{Ask, list};
 
-use super::source::{ask_named, cell, say_notices, second};
+use super::source::{cell, query_named, say_notices, second};
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::output::{first_line, printable, say, show, table};
 
-pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<()> {
-    if asked.limit == 0 {
+pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<()> {
+    if args.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
-    let ledgers_own = [("--identity", &asked.identity), ("--status", &asked.status)];
-    if let Some((name, _)) = ledgers_own.iter().find(|(_, value)| value.is_some()) {
+    let ledger_only = [("--identity", &args.identity), ("--status", &args.status)];
+    if let Some((name, _)) = ledger_only.iter().find(|(_, value)| value.is_some()) {
         let what = format!("{name} is for the ledger's sessions");
         return Err(Usage::new(what)
             .with_hint("leave it out, or leave --source out")
             .into());
     }
     let question = Ask {
-        session_name: asked.q,
-        project_id: asked.project,
-        agent: asked.agent,
-        limit: asked.limit,
-        cursor: asked.cursor,
-        mask: !asked.unmasked,
+        session_name: args.q,
+        project_id: args.project,
+        agent: args.agent,
+        limit: args.limit,
+        cursor: args.cursor,
+        mask: !args.unmasked,
         ..Ask::default()
     };
-    let page = ask_named(config, &asked.sources, move |library| {
+    let page = query_named(config, &args.sources, move |library| {
         list(library, &question)
     })
     .await?;

@@ -1,4 +1,4 @@
-//! `filrouge stats --source …`: whole histories
+//! `filrouge stats --source …`: entire histories
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use filrouge_sources::library::list::Ask;
 use filrouge_sources::library::stats::{Day, Overview, Sums, overview};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-use super::source::{ask_named, say_notices};
+use super::source::{query_named, say_notices};
 use super::source_stats::{ROWS, seconds, write_names};
 use super::stats::columns;
 use crate::cli::Stats;
@@ -15,50 +15,50 @@ use crate::exit::Usage;
 use crate::moment::Span;
 use crate::output::{first_line, show, table};
 
-/// Columns of the longest bar.
+/// Width of the longest bar in columns.
 const BAR: u64 = 40;
 
-pub(super) async fn run(config: &Config, asked: Stats) -> anyhow::Result<()> {
-    let question = question(&asked)?;
-    let found = ask_named(config, &asked.sources, move |library| {
+pub(super) async fn run(config: &Config, args: Stats) -> anyhow::Result<()> {
+    let question = question(&args)?;
+    let totals = query_named(config, &args.sources, move |library| {
         overview(library, &question)
     })
     .await?;
-    show(config.json, &found, |out| write(out, &found))?;
+    show(config.json, &totals, |out| write(out, &totals))?;
     if !config.json {
-        say_notices(&found.notices);
+        say_notices(&totals.notices);
     }
     Ok(())
 }
 
-fn question(asked: &Stats) -> Result<Ask, Usage> {
-    let (since, until) = (asked.since.as_deref(), asked.until.as_deref());
+fn question(args: &Stats) -> Result<Ask, Usage> {
+    let (since, until) = (args.since.as_deref(), args.until.as_deref());
     let span = Span::read(since, until, SystemClock.now())?;
     Ok(Ask {
-        project_id: asked.project.clone(),
-        agent: asked.agent.clone(),
+        project_id: args.project.clone(),
+        agent: args.agent.clone(),
         since: span.since.map(Timestamp::as_millis),
         until: span.until.map(Timestamp::as_millis),
-        mask: !asked.unmasked,
+        mask: !args.unmasked,
         ..Ask::default()
     })
 }
 
-fn write(out: &mut impl Write, found: &Overview) -> io::Result<()> {
+fn write(out: &mut impl Write, totals: &Overview) -> io::Result<()> {
     let mut shown = vec![
-        ("ALL".to_owned(), &found.all),
-        ("WITHOUT COPIED".to_owned(), &found.without_copied),
+        ("ALL".to_owned(), &totals.all),
+        ("WITHOUT COPIED".to_owned(), &totals.without_copied),
     ];
-    if found.by_source.len() > 1 {
-        let by_source = found.by_source.iter();
+    if totals.by_source.len() > 1 {
+        let by_source = totals.by_source.iter();
         shown.extend(by_source.map(|(name, sums)| (name.to_uppercase(), sums)));
     }
     writeln!(out, "{}", columns(ROWS, &shown, true))?;
-    write_names(out, &found.all)?;
+    write_names(out, &totals.all)?;
     writeln!(out)?;
-    write_projects(out, &found.by_project)?;
+    write_projects(out, &totals.by_project)?;
     writeln!(out)?;
-    write_days(out, &found.days)
+    write_days(out, &totals.days)
 }
 
 fn write_projects(out: &mut impl Write, projects: &[(String, Sums)]) -> io::Result<()> {
@@ -78,17 +78,17 @@ fn write_projects(out: &mut impl Write, projects: &[(String, Sums)]) -> io::Resu
     writeln!(out, "{}", table(header, 1..6, rows))
 }
 
-/// A bar for each day on which something was said, as long as its share of the busiest day's messages.
+/// Draws a bar for each day with messages, in proportion to the busiest day's messages.
 fn write_days(out: &mut impl Write, days: &[Day]) -> io::Result<()> {
-    let most = days
+    let busiest = days
         .iter()
         .map(|day| day.messages)
         .max()
         .unwrap_or(0)
         .max(1);
     for day in days {
-        // A day with anything has a bar that is seen.
-        let length = (day.messages * BAR).div_ceil(most);
+        // A day with any message has a visible bar.
+        let length = (day.messages * BAR).div_ceil(busiest);
         let bar = "█".repeat(usize::try_from(length).unwrap_or(0));
         let width = usize::try_from(BAR).unwrap_or(0);
         let (date, messages, tokens) =

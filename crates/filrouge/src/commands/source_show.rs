@@ -5,20 +5,20 @@ use std::io::{self, Write};
 use filrouge_sources::ToolStatus;
 use filrouge_sources::library::history::{Ask, History, ShownMessage, ShownPart, history};
 
-use super::source::{ask_named, role, say_notices, second};
+use super::source::{query_named, role, say_notices, second};
 use crate::cli::ShowSession;
 use crate::config::Config;
 use crate::output::{printable, say, show};
 
-pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()> {
     let question = Ask {
-        // Without a budget it is everything.
-        max_chars: asked.max_chars.unwrap_or(usize::MAX),
-        cursor: asked.cursor,
-        mask: !asked.unmasked,
-        ..Ask::of(asked.id)
+        // Without a budget, everything is shown.
+        max_chars: args.max_chars.unwrap_or(usize::MAX),
+        cursor: args.cursor,
+        mask: !args.unmasked,
+        ..Ask::of(args.id)
     };
-    let page = ask_named(config, &asked.sources, move |library| {
+    let page = query_named(config, &args.sources, move |library| {
         history(library, &question)
     })
     .await?;
@@ -83,7 +83,7 @@ fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()>
     let marks = [
         (message.summary, "summary"),
         (message.compacted, "compacted"),
-        (message.reverted, "taken back"),
+        (message.reverted, "reverted"),
     ];
     head.extend(
         marks
@@ -101,7 +101,7 @@ fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()>
     }
 }
 
-/// Kinds that only say how the program went about it.
+/// Kinds of parts that only record how the program worked.
 const BOOKKEEPING: [&str; 3] = ["step-start", "step-finish", "snapshot"];
 
 fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
@@ -111,7 +111,7 @@ fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
     match (part.kind.as_str(), &part.tool) {
         (_, Some(tool)) => write_tool(out, tool, part)?,
         ("text", _) => {
-            let mark = if part.synthetic { "[put in] " } else { "" };
+            let mark = if part.synthetic { "[synthetic] " } else { "" };
             write_text(out, mark, part.text.as_deref())?;
         }
         (kind, _) => {
@@ -140,7 +140,7 @@ fn write_text(out: &mut impl Write, mark: &str, text: Option<&str>) -> io::Resul
 fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<()> {
     let status = match part.status {
         Some(ToolStatus::Pending) => " pending",
-        Some(ToolStatus::Running) => " without an end",
+        Some(ToolStatus::Running) => " unfinished",
         Some(ToolStatus::Error) => " failed",
         Some(ToolStatus::Completed) | None => "",
     };
@@ -169,7 +169,7 @@ fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<
     }
 }
 
-/// JSON without the white space between its tokens; a text that was cut stays as far as it goes.
+/// Removes the white space between the tokens of JSON; the JSON may be cut off.
 fn on_one_line(json: &str) -> String {
     let (mut quoted, mut escaped) = (false, false);
     let kept = json.chars().filter(|c| {
@@ -186,7 +186,7 @@ mod tests {
     use super::on_one_line;
 
     #[test]
-    fn white_space_between_tokens_goes() {
+    fn white_space_between_tokens_is_removed() {
         let json = "{\n  \"a b\": [1, 2],\n  \"c\": \"x \\\" y \\\\\", \"d\": \" z\"\n}";
         let line = "{\"a b\":[1,2],\"c\":\"x \\\" y \\\\\",\"d\":\" z\"}";
         assert_eq!(on_one_line(json), line);

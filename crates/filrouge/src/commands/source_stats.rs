@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use filrouge_sources::library::stats::{SessionStats, Sums, shown_as};
+use filrouge_sources::library::stats::{SessionStats, Sums, session_with_mask};
 
-use super::source::{ask_named, say_notices};
+use super::source::{query_named, say_notices};
 use super::stats::{Row, columns};
 use crate::cli::Sources;
 use crate::config::Config;
@@ -16,10 +16,13 @@ pub(super) async fn run(
     sources: &Sources,
     mask: bool,
 ) -> anyhow::Result<()> {
-    let found = ask_named(config, sources, move |library| shown_as(library, &id, mask)).await?;
-    show(config.json, &found, |out| write(out, &found))?;
+    let stats = query_named(config, sources, move |library| {
+        session_with_mask(library, &id, mask)
+    })
+    .await?;
+    show(config.json, &stats, |out| write(out, &stats))?;
     if !config.json {
-        say_notices(&found.notices);
+        say_notices(&stats.notices);
     }
     Ok(())
 }
@@ -56,13 +59,13 @@ pub(super) const ROWS: &[Row<Sums>] = &[
     ("active", |s| seconds(s.active)),
 ];
 
-/// Seconds to read, of milliseconds.
+/// Formats milliseconds as seconds.
 pub(super) fn seconds(millis: i64) -> String {
     format!("{}.{:03} s", millis / 1000, millis.rem_euclid(1000))
 }
 
-fn write(out: &mut impl Write, found: &SessionStats) -> io::Result<()> {
-    let row = &found.session;
+fn write(out: &mut impl Write, stats: &SessionStats) -> io::Result<()> {
+    let row = &stats.session;
     let title = row.title.as_deref().unwrap_or("");
     writeln!(
         out,
@@ -70,16 +73,20 @@ fn write(out: &mut impl Write, found: &SessionStats) -> io::Result<()> {
         first_line(format!("{}  {title}", row.id).trim_end(), 200)
     )?;
     let sums = [
-        ("OWN".to_owned(), &found.own),
-        ("WITH DESCENDANTS".to_owned(), &found.with_descendants),
-        ("WITHOUT COPIED".to_owned(), &found.without_copied),
+        ("OWN".to_owned(), &stats.own),
+        ("WITH DESCENDANTS".to_owned(), &stats.with_descendants),
+        ("WITHOUT COPIED".to_owned(), &stats.without_copied),
     ];
     writeln!(out, "{}", columns(ROWS, &sums, true))?;
-    writeln!(out, "from first to last: {}", seconds(found.duration))?;
-    write_names(out, &found.with_descendants)
+    writeln!(
+        out,
+        "from creation to the last change: {}",
+        seconds(stats.duration)
+    )?;
+    write_names(out, &stats.with_descendants)
 }
 
-/// Agents, models, tools and parts, a line each, the most used first.
+/// Lists agents, models, tools and parts, one line each, the most used first.
 pub(super) fn write_names(out: &mut impl Write, sums: &Sums) -> std::io::Result<()> {
     let agents = sums.agents.iter().map(|(name, count)| (name, *count, 0));
     let models = sums.models.iter();
@@ -94,7 +101,7 @@ pub(super) fn write_names(out: &mut impl Write, sums: &Sums) -> std::io::Result<
     write_used(out, "parts", parts.collect())
 }
 
-/// Names with how often they were used, and how often that failed.
+/// Lists names with the number of uses and of failures.
 fn write_used(
     out: &mut impl Write,
     what: &str,

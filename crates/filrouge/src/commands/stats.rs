@@ -19,12 +19,12 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let statistics = statistics.await?;
     show(config.json, &statistics, |out| write(out, &statistics))?;
     if statistics.truncated {
-        say("there is more than was counted");
+        say("some descendants or names were left out: there are too many");
     }
     Ok(())
 }
 
-/// What a row of the table shows.
+/// A row of the table: its name, and the function that formats its value.
 pub(super) type Row<S> = (&'static str, fn(&S) -> String);
 
 const ROWS: &[Row<Statistics>] = &[
@@ -53,7 +53,7 @@ const ROWS: &[Row<Statistics>] = &[
     }),
 ];
 
-/// Sums side by side; numbers stand to the right where that is wanted.
+/// A table with one column per sum; `right` aligns the numbers to the right.
 pub(super) fn columns<S>(rows: &[Row<S>], columns: &[(String, &S)], right: bool) -> Table {
     let names = columns.iter().map(|(name, _)| name.clone());
     let header = std::iter::once(String::new()).chain(names);
@@ -66,14 +66,14 @@ pub(super) fn columns<S>(rows: &[Row<S>], columns: &[(String, &S)], right: bool)
 }
 
 fn write(out: &mut impl Write, statistics: &SessionStatistics) -> io::Result<()> {
-    let whole = &statistics.with_descendants;
+    let all = &statistics.with_descendants;
     let sums = [
         ("OWN".to_owned(), &statistics.own),
-        ("WITH DESCENDANTS".to_owned(), whole),
+        ("WITH DESCENDANTS".to_owned(), all),
         ("WITHOUT COPIED".to_owned(), &statistics.without_copied),
     ];
     writeln!(out, "{}", columns(ROWS, &sums, false))?;
-    for (name, names) in [("agents", &whole.agents), ("models", &whole.models)] {
+    for (name, names) in [("agents", &all.agents), ("models", &all.models)] {
         let names: Vec<String> = names.iter().map(|n| first_line(n, 60)).collect();
         let line = format!("{name}: {}", names.join(", "));
         writeln!(out, "{}", line.trim_end())?;

@@ -1,4 +1,4 @@
-//! `filrouge stats --kpi`: key figures of live calls, for an export a week or to look at.
+//! `filrouge stats --kpi`: key figures of live calls, for a weekly export or for inspection.
 
 use std::io::{self, Write};
 
@@ -12,16 +12,16 @@ use crate::moment::Span;
 use crate::open::{Need, with};
 use crate::output::{document, first_line, print, table};
 
-pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<()> {
-    let format = match asked.format {
+pub(super) async fn run(config: &Config, args: &Stats) -> anyhow::Result<()> {
+    let format = match args.format {
         None if config.json => KpiFormat::Json,
         None => KpiFormat::Table,
         Some(KpiFormat::Table | KpiFormat::Csv) if config.json => {
-            return Err(Usage::new("--json is another word for --format json").into());
+            return Err(Usage::new("--json means --format json").into());
         }
         Some(format) => format,
     };
-    let query = query(asked, SystemClock.now())?;
+    let query = query(args, SystemClock.now())?;
     let report = with(config, Need::Existing, async |opened, caller| {
         Ok(opened.engine.events.key_figures(caller, query).await?)
     });
@@ -33,17 +33,17 @@ pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<()> {
     }
 }
 
-fn query(asked: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
-    let span = Span::read(asked.since.as_deref(), asked.until.as_deref(), now)?;
+fn query(args: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
+    let span = Span::read(args.since.as_deref(), args.until.as_deref(), now)?;
     Ok(KpiQuery {
         since: span.since,
-        // One now for both: seven days are seven days.
+        // Both ends use the same current time, so that seven days are exactly seven days.
         until: Some(span.until.unwrap_or(now)),
-        by: asked.by,
+        by: args.by,
     })
 }
 
-/// What a column of the table shows.
+/// A column of the table: its name, and the function that formats its value.
 type Column = (&'static str, fn(&KpiRow) -> String);
 
 const COLUMNS: &[Column] = &[
@@ -84,7 +84,7 @@ fn write(out: &mut impl Write, report: &KpiReport) -> io::Result<()> {
     });
     let header = std::iter::once("PERIOD").chain(names);
     writeln!(out, "{}", table(header, 1..COLUMNS.len() + 1, rows))?;
-    // Rows tell how many events of each kind there are in JSON; one row has room for it here.
+    // With several rows, only the JSON form lists the events of each kind; a single row is followed by them.
     if let [row] = &report.data[..] {
         for kind in &row.figures.kinds {
             writeln!(out, "{:>9}  {}", kind.events, first_line(&kind.kind, 100))?;
@@ -93,7 +93,7 @@ fn write(out: &mut impl Write, report: &KpiReport) -> io::Result<()> {
     Ok(())
 }
 
-/// A week or day, or from when to when.
+/// The period of a row: a week or day, or the first and the last moment.
 fn period(row: &KpiRow) -> String {
     let second = |at: Timestamp| {
         let text = at.to_string();

@@ -7,26 +7,26 @@ use crate::cli::Deploy;
 use crate::config::Config;
 use crate::exit::{Usage, report};
 use crate::open::{Need, Opened, with};
-use crate::team::{Desk, Once, Start, exit_code, once, read_team, repl};
+use crate::team::{Deployment, OneShot, Start, exit_code, read_team, repl, run_one_shot};
 
-/// Most bytes that stdin may say: what an item of the ledger holds.
+/// The maximum number of bytes that are read from stdin: the limit of an item in the ledger.
 const MESSAGE_BYTES: u64 = 16 << 20;
 
-pub(super) async fn run(config: &Config, asked: Deploy) -> anyhow::Result<ExitCode> {
-    // Wrong usage is told before anything is made.
-    read_team(&asked.file)?;
-    let said = said(config, &asked)?;
+pub(super) async fn run(config: &Config, args: Deploy) -> anyhow::Result<ExitCode> {
+    // Wrong usage is reported before anything is created.
+    read_team(&args.file)?;
+    let message = message_to_send(config, &args)?;
     let done = with(config, Need::Any, async |opened, _| {
-        deploy(config, opened, asked, said).await
+        deploy(config, opened, args, message).await
     });
     match done.await {
         Ok(code) => Ok(ExitCode::from(code)),
-        Err(error) => refused(config, error),
+        Err(error) => report_with_code(config, error),
     }
 }
 
-/// Reports a failure that has an exit code of its own.
-pub(super) fn refused(config: &Config, error: anyhow::Error) -> anyhow::Result<ExitCode> {
+/// Prints a failure that has a special exit code.
+pub(super) fn report_with_code(config: &Config, error: anyhow::Error) -> anyhow::Result<ExitCode> {
     match exit_code(&error) {
         Some(code) => {
             report(&error, config.json);
@@ -39,27 +39,27 @@ pub(super) fn refused(config: &Config, error: anyhow::Error) -> anyhow::Result<E
 async fn deploy(
     config: &Config,
     opened: &Opened,
-    asked: Deploy,
-    said: Option<String>,
+    args: Deploy,
+    message: Option<String>,
 ) -> anyhow::Result<u8> {
-    let desk = Desk::new(config, opened)?;
-    let start = match (asked.resume, asked.new) {
+    let deployment = Deployment::new(config, opened)?;
+    let start = match (args.resume, args.new) {
         (Some(None), _) => Some(Start::Newest),
         (Some(Some(id)), _) => Some(Start::Session(id.into())),
         (None, true) => Some(Start::New),
         (None, false) => None,
     };
-    let Some(text) = said else {
-        return repl(&desk, asked.file, start).await;
+    let Some(text) = message else {
+        return repl(&deployment, args.file, start).await;
     };
-    let team = read_team(&asked.file)?;
+    let team = read_team(&args.file)?;
     let json = config.json;
-    once(&desk, &team, Once { start, text, json }).await
+    run_one_shot(&deployment, &team, OneShot { start, text, json }).await
 }
 
-/// What is to be said once; `None`: there is a terminal to talk at. Nobody is waited for who may not be there.
-fn said(config: &Config, asked: &Deploy) -> Result<Option<String>, Usage> {
-    if asked
+/// The single message to send, or `None` for a conversation at a terminal. Never waits for a person who may be absent.
+fn message_to_send(config: &Config, args: &Deploy) -> Result<Option<String>, Usage> {
+    if args
         .resume
         .as_ref()
         .is_some_and(|id| id.as_deref() == Some(""))
@@ -67,19 +67,18 @@ fn said(config: &Config, asked: &Deploy) -> Result<Option<String>, Usage> {
         return Err(Usage::new("--resume= names no session")
             .with_hint("leave the = out for the newest one"));
     }
-    let text = match &asked.message {
+    let text = match &args.message {
         Some(text) => text.clone(),
         None if !std::io::stdin().is_terminal() => read_stdin()?,
         None if std::io::stdout().is_terminal() && !config.json => return Ok(None),
         None => {
-            let what = "there is no terminal to talk at, and nothing to say";
-            return Err(Usage::new(what).with_hint("say it with --message, or on stdin"));
+            let what = "there is no terminal for a conversation, and no message to send";
+            return Err(Usage::new(what).with_hint("give the message with --message, or on stdin"));
         }
     };
     if text.trim().is_empty() {
-        return Err(
-            Usage::new("there is nothing to say").with_hint("say it with --message, or on stdin")
-        );
+        return Err(Usage::new("the message is empty")
+            .with_hint("give the message with --message, or on stdin"));
     }
     Ok(Some(text))
 }
@@ -90,7 +89,7 @@ fn read_stdin() -> Result<String, Usage> {
     let read = stdin.read_to_end(&mut bytes);
     read.map_err(|e| Usage::new(format!("stdin cannot be read: {e}")))?;
     if bytes.len() as u64 > MESSAGE_BYTES {
-        return Err(Usage::new("stdin says more than 16 MiB"));
+        return Err(Usage::new("stdin has more than 16 MiB"));
     }
     let mut text = String::from_utf8(bytes).map_err(|_| Usage::new("stdin is not UTF-8"))?;
     text.truncate(text.trim_end().len());

@@ -27,7 +27,7 @@ pub(super) async fn run(
     let written = with(config, Need::Existing, async |opened, caller| {
         let found = opened.engine.sessions.get(caller, &session).await?;
         let Some(team) = found.team_id else {
-            let what = format!("session {id:?} is of no team");
+            let what = format!("session {id:?} belongs to no team");
             return Err(Failure::new(ErrorCode::Invalid, what).into());
         };
         let written = export(&opened.engine, caller, &team, id, &snapshots).await?;

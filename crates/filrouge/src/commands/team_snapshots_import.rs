@@ -5,24 +5,24 @@ use std::process::ExitCode;
 
 use filrouge_team::snapshot::import;
 
-use super::team_deploy::refused;
+use super::team_deploy::report_with_code;
 use super::team_snapshots_show::read;
 use crate::config::Config;
 use crate::open::{Need, with};
 use crate::output::{document, printable, say};
-use crate::team::{Desk, read_team};
+use crate::team::{Deployment, read_team};
 
 pub(super) async fn run(config: &Config, path: &Path, team: &Path) -> anyhow::Result<ExitCode> {
     let team = read_team(team)?;
     let snapshot = read(config, path)?;
     let imported = with(config, Need::Any, async |opened, caller| {
-        let desk = Desk::new(config, opened)?;
+        let deployment = Deployment::new(config, opened)?;
         let (engine, caller) = (opened.engine.clone(), caller.clone());
-        Ok(import(engine, caller, &team, &snapshot, desk.options()).await?)
+        Ok(import(engine, caller, &team, &snapshot, deployment.options()).await?)
     });
     let imported = match imported.await {
         Ok(imported) => imported,
-        Err(error) => return refused(config, error),
+        Err(error) => return report_with_code(config, error),
     };
     if config.json {
         document(&imported)?;

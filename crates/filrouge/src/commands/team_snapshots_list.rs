@@ -19,18 +19,18 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
         Some(file) => vec![read_team(file)?.id.into()],
         None => teams(&snapshots).with_context(|| snapshots.folder().display().to_string())?,
     };
-    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    let (mut files, mut unreadable) = (Vec::new(), Vec::new());
     for team in teams {
         match snapshots.list(&team) {
-            Ok((files, warnings)) => {
-                found.extend(files);
+            Ok((team_files, warnings)) => {
+                files.extend(team_files);
                 unreadable.extend(warnings);
             }
             Err(folder) => unreadable.push(folder),
         }
     }
-    show(config.json, &shown(&found, &unreadable), |out| {
-        write(out, &found)
+    show(config.json, &shown(&files, &unreadable), |out| {
+        write(out, &files)
     })?;
     for warning in unreadable.iter().filter(|_| !config.json) {
         say(format_args!(
@@ -42,13 +42,13 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// No folder is configured.
+/// The error when no folder is configured.
 pub(super) fn no_folder() -> Usage {
     Usage::new("there is no folder of snapshot files")
         .with_hint("set team.snapshots_dir, or FILROUGE_TEAM_SNAPSHOTS_DIR")
 }
 
-fn shown(found: &[SnapshotFile], unreadable: &[SnapshotWarning]) -> Value {
+fn shown(files: &[SnapshotFile], unreadable: &[SnapshotWarning]) -> Value {
     let unreadable = unreadable.iter().map(|warning| {
         json!({
             "path": warning.path.display().to_string(),
@@ -56,11 +56,11 @@ fn shown(found: &[SnapshotFile], unreadable: &[SnapshotWarning]) -> Value {
             "detail": warning.what.to_string(),
         })
     });
-    json!({ "snapshots": found, "unreadable": unreadable.collect::<Vec<_>>() })
+    json!({ "snapshots": files, "unreadable": unreadable.collect::<Vec<_>>() })
 }
 
-fn write(out: &mut impl Write, found: &[SnapshotFile]) -> io::Result<()> {
-    for file in found {
+fn write(out: &mut impl Write, files: &[SnapshotFile]) -> io::Result<()> {
+    for file in files {
         let old = if file.is_outdated { "  (outdated)" } else { "" };
         writeln!(
             out,

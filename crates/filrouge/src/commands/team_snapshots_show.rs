@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::output::{printable, second, show};
-use crate::team::{snapshots_in, told};
+use crate::team::{message_json, snapshots_in};
 
 pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
     let snapshot = read(config, path)?;
-    let messages: Vec<_> = snapshot.messages.iter().map(told).collect();
+    let messages: Vec<_> = snapshot.messages.iter().map(message_json).collect();
     let shown = json!({
         "team_id": snapshot.team_id,
         "session_id": snapshot.session_id,
@@ -48,17 +48,17 @@ pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a snapshot file, wherever it lies.
+/// Reads a snapshot file in any folder.
 ///
 /// # Errors
-/// [`Usage`] for a file that is not there; what is wrong with it.
+/// [`Usage`] for a missing file; else why it cannot be read.
 pub(super) fn read(config: &Config, path: &Path) -> anyhow::Result<SessionSnapshot> {
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let snapshots: Snapshots = snapshots_in(config, folder)?;
     snapshots.read(path).map_err(|what| match what {
         Problem::Io(std::io::ErrorKind::NotFound, _) => {
             Usage::new(format!("{}: {what}", path.display()))
-                .with_hint("`filrouge team snapshots list` names the files there are")
+                .with_hint("`filrouge team snapshots list` lists the files")
                 .into()
         }
         what => anyhow::anyhow!("{}: {what} [{}]", path.display(), what.code()),

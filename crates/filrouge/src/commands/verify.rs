@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use filrouge_engine::anchor::Standing;
+use filrouge_engine::anchor::AnchorState;
 use filrouge_store::verify::{Finding, Verdict};
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
 
 use crate::config::Config;
-use crate::exit::{parsed, report as tell};
+use crate::exit::{parsed, report as report_error};
 use crate::open::{Need, open, operator};
 use crate::output::{printable, show};
 
@@ -17,7 +17,7 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
     let only: Option<SessionId> = id.as_deref().map(parsed).transpose()?;
     let opened = match open(config, Need::Existing).await {
         Ok(opened) => opened,
-        Err(error) => return cannot_tell(config, &error),
+        Err(error) => return report_unverified(config, &error),
     };
     let verified = match only {
         Some(id) => opened.engine.sessions.verify(&operator(config), id).await,
@@ -26,9 +26,9 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
     let mut report = match verified {
         Ok(report) => report,
         Err(failure) if failure.code == ErrorCode::SessionNotFound => return Err(failure.into()),
-        Err(failure) => return cannot_tell(config, &failure.into()),
+        Err(failure) => return report_unverified(config, &failure.into()),
     };
-    if let Some(Standing::Broken(what)) = &opened.standing
+    if let Some(AnchorState::Broken(what)) = &opened.anchor_state
         && !report.findings.iter().any(|f| f.what == *what)
     {
         let finding = Finding {
@@ -61,7 +61,7 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
     Ok(verdict_code(verdict))
 }
 
-/// A verdict for people.
+/// The verdict as text.
 pub(super) const fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Intact => "intact",
@@ -78,15 +78,15 @@ pub(super) fn verdict_code(verdict: Verdict) -> ExitCode {
     }
 }
 
-/// Findings, a line each.
+/// Writes findings, one per line.
 pub(super) fn write_findings(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
     (findings.iter())
         .try_for_each(|finding| writeln!(out, "  {}: {}", finding.code, printable(&finding.what)))
 }
 
-/// A store that cannot be opened: broken when it says so itself, otherwise nobody can tell.
-fn cannot_tell(config: &Config, error: &anyhow::Error) -> anyhow::Result<ExitCode> {
-    tell(error, config.json);
+/// Reports a store that cannot be opened: as broken when an integrity error prevents it, else as unknown.
+fn report_unverified(config: &Config, error: &anyhow::Error) -> anyhow::Result<ExitCode> {
+    report_error(error, config.json);
     let broken = error
         .downcast_ref::<Failure>()
         .is_some_and(|f| f.code == ErrorCode::IntegrityError);

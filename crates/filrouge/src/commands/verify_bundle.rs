@@ -9,13 +9,13 @@ use filrouge_store::verify::Verdict;
 use serde_json::json;
 
 use super::verify::verdict_code;
-use crate::exit::{Usage, given, report as tell};
+use crate::exit::{Usage, parse_option, report as report_error};
 use crate::output::{printable, say, show};
 
-/// Largest file in bytes that is read as a bundle: it stands in memory.
+/// The largest bundle file in bytes: it is read into memory.
 const BUNDLE_MAX: u64 = 4 << 30;
 
-/// Reads a bundle's file.
+/// Reads a bundle file.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut file = std::fs::File::open(path)?.take(BUNDLE_MAX + 1);
@@ -27,18 +27,18 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Says that a signature alone does not tell whose it is.
+/// Warns that a signature alone does not prove who the signer is.
 pub(super) fn warn_of_signer(by: &SignedBy) {
     if !by.trusted {
         say(
-            "nothing was changed since the holder of this key signed it; give --public-key to check whose it is",
+            "nothing was changed since the holder of this key signed it; give --public-key to check who that is",
         );
     }
 }
 
-/// A public key as the command line gives it.
+/// Parses the value of `--public-key`.
 pub(super) fn public_key(text: Option<&str>) -> Result<Option<PublicKey>, Usage> {
-    given("--public-key", text)
+    parse_option("--public-key", text)
 }
 
 pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
@@ -47,7 +47,7 @@ pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::R
         Ok(bundle) => bundle,
         Err(e) => {
             let error = anyhow::anyhow!("{}: {e}", path.display());
-            tell(&error, json);
+            report_error(&error, json);
             return Ok(ExitCode::from(2));
         }
     };

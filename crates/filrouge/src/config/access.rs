@@ -1,4 +1,4 @@
-//! The sections `[access]` and `[jwt]`: who is let in (DESIGN §8).
+//! The sections `[access]` and `[jwt]`: the callers that get access (DESIGN §8).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use filrouge_engine::Settings;
 use filrouge_http::access::{AccessSettings, JwksSource, JwtAlgorithm, JwtSettings};
 use filrouge_types::TenantId;
 
-use super::layers::{Form, Layers, filled, parsed};
+use super::layers::{Form, Layers, non_empty, parsed};
 use crate::exit::Usage;
 
-/// More would make expired tokens good for too long.
+/// The maximum leeway: a larger one would accept expired tokens for too long.
 const LEEWAY_MAX_S: u64 = 300;
 
-/// Who is let in, and whether an issuer is described in part: a member that is forgotten must not leave a server open.
+/// The access settings, and whether an issuer lacks a required member: a forgotten member must not leave a server open.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessConfig {
     settings: AccessSettings,
@@ -21,7 +21,7 @@ pub(crate) struct AccessConfig {
 }
 
 fn source(text: &str) -> Result<JwksSource, String> {
-    let text = filled(text)?;
+    let text = non_empty(text)?;
     Ok(
         match text.starts_with("https://") || text.starts_with("http://") {
             true => JwksSource::Url(text),
@@ -41,17 +41,17 @@ impl AccessConfig {
         engine.require_session_token = layers.truth("access.require_session_token", false)?;
         let allowed_origins = layers.several("access.allowed_origins", Vec::new, parsed)?;
         let jwks = layers.optional("jwt.jwks", source)?;
-        let issuer = layers.optional("jwt.issuer", filled)?;
-        let audience = layers.optional("jwt.audience", filled)?;
+        let issuer = layers.optional("jwt.issuer", non_empty)?;
+        let audience = layers.optional("jwt.audience", non_empty)?;
         let incomplete = has_section || jwks.is_some() || issuer.is_some() || audience.is_some();
         let tenant = layers.optional("jwt.tenant", parsed)?;
         let mut claim = |name, usual: &str| {
             let default = || Ok(usual.to_owned());
-            layers.read((name, Form::Text), default, filled, String::clone)
+            layers.read((name, Form::Text), default, non_empty, String::clone)
         };
         let tenant_claim = claim("jwt.tenant_claim", "tenant")?;
         let identity_claim = claim("jwt.identity_claim", "sub")?;
-        let role_claim = layers.optional("jwt.role_claim", filled)?;
+        let role_claim = layers.optional("jwt.role_claim", non_empty)?;
         let leeway = Duration::from_secs(30);
         let leeway = layers.seconds("jwt.leeway_s", 0..=LEEWAY_MAX_S, leeway)?;
         let algorithms = layers.several("jwt.algorithms", JwtAlgorithm::all, parsed)?;
@@ -82,11 +82,11 @@ impl AccessConfig {
     /// The server's settings.
     ///
     /// # Errors
-    /// [`Usage`] when an issuer is described in part.
+    /// [`Usage`] when an issuer is described incompletely.
     pub(crate) fn settings(&self) -> Result<AccessSettings, Usage> {
         if self.incomplete {
             return Err(Usage::new(
-                "[jwt] needs jwks, issuer and audience: tokens of anybody would do otherwise",
+                "[jwt] needs jwks, issuer and audience: otherwise tokens of any issuer would be accepted",
             ));
         }
         Ok(self.settings.clone())

@@ -1,4 +1,4 @@
-//! The hot store and what goes into the ledger: `hot…`, `durable`, `record`, `metadata_allow`, `[tenants.NAME]`
+//! The hot store, and what is stored in the ledger: `hot…`, `durable`, `record`, `metadata_allow`, `[tenants.NAME]`
 //! (DESIGN §7).
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use filrouge_engine::scopes::DurablePolicy;
 use filrouge_engine::{MetadataPolicy, Settings, is_address};
 use filrouge_redis::{Options, RedisHot};
-use filrouge_store::hot::{HotBounds, KeepItems};
+use filrouge_store::hot::{HotBounds, ItemRetention};
 use filrouge_types::TenantId;
 use serde::Deserialize;
 
@@ -25,7 +25,7 @@ struct TenantFile {
     record: Option<String>,
 }
 
-/// Which hot store.
+/// The hot store's URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HotUrl {
     Memory,
@@ -33,7 +33,7 @@ pub(crate) enum HotUrl {
 }
 
 impl HotUrl {
-    /// The password, over one in the URL.
+    /// The password from the environment, which overrides one in the URL.
     pub(crate) fn password() -> Option<String> {
         let password = env::var("FILROUGE_HOT_PASSWORD").ok();
         password.filter(|password| !password.is_empty())
@@ -49,8 +49,8 @@ impl Display for HotUrl {
     }
 }
 
-/// What a wrong URL is answered; it is not quoted, for it may hold a password.
-const KNOWN: &str = "known: memory:, redis://host:6379/0, rediss://…, redis+unix:///path, \
+/// The end of the error for a wrong URL. The error does not quote the URL: it may contain a password.
+const KNOWN_FORMS: &str = "known: memory:, redis://host:6379/0, rediss://…, redis+unix:///path, \
     redis://a:6379,b:6379/?cluster=true; see docs/two-scopes.md";
 
 impl FromStr for HotUrl {
@@ -66,31 +66,31 @@ impl FromStr for HotUrl {
                     None => failure.detail,
                 }),
             found => {
-                // What stands before the first colon is quoted if it can be nothing but a kind.
+                // The text before the first colon is quoted only if it can be nothing but a kind.
                 let kind = found.map(|(kind, _)| kind).filter(|_| !text.contains('@'));
                 let kind = kind.map_or("this".to_owned(), |kind| format!("{kind:?}"));
-                Err(format!("{kind} is no kind of hot store; {KNOWN}"))
+                Err(format!("{kind} is no kind of hot store; {KNOWN_FORMS}"))
             }
         }
     }
 }
 
-/// The hot store, and which sessions go to the ledger.
+/// The hot store, and which sessions are stored in the ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct HotConfig {
     pub(crate) url: HotUrl,
     pub(crate) durable: DurablePolicy,
-    /// What bounds each session in the hot store.
+    /// The limits of each session in the hot store.
     pub(crate) bounds: HotBounds,
     /// How long a request may wait for the hot store.
     pub(crate) timeout: Duration,
-    /// Most bytes of all sessions in memory.
+    /// The maximum number of bytes of all sessions in memory.
     pub(crate) memory_bytes: u64,
-    /// What the names of keys begin with.
+    /// The prefix of the names of keys.
     pub(crate) prefix: String,
 }
 
-/// What the ledger keeps of metadata under `durable = authenticated`, unless it is set.
+/// The default of `metadata_allow` under `durable = authenticated`: the metadata that the ledger keeps.
 const METADATA_ALLOW: [&str; 8] = [
     "channel",
     "device_type",
@@ -101,18 +101,18 @@ const METADATA_ALLOW: [&str; 8] = [
     "user_agent",
     filrouge_types::QUESTION_IS_COPY,
 ];
-/// How a list of all names is written.
+/// The notation for all names.
 const EVERYTHING: &str = "*";
-/// The longest that a request of a caller may wait for a hot store that does not answer.
+/// The longest time that a caller's request may wait for a hot store that does not answer.
 const TIMEOUT_MAX_MS: u64 = 60_000;
-/// Least bytes of a session in the hot store: a question and an answer of some pages each.
+/// The smallest limit per session in the hot store: a question and an answer of some pages each.
 const BYTES_MIN: u64 = 64 << 10;
-/// Less holds no session worth the name.
+/// A smaller memory could store hardly any session.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
-/// Longer would make keys of little else.
+/// The maximum length of a prefix: a longer one would fill most of each key.
 const PREFIX_MAX: usize = 64;
 
-/// Braces would say which part of a key chooses the slot in a cluster.
+/// Braces would set the part of a key that determines its cluster slot.
 fn prefix(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
     if text.is_empty() || text.len() > PREFIX_MAX || !text.chars().all(good) {
@@ -137,7 +137,9 @@ fn metadata(text: &str) -> Result<MetadataPolicy, String> {
         ));
     }
     match names.iter().find(|name| is_address(name)) {
-        Some(name) => Err(format!("{name:?} becomes ip_hash")),
+        Some(name) => Err(format!(
+            "{name:?} is recorded only as ip_hash; name ip_hash instead"
+        )),
         None => Ok(MetadataPolicy::Only(names)),
     }
 }
@@ -149,8 +151,8 @@ fn allowed(policy: &MetadataPolicy) -> String {
     }
 }
 
-/// The sections `[tenants.NAME]`.
-pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, KeepItems>, Usage> {
+/// Reads the sections `[tenants.NAME]`.
+pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, ItemRetention>, Usage> {
     let sections = layers.section::<BTreeMap<String, TenantFile>>("tenants")?;
     let mut all = BTreeMap::new();
     for (name, section) in sections.unwrap_or_default() {
@@ -158,9 +160,9 @@ pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, Keep
         let wrong = |e: String| Usage::new(format!("{file}: [tenants.{name}]: {e}"));
         let tenant = TenantId::new(name.as_str()).map_err(|e| wrong(e.to_string()))?;
         if let Some(record) = section.record {
-            let record = record.parse::<KeepItems>();
+            let record = record.parse::<ItemRetention>();
             let record = record.map_err(|e| wrong(format!("record: {e}")))?;
-            layers.list(format!("tenants.{tenant}.record"), &record);
+            layers.add_row(format!("tenants.{tenant}.record"), &record);
             all.insert(tenant, record);
         }
     }
@@ -168,7 +170,7 @@ pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, Keep
 }
 
 impl HotConfig {
-    /// What of a session goes to the ledger is the engine's.
+    /// Also fills the settings of `engine`, which decides which part of a session is stored in the ledger.
     pub(super) fn read(layers: &mut Layers<'_>, engine: &mut Settings) -> Result<Self, Usage> {
         let usual = HotBounds::default();
         let any = 1..=u64::MAX;
@@ -182,11 +184,11 @@ impl HotConfig {
         let timeout = layers.millis("hot_timeout_ms", 1..=TIMEOUT_MAX_MS, timeout)?;
         let memory_bytes =
             layers.number("hot_memory_bytes", MEMORY_BYTES_MIN..=u64::MAX, 256 << 20)?;
-        let own = || Ok("filrouge".to_owned());
-        let prefix = layers.read(("hot_prefix", Form::Text), own, prefix, String::clone)?;
+        let default = || Ok("filrouge".to_owned());
+        let prefix = layers.read(("hot_prefix", Form::Text), default, prefix, String::clone)?;
         let durable = layers.text("durable", || Ok(DurablePolicy::default()))?;
-        engine.record.default = layers.text("record", || Ok(KeepItems::default()))?;
-        let unset = || {
+        engine.record.default = layers.text("record", || Ok(ItemRetention::default()))?;
+        let default = || {
             Ok(match durable {
                 DurablePolicy::All => MetadataPolicy::All,
                 DurablePolicy::Authenticated => {
@@ -195,7 +197,7 @@ impl HotConfig {
             })
         };
         let setting = ("metadata_allow", Form::List);
-        engine.metadata = layers.read(setting, unset, metadata, allowed)?;
+        engine.metadata = layers.read(setting, default, metadata, allowed)?;
         Ok(Self {
             url,
             durable,

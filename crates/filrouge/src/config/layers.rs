@@ -1,4 +1,4 @@
-//! The layers of settings: defaults < file < environment < flags, and which of them each value comes from.
+//! The layers of settings: defaults < file < environment < flags; records the layer of each value.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,12 +15,12 @@ use toml::de::{DeTable, DeValue};
 
 use crate::exit::Usage;
 
-/// How a setting without a value is shown, and a list without an entry written.
+/// The notation of an absent value, and of an empty list.
 pub(super) const NONE: &str = "none";
 
 /// A setting as `config show` lists it.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct SettingRow {
     pub(crate) name: String,
     pub(crate) value: String,
     /// `default`, the file, the variable or the flag.
@@ -31,33 +31,33 @@ pub(crate) struct Row {
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     Text,
-    /// A path; in the file, one that begins at the file's folder.
-    Beside,
+    /// A path; in the file, a relative one starts at the file's folder.
+    FilePath,
     Number,
     Truth,
-    /// A list of texts; in a variable, texts between commas.
+    /// A list of texts; in a variable, separated by commas.
     List,
 }
 
-/// Reads each setting by its name from the strongest layer that has it, and lists it.
+/// Reads each setting by its name from the strongest layer that has it, and records it as a row.
 pub(super) struct Layers<'a> {
     /// The configuration file, if there is one.
     path: Option<&'a Path>,
     text: &'a str,
-    /// What is in the file and was not read yet.
+    /// The file's settings that are not read yet.
     table: DeTable<'a>,
     flags: BTreeMap<&'static str, String>,
-    rows: Vec<Row>,
+    rows: Vec<SettingRow>,
 }
 
-/// A folder of the XDG base directory rules.
+/// filrouge's folder in a base folder of the XDG Base Directory Specification.
 pub(super) fn xdg(variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
     let base = base(variable, fallback).map(|base| base.join("filrouge"));
     let what = || Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME");
     base.ok_or_else(what)
 }
 
-/// The folder that a variable names, if it is absolute, else one of the user's home.
+/// The folder in a variable if it is absolute, else one in the user's home.
 pub(crate) fn base(variable: &str, fallback: &str) -> Option<PathBuf> {
     let named = path_in(variable).filter(|path| path.is_absolute());
     named.or_else(|| home().map(|home| home.join(fallback)))
@@ -68,26 +68,26 @@ pub(crate) fn home() -> Option<PathBuf> {
     path_in("HOME").filter(|home| home.is_absolute())
 }
 
-/// The path that a variable holds.
+/// The path in a variable.
 pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
     let value = env::var_os(variable).filter(|value| !value.is_empty());
     value.map(PathBuf::from)
 }
 
-/// What a text says without its setting.
+/// Parses a text; the error does not name the setting.
 pub(super) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|e: T::Err| e.to_string())
 }
 
-/// A text that is not empty.
-pub(super) fn filled(text: &str) -> Result<String, String> {
+/// Parses a text that must not be empty.
+pub(super) fn non_empty(text: &str) -> Result<String, String> {
     if text.is_empty() {
-        return Err("an empty text names nothing".to_owned());
+        return Err("must not be empty".to_owned());
     }
     Ok(text.to_owned())
 }
 
-/// The environment variable of a setting: its name in capitals, without the sections that need no prefix.
+/// The environment variable of a setting: its name in capitals, without the section where no prefix is needed.
 fn variable(name: &str) -> String {
     let short = match name {
         "sources" => "source",
@@ -101,10 +101,10 @@ fn variable(name: &str) -> String {
     format!("FILROUGE_{}", short.replace('.', "_").to_uppercase())
 }
 
-/// A value of the file as its variable would hold it; `None` when it has another form.
+/// A value of the file in the form of its environment variable; `None` when its type is wrong.
 fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
     match (form, value) {
-        (Form::Text | Form::Beside, DeValue::String(text)) => Some(text.to_string()),
+        (Form::Text | Form::FilePath, DeValue::String(text)) => Some(text.to_string()),
         (Form::Number, DeValue::Integer(number)) => {
             let number = u64::from_str_radix(number.as_str(), number.radix());
             Some(number.ok()?.to_string())
@@ -113,7 +113,7 @@ fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
         (Form::List, DeValue::Array(list)) => {
             let texts = list.iter().map(|text| text.get_ref().as_str());
             let texts = texts.collect::<Option<Vec<_>>>()?;
-            // A list that holds an empty text is no empty list.
+            // A list with one empty text is not an empty list.
             Some(if texts == [""] {
                 ",".to_owned()
             } else {
@@ -125,10 +125,10 @@ fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
 }
 
 impl<'a> Layers<'a> {
-    /// `text` is what is in the file at `path`; `flags` go by the names of settings.
+    /// `text` is the content of the file at `path`; `flags` maps names of settings to values.
     ///
     /// # Errors
-    /// [`Usage`] with the line that is no TOML.
+    /// [`Usage`] with the line that is not TOML.
     pub(super) fn new(
         path: Option<&'a Path>,
         text: &'a str,
@@ -146,11 +146,11 @@ impl<'a> Layers<'a> {
         Ok(layers)
     }
 
-    /// The settings that were read, in order.
+    /// The rows of all settings that were read, in order.
     ///
     /// # Errors
-    /// [`Usage`] for what the file holds besides.
-    pub(super) fn finish(self) -> Result<Vec<Row>, Usage> {
+    /// [`Usage`] for unknown settings in the file.
+    pub(super) fn finish(self) -> Result<Vec<SettingRow>, Usage> {
         match self.unknown("", &self.table) {
             Some((name, span)) => {
                 let what = format!("unknown field `{name}`");
@@ -162,11 +162,11 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Lists what is no setting of one value.
-    pub(super) fn list(&mut self, name: String, value: &impl Display) {
+    /// Adds a row for something that is not a single setting.
+    pub(super) fn add_row(&mut self, name: String, value: &impl Display) {
         let origin = self.file();
         let value = value.to_string();
-        self.rows.push(Row {
+        self.rows.push(SettingRow {
             name,
             value,
             origin,
@@ -189,14 +189,14 @@ impl<'a> Layers<'a> {
         self.table.contains_key(section)
     }
 
-    /// Something of the file that has a form of its own; `None` when it is not there.
+    /// Reads a section with its own type; `None` when it is absent.
     pub(super) fn section<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Usage> {
         let value = self.take(name);
         let read = value.map(|value| T::deserialize(value.into_deserializer()));
         read.transpose().map_err(|e| self.malformed(&e))
     }
 
-    /// A setting: `read` makes it of the text of a layer, `shown` says how it is listed.
+    /// Reads a setting: `read` parses the text of a layer, `shown` formats the value for its row.
     pub(super) fn read<T>(
         &mut self,
         (name, form): (&'static str, Form),
@@ -212,7 +212,7 @@ impl<'a> Layers<'a> {
             None => (default()?, "default".to_owned()),
         };
         let (name, shown) = (name.to_owned(), shown(&value));
-        self.rows.push(Row {
+        self.rows.push(SettingRow {
             name,
             value: shown,
             origin,
@@ -220,7 +220,7 @@ impl<'a> Layers<'a> {
         Ok(value)
     }
 
-    /// A text that says what it is by itself.
+    /// Reads a text that is parsed as a `T`.
     pub(super) fn text<T>(
         &mut self,
         name: &'static str,
@@ -232,7 +232,7 @@ impl<'a> Layers<'a> {
         self.read((name, Form::Text), default, parsed, T::to_string)
     }
 
-    /// Some texts, each of which `read` reads.
+    /// Reads a list of texts, each parsed by `read`.
     pub(super) fn several<T: ToString>(
         &mut self,
         name: &'static str,
@@ -244,7 +244,7 @@ impl<'a> Layers<'a> {
         self.read((name, Form::List), || Ok(default()), all, shown)
     }
 
-    /// A text that may be left out.
+    /// Reads a text that may be absent.
     pub(super) fn optional<T: Display>(
         &mut self,
         name: &'static str,
@@ -259,7 +259,7 @@ impl<'a> Layers<'a> {
         )
     }
 
-    /// A path, taken as it is.
+    /// Reads a path, without changing it in any way.
     pub(super) fn path(
         &mut self,
         name: &'static str,
@@ -311,14 +311,14 @@ impl<'a> Layers<'a> {
             .map(Duration::from_secs)
     }
 
-    /// The text of the strongest layer that has the setting, and which one it is.
+    /// The text of the strongest layer that has the setting, and the name of the layer.
     fn find(&mut self, name: &'static str, form: Form) -> Result<Option<(String, String)>, Usage> {
         let in_file = self.take(name).map(|value| {
             let wrong = || self.at(value.span(), &format!("{name} {}", must_be(form)));
             written(form, value.get_ref()).ok_or_else(wrong)
         });
         let in_file = in_file.transpose()?.map(|text| match form {
-            Form::Beside => self.folder().join(text).to_string_lossy().into_owned(),
+            Form::FilePath => self.folder().join(text).to_string_lossy().into_owned(),
             _ => text,
         });
         let in_file = in_file.map(|text| (text, self.file()));
@@ -348,14 +348,14 @@ impl<'a> Layers<'a> {
         table.remove(member)
     }
 
-    /// The first name that is no setting's and no section's.
+    /// The first name that belongs to no setting and no section.
     fn unknown(
         &self,
-        before: &str,
+        prefix: &str,
         table: &DeTable<'a>,
     ) -> Option<(String, std::ops::Range<usize>)> {
         table.iter().find_map(|(key, value)| {
-            let name = format!("{before}{}", key.get_ref());
+            let name = format!("{prefix}{}", key.get_ref());
             let section = format!("{name}.");
             match value.get_ref() {
                 DeValue::Table(inner)
@@ -374,9 +374,10 @@ impl<'a> Layers<'a> {
         Usage::new(format!("{}: line {line}: {what}", self.file()))
     }
 
-    /// Where and, if no secret can be in it, what is wrong in the file.
+    /// The position of an error in the file, and its text if it cannot contain a secret.
     fn malformed(&self, error: &toml::de::Error) -> Usage {
-        let may_hold = |t: &str| t.contains("secret") || t.contains("://") && t.contains('@');
+        let may_contain_secret =
+            |t: &str| t.contains("secret") || t.contains("://") && t.contains('@');
         let span = error.span().unwrap_or(0..0);
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count();
@@ -385,10 +386,13 @@ impl<'a> Layers<'a> {
             None => self.text,
         };
         let section = before.rsplit("\n[").next().unwrap_or_default();
-        if may_hold(near) || may_hold(section) || error.message().contains("whsec_") {
+        if may_contain_secret(near)
+            || may_contain_secret(section)
+            || error.message().contains("whsec_")
+        {
             return self.at(
                 span,
-                "it is not as it must be (it is not shown: a secret may be in it)",
+                "it is invalid (it is not shown, because it may contain a secret)",
             );
         }
         self.at(span, error.message())
@@ -397,28 +401,28 @@ impl<'a> Layers<'a> {
 
 fn must_be(form: Form) -> &'static str {
     match form {
-        Form::Text | Form::Beside => "must be a text",
+        Form::Text | Form::FilePath => "must be a text",
         Form::Number => "must be a whole number, not below 0",
         Form::Truth => "must be true or false",
         Form::List => "must be a list of texts",
     }
 }
 
-/// A whole number within bounds.
+/// Parses an integer within bounds.
 pub(super) fn within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| match (bounds.start(), bounds.end()) {
         (least, &u64::MAX) => format!("{text:?} is no whole number from {least} up"),
-        (least, most) => format!("{text:?} is no whole number from {least} to {most}"),
+        (least, greatest) => format!("{text:?} is no whole number from {least} to {greatest}"),
     })
 }
 
-/// A value, or the word for none.
+/// Formats a value; an absent one as [`NONE`].
 pub(super) fn shown_or_none<T: Display>(value: Option<&T>) -> String {
     value.map_or_else(|| NONE.to_owned(), T::to_string)
 }
 
-/// A list as it is written, or the word for none.
+/// Formats a list in its notation; an empty one as [`NONE`].
 pub(super) fn joined<T: ToString>(all: &[T]) -> String {
     match all {
         [] => NONE.to_owned(),

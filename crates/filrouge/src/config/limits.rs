@@ -1,4 +1,4 @@
-//! The section `[limits]`: what one caller, one request and one connection may take (DESIGN §8).
+//! The section `[limits]`: the resources that one caller, one request and one connection may use (DESIGN §8).
 
 use std::num::NonZeroU32;
 
@@ -8,10 +8,10 @@ use filrouge_http::limits::{LimitSettings, Rate};
 use super::layers::{Form, Layers, shown_or_none, within};
 use crate::exit::Usage;
 
-/// Nothing works by being 0.
+/// The range of a limit, which may not be 0.
 const ANY: std::ops::RangeInclusive<u64> = 1..=u64::MAX;
 
-/// A number a second; 0 is none.
+/// Reads a rate per second; 0 means no limit.
 fn per_second(layers: &mut Layers<'_>, name: &'static str) -> Result<Option<NonZeroU32>, Usage> {
     let read = |text: &str| {
         let number = within(&(0..=u64::from(u32::MAX)), text)?;
@@ -21,7 +21,7 @@ fn per_second(layers: &mut Layers<'_>, name: &'static str) -> Result<Option<NonZ
     layers.read(form, || Ok(None), read, |rate| shown_or_none(rate.as_ref()))
 }
 
-/// A rate with its burst, which is one second's worth unless it is set.
+/// Reads a rate with its burst, by default the amount of one second.
 fn rate(
     layers: &mut Layers<'_>,
     rate: &'static str,
@@ -34,7 +34,7 @@ fn rate(
     }))
 }
 
-/// The limits of the server; those of the engine go to `engine`.
+/// Reads the server's limits; those of the engine are written to `engine`.
 pub(super) fn read(
     layers: &mut Layers<'_>,
     engine: &mut EngineLimits,

@@ -3,7 +3,7 @@
 use super::layers::Layers;
 use crate::exit::Usage;
 
-/// A name, with or without a port.
+/// Parses a host name, with or without a port.
 fn host(name: &str) -> Result<String, String> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/@*\\".contains(c);
     match name.is_empty() || name.contains(odd) {
@@ -14,7 +14,7 @@ fn host(name: &str) -> Result<String, String> {
     }
 }
 
-/// The names of this server besides this machine's.
+/// Reads the host names that `/mcp` accepts in addition to this machine's.
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<String>, Usage> {
     layers.several("mcp.hosts", Vec::new, host)
 }

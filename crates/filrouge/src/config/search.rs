@@ -1,4 +1,4 @@
-//! The section `[search]`: indexes, and what makes vectors of texts for search by meaning (DESIGN §10).
+//! The section `[search]`: indexes, and the embedder for search by meaning (DESIGN §10).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use filrouge_search::embed::{Embedder, Http, HttpSettings, Key};
 
-use super::layers::{Form, Layers, filled, shown_or_none, within, xdg};
+use super::layers::{Form, Layers, non_empty, shown_or_none, within, xdg};
 use super::secret::SecretSource;
 use crate::exit::Usage;
 
 filrouge_types::words!(
-    /// What makes vectors.
+    /// The kind of the embedder, which computes vectors.
     pub(crate) enum EmbedderKind: "embedder" {
-        /// Nothing: search is by words alone.
+        /// No embedder: search matches words only.
         None => "none",
         /// The model that `filrouge models install` installs.
         MiniLm => "minilm",
-        /// A service.
+        /// A service that is called over HTTP.
         Http => "http",
     }
 );
 
-/// Indexes of what is searched.
+/// The search indexes.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexConfig {
-    /// Whether they are used and kept in step.
+    /// Whether they are used and kept up to date.
     pub(crate) on: bool,
-    /// The folder of those of foreign histories.
+    /// The folder of the indexes of foreign histories.
     pub(crate) dir: PathBuf,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct IndexConfig {
 pub(crate) struct SearchConfig {
     pub(crate) index: IndexConfig,
     pub(crate) kind: EmbedderKind,
-    /// Where the model's files are.
+    /// The folder of the model's files.
     pub(crate) folder: PathBuf,
     url: Option<String>,
     model: Option<String>,
@@ -46,16 +46,16 @@ pub(crate) struct SearchConfig {
     timeout: Duration,
 }
 
-/// Longer than any model takes for a batch.
-const TIMEOUT_MOST: u64 = 300_000;
-/// More than any model has.
-const DIMENSIONS_MOST: u64 = 8_192;
+/// The longest timeout in milliseconds; no model needs more time for a batch.
+const TIMEOUT_MAX: u64 = 300_000;
+/// The maximum number of dimensions; no model has more.
+const DIMENSIONS_MAX: u64 = 8_192;
 
-/// What is shown: nothing that could hold a key.
+/// Refuses an address that could contain a key, since addresses are shown.
 fn address(text: &str) -> Result<String, String> {
     if text.contains(['@', '?', '#']) {
         return Err(
-            "the address of a service, without a name, a password or anything behind its path"
+            "the address of a service, without a name, a password or anything after its path"
                 .to_owned(),
         );
     }
@@ -88,35 +88,35 @@ impl SearchConfig {
             index: IndexConfig::read(layers)?,
             kind: layers.text("search.embedder.kind", || Ok(EmbedderKind::None))?,
             folder: layers.read(
-                ("search.embedder.folder", Form::Beside),
+                ("search.embedder.folder", Form::FilePath),
                 own,
                 |text| Ok(text.into()),
                 |path: &PathBuf| path.display().to_string(),
             )?,
             url: layers.optional("search.embedder.url", address)?,
-            model: layers.optional("search.embedder.model", filled)?,
+            model: layers.optional("search.embedder.model", non_empty)?,
             dimensions: layers.read(
                 ("search.embedder.dimensions", Form::Number),
                 || Ok(None),
-                |text| within(&(1..=DIMENSIONS_MOST), text).map(Some),
+                |text| within(&(1..=DIMENSIONS_MAX), text).map(Some),
                 |number| shown_or_none(number.as_ref()),
             )?,
             key_file: layers.read(
-                ("search.embedder.key_file", Form::Beside),
+                ("search.embedder.key_file", Form::FilePath),
                 || Ok(None),
-                |text| filled(text).map(Some),
+                |text| non_empty(text).map(Some),
                 |path| shown_or_none(path.as_ref()),
             )?,
-            key_env: layers.optional("search.embedder.key_env", filled)?,
-            timeout: layers.millis("search.embedder.timeout_ms", 1..=TIMEOUT_MOST, usual)?,
+            key_env: layers.optional("search.embedder.key_env", non_empty)?,
+            timeout: layers.millis("search.embedder.timeout_ms", 1..=TIMEOUT_MAX, usual)?,
         })
     }
 
-    /// The embedder that is set; `None` for none. Reads the model's files, or the key; asks no service yet. Must be
-    /// called on the runtime, which its calls wait for.
+    /// Opens the configured embedder; `None` if none is configured. Reads the model's files or the key, and sends no request
+    /// yet. Must be called within the Tokio runtime, which sends its requests.
     ///
     /// # Errors
-    /// [`Usage`] for what is missing in the settings; else what cannot be read, and why.
+    /// [`Usage`] for missing settings; an unreadable file or key, with the cause.
     pub(crate) fn embedder(&self) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
         match self.kind {
             EmbedderKind::None => Ok(None),
@@ -146,18 +146,18 @@ impl SearchConfig {
     }
 
     fn key(&self) -> Result<Option<Key>, Usage> {
-        let place = match (&self.key_file, &self.key_env) {
+        let source = match (&self.key_file, &self.key_env) {
             (None, None) => return Ok(None),
             (Some(path), None) => SecretSource::File(path.into()),
             (None, Some(name)) => SecretSource::Environment(name.clone()),
             (Some(_), Some(_)) => {
-                let what = "search.embedder: it takes one of key_file and key_env";
+                let what = "search.embedder: set only one of key_file and key_env";
                 return Err(Usage::new(what));
             }
         };
         let wrong = |e: String| Usage::new(format!("search.embedder: the key: {e}"));
-        let key = place.read().map_err(wrong)?;
-        let key = Key::new(&key).map_err(|e| wrong(format!("{place}: {e}")))?;
+        let key = source.read().map_err(wrong)?;
+        let key = Key::new(&key).map_err(|e| wrong(format!("{source}: {e}")))?;
         Ok(Some(key))
     }
 }

@@ -1,11 +1,11 @@
-//! Secrets of the settings, and where they are.
+//! Secrets of the settings, and where they are stored.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// A text that is not shown.
+/// A text that is never shown.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Hidden(pub(super) String);
@@ -16,10 +16,10 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// Where a secret is; read only by who needs it.
+/// The place of a secret, which is read only when it is needed.
 #[derive(Debug, Clone)]
 pub(super) enum SecretSource {
-    Here(Hidden),
+    Inline(Hidden),
     File(PathBuf),
     Environment(String),
 }
@@ -27,7 +27,7 @@ pub(super) enum SecretSource {
 impl fmt::Display for SecretSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Here(_) => f.write_str("in the configuration"),
+            Self::Inline(_) => f.write_str("in the configuration"),
             Self::File(path) => path.display().fmt(f),
             Self::Environment(name) => f.write_str(name),
         }
@@ -35,13 +35,13 @@ impl fmt::Display for SecretSource {
 }
 
 impl SecretSource {
-    /// The secret.
+    /// Reads the secret.
     ///
     /// # Errors
-    /// What cannot be read, and why.
+    /// The file or variable that cannot be read, with the cause.
     pub(super) fn read(&self) -> Result<String, String> {
         match self {
-            Self::Here(Hidden(text)) => Ok(text.clone()),
+            Self::Inline(Hidden(text)) => Ok(text.clone()),
             Self::File(path) => {
                 std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
             }

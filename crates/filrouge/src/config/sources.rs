@@ -1,4 +1,4 @@
-//! Which histories: `--source NAME[:PATH]`, `FILROUGE_SOURCE`, `sources`
+//! The histories that are queried: `--source NAME[:PATH]`, `FILROUGE_SOURCE`, `sources`
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use crate::exit::Usage;
 
 mod open;
 
-pub(crate) use open::{Everything, Found, everything, histories, open};
+pub(crate) use open::{FoundHistories, OpenLibrary, histories, open, open_with_ledger};
 
-/// What the setting is called when nothing is said.
+/// The value of `sources` for all histories that exist, which is also the default.
 const EVERYTHING: &str = "all";
 
-/// A history as it is named: `codex`, `opencode:/path`, `ledger`.
+/// The name of a history: `codex`, `opencode:/path`, `ledger`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SourceName {
-    /// That of a program, at a path or in the program's own place.
-    Of(&'static Program, Option<PathBuf>),
+    /// A program's history, at a path or in the program's default folder.
+    Program(&'static Program, Option<PathBuf>),
     Ledger,
 }
 
@@ -40,8 +40,8 @@ impl FromStr for SourceName {
             None => (text, None),
         };
         match (programs::named(name), path) {
-            (_, Some("")) => Err(format!("there is no path behind {text:?}")),
-            (Some(program), path) => Ok(Self::Of(program, path.map(PathBuf::from))),
+            (_, Some("")) => Err(format!("there is no path after {text:?}")),
+            (Some(program), path) => Ok(Self::Program(program, path.map(PathBuf::from))),
             (None, None) if name == LEDGER => Ok(Self::Ledger),
             (None, Some(_)) if name == LEDGER => {
                 Err("ledger takes no path: --store names another one".to_owned())
@@ -57,19 +57,19 @@ impl FromStr for SourceName {
 impl fmt::Display for SourceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Of(program, None) => f.write_str(program.name),
-            Self::Of(program, Some(path)) => write!(f, "{}:{}", program.name, path.display()),
+            Self::Program(program, None) => f.write_str(program.name),
+            Self::Program(program, Some(path)) => write!(f, "{}:{}", program.name, path.display()),
             Self::Ledger => f.write_str(LEDGER),
         }
     }
 }
 
-/// The histories that are looked at unless others are named; `None` for all that are there.
+/// Reads the histories that are queried by default; `None` for all that exist.
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<Option<Vec<SourceName>>, Usage> {
     layers.read(("sources", Form::List), || Ok(None), names, shown)
 }
 
-/// Names between commas; `all` alone is whatever is there.
+/// Names separated by commas; `all` alone means every history that exists.
 fn names(text: &str) -> Result<Option<Vec<SourceName>>, String> {
     if text == EVERYTHING {
         return Ok(None);
@@ -96,7 +96,7 @@ mod tests {
             ("opencode:storage", "opencode", Some("storage")),
         ] {
             let program = programs::named(program).unwrap();
-            let name = SourceName::Of(program, path.map(PathBuf::from));
+            let name = SourceName::Program(program, path.map(PathBuf::from));
             assert_eq!(text.parse(), Ok(name.clone()));
             assert_eq!(name.to_string(), text);
         }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn several_between_commas_or_all() {
+    fn names_are_separated_by_commas_or_all() {
         assert_eq!(names("all"), Ok(None));
         let two = names("opencode, codex:/x").map(|names| names.map(|names| names.len()));
         assert_eq!(two, Ok(Some(2)));

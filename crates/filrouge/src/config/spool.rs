@@ -1,18 +1,18 @@
-//! The section `[spool]`: where live calls go on while the ledger does not answer (DESIGN §6, docs/spool.md).
+//! The section `[spool]`: where live calls write while the ledger does not answer (DESIGN §6, docs/spool.md).
 
 use filrouge_engine::spool::SpoolOptions;
 
 use super::layers::{Layers, xdg};
 use crate::exit::Usage;
 
-/// On the phone nobody waits for longer.
-const AFTER_MOST: u64 = 60_000;
+/// The maximum of `after_ms`, the time until a write goes to the spool: callers on a phone wait no longer.
+const AFTER_MS_MAX: u64 = 60_000;
 
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<SpoolOptions, Usage> {
-    let own = || Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("spool"));
-    let usual = SpoolOptions::new(layers.path("spool.dir", own)?);
+    let default_dir = || Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("spool"));
+    let usual = SpoolOptions::new(layers.path("spool.dir", default_dir)?);
     Ok(SpoolOptions {
-        after: layers.millis("spool.after_ms", 1..=AFTER_MOST, usual.after)?,
+        after: layers.millis("spool.after_ms", 1..=AFTER_MS_MAX, usual.after)?,
         bytes: layers.number("spool.bytes", 0..=u64::MAX, usual.bytes)?,
         session_entries: layers.number(
             "spool.session_entries",

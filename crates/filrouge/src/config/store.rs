@@ -1,4 +1,4 @@
-//! Which ledger.
+//! The URL of the ledger's store.
 
 use std::env;
 use std::fmt;
@@ -9,7 +9,7 @@ use filrouge_postgres::Options;
 use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::Failure;
 
-/// Which ledger.
+/// The store of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreUrl {
     Sqlite(PathBuf),
@@ -17,7 +17,7 @@ pub(crate) enum StoreUrl {
     Memory,
 }
 
-/// A URL that may hold a password: shown without it.
+/// A URL that may contain a password, and is shown without it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HiddenUrl {
     given: String,
@@ -32,16 +32,16 @@ impl HiddenUrl {
         }
     }
 
-    /// The URL as it was given, for connecting.
+    /// The unmasked URL, for connecting.
     pub(crate) fn as_given(&self) -> &str {
         &self.given
     }
 
-    /// What a ledger in PostgreSQL is opened with. A URL without a password gets the one in `FILROUGE_STORE_PASSWORD`, else
-    /// in `PGPASSWORD`.
+    /// The options that open a ledger in PostgreSQL. A URL without a password gets the one in
+    /// `FILROUGE_STORE_PASSWORD`, else in `PGPASSWORD`.
     ///
     /// # Errors
-    /// `invalid` when it is no such URL.
+    /// `invalid` when the URL is malformed.
     pub(crate) fn options(&self, keyring: Arc<Keyring>) -> Result<Options, Failure> {
         let options = Options::new(&self.given, keyring, Arc::new(OsEntropy))?;
         Ok(match password() {
@@ -63,10 +63,10 @@ impl fmt::Debug for HiddenUrl {
     }
 }
 
-/// What begins like the URL of a PostgreSQL.
+/// Parses a text that starts like a PostgreSQL URL.
 pub(super) fn postgres(text: &str) -> Result<HiddenUrl, String> {
-    let known = ["postgres://", "postgresql://"];
-    if known.iter().any(|scheme| text.starts_with(scheme)) {
+    let schemes = ["postgres://", "postgresql://"];
+    if schemes.iter().any(|scheme| text.starts_with(scheme)) {
         return Ok(HiddenUrl::new(text, filrouge_postgres::redacted));
     }
     Err("not a URL of the form postgres://user@host:5432/database".to_owned())
@@ -98,7 +98,7 @@ impl std::str::FromStr for StoreUrl {
             Some(("postgres" | "postgresql", _)) => postgres(text)
                 .map(Self::Postgres)
                 .map_err(|e| format!("{e}; see docs/postgresql.md")),
-            // What is no store may still hold a password.
+            // A malformed URL may still contain a password.
             _ => {
                 let kind = text.split_once(':').map_or(text, |(kind, _)| kind);
                 Err(format!(

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use super::layers::{Form, Layers, NONE, home};
 use crate::exit::Usage;
 
-/// How sessions of teams are kept beside the ledger.
+/// How the sessions of teams are kept as files in addition to the ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct TeamConfig {
-    /// Where snapshot files lie; `None`: none are written.
+    /// The folder of snapshot files; `None` if none are written.
     pub(crate) snapshots_dir: Option<PathBuf>,
-    /// Its first line encrypts them.
+    /// The file whose first line is the passphrase of snapshot files.
     pub(crate) passphrase_file: Option<PathBuf>,
 }
 
@@ -25,8 +25,8 @@ fn folder(text: &str) -> Result<Option<PathBuf>, String> {
     }
 }
 
-/// Beside those of other programs that read such files.
-fn own() -> Result<Option<PathBuf>, Usage> {
+/// The default folder, which is also that of other programs that read such files.
+fn default_folder() -> Result<Option<PathBuf>, Usage> {
     Ok(home().map(|home| home.join(".agent-chatter/sessions")))
 }
 
@@ -39,7 +39,12 @@ impl TeamConfig {
     pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
         let text = |name| (name, Form::Text);
         Ok(Self {
-            snapshots_dir: layers.read(text("team.snapshots_dir"), own, folder, shown)?,
+            snapshots_dir: layers.read(
+                text("team.snapshots_dir"),
+                default_folder,
+                folder,
+                shown,
+            )?,
             passphrase_file: layers.read(text("team.passphrase_file"), || Ok(None), file, shown)?,
         })
     }

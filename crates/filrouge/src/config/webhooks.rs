@@ -1,4 +1,4 @@
-//! The sections `[[webhooks]]`: who is told of changes (DESIGN §10).
+//! The sections `[[webhooks]]`: the receivers of changes (DESIGN §10).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -15,9 +15,9 @@ use super::layers::Layers;
 use super::secret::{Hidden, SecretSource};
 use crate::exit::Usage;
 
-/// Most changes of a message, as of a page of the feed.
+/// The maximum number of changes in a message: the limit of a page of the feed.
 const BATCH_MAX: usize = 500;
-/// The longest that a receiver may take, in milliseconds.
+/// The longest timeout of a receiver, in milliseconds.
 const TIMEOUT_MAX_MS: u64 = 60_000;
 const KINDS: [(&str, ChangeKind); 6] = [
     ("created", ChangeKind::Created),
@@ -46,7 +46,7 @@ struct WebhookFile {
     enabled: Option<bool>,
 }
 
-/// A webhook.
+/// The configuration of a webhook.
 #[derive(Debug, Clone)]
 pub(crate) struct WebhookConfig {
     pub(crate) feed: WebhookFeed,
@@ -58,7 +58,7 @@ pub(crate) struct WebhookConfig {
     from: WebhookStart,
 }
 
-/// Takes all sections; without a word of their own they are about `tenant`.
+/// Reads all sections; a section without a tenant gets `tenant`.
 pub(super) fn read(
     layers: &mut Layers<'_>,
     tenant: &TenantId,
@@ -75,9 +75,9 @@ pub(super) fn read(
                 number + 1
             ))
         };
-        let webhook = one(section, folder, tenant).map_err(wrong)?;
+        let webhook = read_one(section, folder, tenant).map_err(wrong)?;
         if !names.insert(webhook.feed.name.clone()) {
-            return Err(wrong("the name is there twice".to_owned()));
+            return Err(wrong("the name is used twice".to_owned()));
         }
         all.push(webhook);
     }
@@ -92,9 +92,13 @@ fn kind(text: &str) -> Result<ChangeKind, String> {
     })
 }
 
-fn one(section: WebhookFile, folder: &Path, tenant: &TenantId) -> Result<WebhookConfig, String> {
+fn read_one(
+    section: WebhookFile,
+    folder: &Path,
+    tenant: &TenantId,
+) -> Result<WebhookConfig, String> {
     let secret = match (section.secret, section.secret_file, section.secret_env) {
-        (Some(secret), None, None) => SecretSource::Here(secret),
+        (Some(secret), None, None) => SecretSource::Inline(secret),
         (None, Some(path), None) => SecretSource::File(folder.join(path)),
         (None, None, Some(name)) => SecretSource::Environment(name),
         _ => return Err("it needs one of secret, secret_file and secret_env".to_owned()),
@@ -121,13 +125,13 @@ fn one(section: WebhookFile, folder: &Path, tenant: &TenantId) -> Result<Webhook
         Some("beginning") => WebhookStart::Beginning,
         Some(other) => return Err(format!("from is {other:?}; known: newest, beginning")),
     };
-    let own = section.tenant.map(|t| t.parse()).transpose();
-    let own = own.map_err(|e: filrouge_types::IdError| format!("tenant: {e}"))?;
+    let own_tenant = section.tenant.map(|t| t.parse()).transpose();
+    let own_tenant = own_tenant.map_err(|e: filrouge_types::IdError| format!("tenant: {e}"))?;
     const ATTEMPTS: NonZeroU32 = NonZeroU32::new(12).unwrap();
     Ok(WebhookConfig {
         feed: WebhookFeed {
             name: section.name.parse().map_err(|e| format!("{e}"))?,
-            tenant: own.unwrap_or_else(|| tenant.clone()),
+            tenant: own_tenant.unwrap_or_else(|| tenant.clone()),
             kinds,
             batch,
         },
@@ -147,14 +151,14 @@ impl WebhookConfig {
             .map_err(|e| format!("secret ({}): {e}", self.secret))
     }
 
-    /// What the server is told.
+    /// The settings that the server receives.
     ///
     /// # Errors
-    /// [`Usage`] when the secrets cannot be had.
+    /// [`Usage`] when the secrets cannot be read.
     pub(crate) fn settings(&self) -> Result<WebhookSettings, Usage> {
         let secrets = self.secrets().map_err(|e| {
             Usage::new(format!("webhook {:?}: {e}", self.feed.name.as_str()))
-                .with_hint("make a secret: echo \"whsec_$(head -c 32 /dev/urandom | base64)\"")
+                .with_hint("create a secret: echo \"whsec_$(head -c 32 /dev/urandom | base64)\"")
         })?;
         Ok(WebhookSettings {
             feed: self.feed.clone(),
@@ -166,7 +170,8 @@ impl WebhookConfig {
         })
     }
 
-    /// As `config show` lists it, as a document and as a line: without secrets; of the address only the host.
+    /// The webhook as `config show` lists it, as a document and as a line: without secrets, and only the host of its
+    /// address.
     pub(crate) fn shown(&self) -> (Value, String) {
         let feed = &self.feed;
         let wanted = |kind: &ChangeKind| feed.kinds.as_ref().is_none_or(|all| all.contains(kind));

@@ -1,4 +1,4 @@
-//! How long ago something was, in words.
+//! Formats how long ago a moment was.
 
 use filrouge_types::Timestamp;
 use jiff::tz::TimeZone;
@@ -7,11 +7,11 @@ use super::words::{Words, fill};
 
 const MINUTE: i64 = 60_000_000;
 
-/// When `at` was, seen from `now`: in the last hour how long ago, then the day and the time where the reader is.
+/// Formats `at` relative to `now`: within the last hour as minutes ago, else as day and time in the reader's time zone.
 pub(crate) fn when(words: &Words, at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let ago = now.as_micros().saturating_sub(at.as_micros());
     match ago / MINUTE {
-        // A clock that was set back makes no future.
+        // After a clock was set back, a moment slightly ahead of now counts as now.
         ..1 if ago > -MINUTE => return words.just_now.to_owned(),
         n @ 1 => return fill(words.minute_one, &[("n", &n)]),
         n @ 2..60 => return fill(words.minute_many, &[("n", &n)]),
@@ -39,12 +39,12 @@ mod tests {
     use crate::team::words::of_locale;
 
     #[test]
-    fn ages_by_the_readers_clock() {
+    fn moments_are_in_the_readers_time_zone() {
         let words = of_locale(|_| None);
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let zone = TimeZone::fixed(jiff::tz::offset(2));
         let now = at("2026-03-01T00:30:00Z");
-        for (then, told) in [
+        for (then, expected) in [
             ("2026-03-01T00:30:30Z", "just now"),
             ("2026-03-01T00:29:30Z", "just now"),
             ("2026-03-01T00:28:30Z", "1 minute ago"),
@@ -54,7 +54,7 @@ mod tests {
             ("2026-02-27T12:00:00Z", "2026-02-27 14:00"),
             ("2026-03-02T12:00:00Z", "2026-03-02 14:00"),
         ] {
-            assert_eq!(when(words, at(then), now, &zone), told, "{then}");
+            assert_eq!(when(words, at(then), now, &zone), expected, "{then}");
         }
     }
 }

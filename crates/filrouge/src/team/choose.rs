@@ -1,4 +1,4 @@
-//! The choice between earlier sessions and a new one. What is shown of a session is what is loaded.
+//! Lets the user choose between earlier sessions and a new one. The session that is loaded is the one that was shown.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,62 +8,62 @@ use filrouge_team::snapshot::{Offer, Why, importable};
 use filrouge_team::team::Team;
 use filrouge_types::Timestamp;
 
-use super::desk::{Desk, Start};
-use super::keys::{Key, Keys};
-use super::signals::{Asked, Signals};
+use super::deployment::{Deployment, Start};
+use super::keys::{Key, KeyReader};
+use super::signals::{Signals, StopRequest};
 use super::words::fill;
 use crate::output::printable;
 
-/// What was chosen.
+/// The user's choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Chosen {
-    /// This session.
+    /// The session to start with.
     Start(Start),
-    /// The one in this snapshot file.
+    /// The session in this snapshot file.
     File(PathBuf),
-    /// Neither.
+    /// The user left.
     Nothing,
-    /// A signal came first.
-    Signal(Asked),
+    /// A signal arrived first.
+    Signal(StopRequest),
 }
 
-/// What there is to choose from: each with its line, the newest first.
+/// The choices, each with its line, newest first.
 struct Choices {
     choices: Vec<(Chosen, String)>,
     typed: String,
 }
 
-/// Has somebody at the terminal choose; with nothing to choose from, a new session.
+/// Asks the user at the terminal; without earlier sessions or files, chooses a new session.
 ///
 /// # Errors
-/// The ledger's; the terminal's.
+/// Errors of the ledger and of the terminal.
 pub(super) async fn choose(
-    desk: &Desk<'_>,
+    deployment: &Deployment<'_>,
     team: &Team,
     signals: &mut Signals,
 ) -> anyhow::Result<Chosen> {
-    let sessions = desk.sessions(team).await?;
-    let offers = offers(desk, team).await?;
+    let sessions = deployment.sessions(team).await?;
+    let offers = offers(deployment, team).await?;
     if sessions.is_empty() && offers.is_empty() {
         return Ok(Chosen::Start(Start::New));
     }
     let mut choices = Choices {
         choices: sessions
             .iter()
-            .map(|session| of_session(desk, session))
-            .chain(offers.iter().map(|offer| of_file(desk, offer)))
+            .map(|session| session_choice(deployment, session))
+            .chain(offers.iter().map(|offer| file_choice(deployment, offer)))
             .collect(),
         typed: String::new(),
     };
     let only = sessions.first().filter(|_| choices.choices.len() == 1);
-    // What is pressed while it is shown counts, too.
-    let mut keys = Keys::taken()?;
-    show(desk, only, &choices)?;
+    // Created before the output, so that keys pressed during it are read too.
+    let mut keys = KeyReader::start()?;
+    show(deployment, only, &choices)?;
     let chosen = loop {
         let key = tokio::select! {
-            asked = signals.next() => break match asked {
-                Asked::Interrupt => Chosen::Nothing,
-                asked => Chosen::Signal(asked),
+            signal = signals.next() => break match signal {
+                StopRequest::Interrupt => Chosen::Nothing,
+                signal => Chosen::Signal(signal),
             },
             key = keys.next() => key,
         };
@@ -76,28 +76,33 @@ pub(super) async fn choose(
     Ok(chosen)
 }
 
-/// Snapshot files that hold what the ledger has not. Those that cannot be read are told.
-async fn offers(desk: &Desk<'_>, team: &Team) -> anyhow::Result<Vec<Offer>> {
-    let Some(snapshots) = &desk.snapshots else {
+/// Snapshot files with messages that the ledger lacks. Unreadable ones are reported.
+async fn offers(deployment: &Deployment<'_>, team: &Team) -> anyhow::Result<Vec<Offer>> {
+    let Some(snapshots) = &deployment.snapshots else {
         return Ok(Vec::new());
     };
-    let engine = &desk.opened.engine;
-    let found = importable(engine, &desk.caller, &team.id, snapshots).await?;
+    let engine = &deployment.opened.engine;
+    let found = importable(engine, &deployment.caller, &team.id, snapshots).await?;
     for warning in &found.unreadable {
         let why = printable(&warning.to_string());
-        crate::output::say(fill(desk.words.snapshot_not_read, &[("why", &why)]));
+        crate::output::say(fill(deployment.words.snapshot_not_read, &[("why", &why)]));
     }
     Ok(found.offers)
 }
 
-fn of_session(desk: &Desk<'_>, session: &TeamSession) -> (Chosen, String) {
+fn session_choice(deployment: &Deployment<'_>, session: &TeamSession) -> (Chosen, String) {
     let held = session.held.as_ref();
-    let beside = held.map(|held| fill(desk.words.held, &[("holder", &printable(&held.holder))]));
+    let remark = held.map(|held| {
+        fill(
+            deployment.words.held,
+            &[("holder", &printable(&held.holder))],
+        )
+    });
     let line = line(
-        desk,
+        deployment,
         (session.last_activity, session.message_count),
         session.first_words.as_deref(),
-        beside,
+        remark,
     );
     (
         Chosen::Start(Start::Session(session.session_id.clone())),
@@ -105,15 +110,15 @@ fn of_session(desk: &Desk<'_>, session: &TeamSession) -> (Chosen, String) {
     )
 }
 
-fn of_file(desk: &Desk<'_>, offer: &Offer) -> (Chosen, String) {
+fn file_choice(deployment: &Deployment<'_>, offer: &Offer) -> (Chosen, String) {
     let file = &offer.file;
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let text = match offer.why {
-        Why::Unknown => desk.words.in_file,
-        Why::Newer => desk.words.newer_file,
+        Why::Unknown => deployment.words.in_file,
+        Why::Newer => deployment.words.newer_file,
     };
     let line = line(
-        desk,
+        deployment,
         (file.updated_at, file.message_count),
         file.first_words.as_deref(),
         Some(fill(text, &[("file", &printable(&name))])),
@@ -121,29 +126,37 @@ fn of_file(desk: &Desk<'_>, offer: &Offer) -> (Chosen, String) {
     (Chosen::File(file.path.clone()), line)
 }
 
-/// When it was, how much, how it begins, and what is beside it.
+/// A line: the time, the number of messages, the first words, and a remark in parentheses.
 fn line(
-    desk: &Desk<'_>,
+    deployment: &Deployment<'_>,
     (when, count): (Timestamp, u64),
     first_words: Option<&str>,
-    beside: Option<String>,
+    remark: Option<String>,
 ) -> String {
-    let mut line = format!("{}, {}", desk.when(when), desk.words.messages(count));
+    let mut line = format!(
+        "{}, {}",
+        deployment.when(when),
+        deployment.words.messages(count)
+    );
     if let Some(words) = first_words {
         line.push_str(&format!("  “{}”", printable(words)));
     }
-    if let Some(beside) = beside {
-        line.push_str(&format!("  ({beside})"));
+    if let Some(remark) = remark {
+        line.push_str(&format!("  ({remark})"));
     }
     line
 }
 
-fn show(desk: &Desk<'_>, only: Option<&TeamSession>, choices: &Choices) -> io::Result<()> {
-    let words = desk.words;
+fn show(
+    deployment: &Deployment<'_>,
+    only: Option<&TeamSession>,
+    choices: &Choices,
+) -> io::Result<()> {
+    let words = deployment.words;
     let mut out = io::stdout().lock();
     if let Some(session) = only {
         let (when, count) = (
-            desk.when(session.last_activity),
+            deployment.when(session.last_activity),
             words.messages(session.message_count),
         );
         let found = fill(words.found_one, &[("when", &when), ("count", &count)]);
@@ -164,7 +177,7 @@ fn show(desk: &Desk<'_>, only: Option<&TeamSession>, choices: &Choices) -> io::R
 }
 
 impl Choices {
-    /// What a key decides, if it does. Nothing is resumed without one that says so.
+    /// Handles a key; returns the choice, if the key completes one. Only an explicit key resumes a session.
     fn press(&mut self, key: Key) -> Option<Chosen> {
         match key {
             Key::Cancel => Some(Chosen::Nothing),
@@ -172,21 +185,25 @@ impl Choices {
                 self.typed.pop();
                 None
             }
-            Key::Enter => self.numbered(),
+            Key::Enter => self.take_number(),
             Key::Character('n' | 'N') => Some(Chosen::Start(Start::New)),
             Key::Character('r' | 'R') => self.choices.first().map(|(chosen, _)| chosen.clone()),
             Key::Character(c) if c.is_ascii_digit() => {
                 self.typed.push(c);
-                // A digit that could go on waits for the next, or for Enter.
+                // A digit that could start a longer number waits for the next key.
                 let number: usize = self.typed.parse().unwrap_or(usize::MAX);
-                let could_go_on = number.saturating_mul(10) <= self.choices.len();
-                if could_go_on { None } else { self.numbered() }
+                let could_continue = number.saturating_mul(10) <= self.choices.len();
+                if could_continue {
+                    None
+                } else {
+                    self.take_number()
+                }
             }
             Key::Character(_) => None,
         }
     }
 
-    fn numbered(&mut self) -> Option<Chosen> {
+    fn take_number(&mut self) -> Option<Chosen> {
         let number: Option<usize> = std::mem::take(&mut self.typed).parse().ok();
         let at = number?.checked_sub(1)?;
         self.choices.get(at).map(|(chosen, _)| chosen.clone())
@@ -224,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_chosen_without_a_key_that_says_so() {
+    fn only_an_explicit_key_chooses() {
         for nothing in ["", "\n", "x", " \n", "0", "4", "y\n"] {
             assert_eq!(pressed(3, nothing), None, "{nothing:?}");
         }

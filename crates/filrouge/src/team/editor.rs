@@ -1,4 +1,5 @@
-//! Lines typed at the terminal. What was typed is kept in memory alone: what is said belongs into the ledger.
+//! Reads lines from the terminal. The history of lines is kept only in memory, so that no history file contains
+//! the texts.
 
 use std::sync::mpsc::{Sender, channel};
 
@@ -7,23 +8,23 @@ use rustyline::history::{History as _, MemHistory};
 use rustyline::{Config, Editor as Rustyline, Prompt};
 use tokio::sync::mpsc;
 
-/// Lines that can be taken up again.
+/// Lines in the history.
 const LINES: usize = 1000;
 
-/// What the thread is asked for.
+/// A request to the editor's thread.
 enum Request {
     Line { plain: String, styled: String },
     Remember(String),
 }
 
-/// What was typed.
+/// The result of reading a line.
 pub(super) enum Typed {
     Line(String),
     /// Ctrl-C.
     Interrupt,
-    /// Ctrl-D, or the terminal is gone.
+    /// Ctrl-D, or the terminal was closed.
     End,
-    /// Nothing can be typed any more.
+    /// The editor failed.
     Failed(String),
 }
 
@@ -42,7 +43,7 @@ impl Prompt for Styled {
     }
 }
 
-/// The line editor, in a thread of its own: it waits for keys.
+/// The line editor, in its own thread, which blocks on keys.
 pub(super) struct Editor {
     requests: Sender<Request>,
     typed: mpsc::UnboundedReceiver<Typed>,
@@ -57,20 +58,20 @@ impl Editor {
             .build();
         let history = MemHistory::with_config(&config);
         let mut editor = Rustyline::<(), MemHistory>::with_history(config, history)?;
-        let (requests, asked) = channel();
-        let (tell, typed) = mpsc::unbounded_channel();
-        // The thread is left behind when the program ends while somebody types.
+        let (requests, received) = channel();
+        let (sender, typed) = mpsc::unbounded_channel();
+        // The thread is not joined: it may block on keys when the program ends.
         std::thread::spawn(move || {
-            for request in asked {
+            for request in received {
                 let typed = match request {
                     Request::Remember(line) => {
-                        // What cannot be taken up again is no loss.
+                        // It does not matter if the history refuses a line.
                         let _ = editor.history_mut().add_owned(line);
                         continue;
                     }
                     Request::Line { plain, styled } => line(&mut editor, plain, styled),
                 };
-                if tell.send(typed).is_err() {
+                if sender.send(typed).is_err() {
                     return;
                 }
             }
@@ -78,18 +79,18 @@ impl Editor {
         Ok(Self { requests, typed })
     }
 
-    /// Asks for a line, which [`next`](Self::next) gives.
+    /// Requests a line, which [`next`](Self::next) returns.
     pub(super) fn ask(&self, plain: String, styled: String) {
-        // A thread that has ended is told by `next`.
+        // `next` reports that the thread has ended.
         let _ = self.requests.send(Request::Line { plain, styled });
     }
 
-    /// Takes a line into what can be taken up again.
+    /// Adds a line to the history.
     pub(super) fn remember(&self, line: &str) {
         let _ = self.requests.send(Request::Remember(line.to_owned()));
     }
 
-    /// What was typed. Dropped, it has taken nothing.
+    /// The next result. Cancel-safe: a dropped future consumes nothing.
     pub(super) async fn next(&mut self) -> Typed {
         let ended = || Typed::Failed("the line editor has ended".to_owned());
         self.typed.recv().await.unwrap_or_else(ended)

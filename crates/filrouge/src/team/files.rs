@@ -1,4 +1,4 @@
-//! Snapshot files of sessions whose contents were erased: they must not outlive them.
+//! Snapshot files of sessions whose contents were erased: the files must be erased too.
 
 use std::collections::HashSet;
 use std::io;
@@ -8,14 +8,14 @@ use anyhow::Context as _;
 use filrouge_team::snapshot::{Snapshots, export};
 use filrouge_types::{Failure, SessionId, Timestamp};
 
-use super::desk::snapshots;
+use super::deployment::snapshots;
 use crate::config::Config;
 use crate::open::{Opened, operator};
 
-/// The folders of teams, which are called as their ids.
+/// The folders of teams, each named after the team's id.
 ///
 /// # Errors
-/// The folder cannot be read; one that is not there has none.
+/// When the folder cannot be read; a missing one has no teams.
 pub(crate) fn teams(snapshots: &Snapshots) -> io::Result<Vec<String>> {
     let mut teams = Vec::new();
     let entries = match std::fs::read_dir(snapshots.folder()) {
@@ -35,11 +35,11 @@ pub(crate) fn teams(snapshots: &Snapshots) -> io::Result<Vec<String>> {
     Ok(teams)
 }
 
-/// Removes the snapshot files of sessions that were erased.
+/// Removes the snapshot files of erased sessions.
 ///
 /// # Errors
-/// What cannot be read or removed; the files that are left still hold what was said.
-pub(crate) fn forget(config: &Config, sessions: &[SessionId]) -> anyhow::Result<()> {
+/// A folder or file that cannot be read or removed; the files that are left still contain the erased texts.
+pub(crate) fn remove_files(config: &Config, sessions: &[SessionId]) -> anyhow::Result<()> {
     let Some(folder) = config.team.snapshots_dir.clone() else {
         return Ok(());
     };
@@ -52,11 +52,11 @@ pub(crate) fn forget(config: &Config, sessions: &[SessionId]) -> anyhow::Result<
     Ok(())
 }
 
-/// Writes the snapshot files of a session again, if it has any: what was redacted is in them no longer.
+/// Rewrites the snapshot files of a session, if it has any, without the redacted contents.
 ///
 /// # Errors
-/// As [`forget`]; the ledger's.
-pub(crate) async fn rewrite(
+/// As [`remove_files`]; errors of the ledger.
+pub(crate) async fn rewrite_files(
     config: &Config,
     opened: &Opened,
     session: &SessionId,
@@ -64,27 +64,28 @@ pub(crate) async fn rewrite(
     let Some(folder) = config.team.snapshots_dir.clone() else {
         return Ok(());
     };
-    let found = files_of(&Snapshots::new(folder), std::slice::from_ref(session))?;
+    let files = files_of(&Snapshots::new(folder), std::slice::from_ref(session))?;
     let caller = operator(config);
     let team = opened.engine.sessions.get(&caller, session).await?.team_id;
-    let (Some(team), false) = (team, found.is_empty()) else {
+    let (Some(team), false) = (team, files.is_empty()) else {
         return Ok(());
     };
     let Some(snapshots) = snapshots(config)? else {
         return Ok(());
     };
     let written = export(&opened.engine, &caller, &team, session.as_str(), &snapshots).await??;
-    found
+    files
         .iter()
         .filter(|path| **path != written && path.exists())
         .try_for_each(remove)
 }
 
 fn remove(path: &PathBuf) -> anyhow::Result<()> {
-    std::fs::remove_file(path).with_context(|| format!("{} still holds it", path.display()))
+    std::fs::remove_file(path)
+        .with_context(|| format!("{} still contains the erased texts", path.display()))
 }
 
-/// The files of these sessions, by their names: `<createdAt>-<session>.json`, or `.json.age`.
+/// The files of these sessions, found by name: `<createdAt>-<session>.json`, or `.json.age`.
 fn files_of(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<Vec<PathBuf>> {
     let stem = |id: &SessionId| {
         let path = snapshots.path_of("", Timestamp::from_micros(0), id.as_str());
@@ -93,7 +94,7 @@ fn files_of(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<Vec<Pat
         Some(stem.strip_suffix(".json").unwrap_or(stem).to_owned())
     };
     let stems: HashSet<String> = sessions.iter().filter_map(stem).collect();
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for team in teams(snapshots)? {
         for entry in std::fs::read_dir(snapshots.folder().join(team))? {
             let entry = entry?;
@@ -101,17 +102,18 @@ fn files_of(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<Vec<Pat
             let name = name.to_string_lossy();
             let plain = name.strip_suffix(".age").unwrap_or(&name);
             let parts = plain.strip_suffix(".json").and_then(|n| n.split_once('-'));
-            let of = parts.filter(|(time, _)| time.bytes().all(|b| b.is_ascii_digit()));
-            if of.is_some_and(|(_, session)| stems.contains(session)) {
-                found.push(entry.path());
+            let parts = parts.filter(|(time, _)| time.bytes().all(|b| b.is_ascii_digit()));
+            if parts.is_some_and(|(_, session)| stems.contains(session)) {
+                files.push(entry.path());
             }
         }
     }
-    Ok(found)
+    Ok(files)
 }
 
-/// Says of a failure that the contents themselves are gone.
-pub(crate) fn but_files(done: &str, error: anyhow::Error) -> anyhow::Error {
+/// Adds to an error of a snapshot file that the contents in the ledger are already erased. A `Failure` of the ledger is
+/// returned unchanged.
+pub(crate) fn files_failed(done: &str, error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<Failure>() {
         Ok(failure) => failure.into(),
         Err(error) => error.context(format!("{done}, but a snapshot file was not")),

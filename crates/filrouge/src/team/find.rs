@@ -1,4 +1,4 @@
-//! `/search`: what was said in a team's sessions.
+//! `/search`: searches a team's sessions.
 
 use std::sync::Arc;
 
@@ -8,26 +8,34 @@ use filrouge_sources::ledger::LedgerSource;
 use filrouge_team::team::Team;
 use tokio::runtime::Handle;
 
-use super::desk::Desk;
+use super::deployment::Deployment;
 use crate::output::printable;
 
-/// Sessions shown at most.
+/// The maximum number of sessions that are shown.
 const SESSIONS: usize = 10;
-/// Bytes of conversations kept while one question is answered.
+/// Bytes of conversations that are cached during one query.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Lines that tell where `words` stand in the team's sessions, the newest first.
+/// Lines with the matches of `words` in the team's sessions, newest session first.
 ///
 /// # Errors
-/// The ledger's; a query that cannot be read.
-pub(super) async fn find(desk: &Desk<'_>, team: &Team, words: &str) -> anyhow::Result<Vec<String>> {
-    let sessions = desk.sessions(team).await?;
+/// Errors of the ledger; a malformed query.
+pub(super) async fn find(
+    deployment: &Deployment<'_>,
+    team: &Team,
+    words: &str,
+) -> anyhow::Result<Vec<String>> {
+    let sessions = deployment.sessions(team).await?;
     let runtime = Handle::current();
-    let ledger = LedgerSource::new(desk.opened.engine.clone(), desk.caller.clone(), runtime);
+    let ledger = LedgerSource::new(
+        deployment.opened.engine.clone(),
+        deployment.caller.clone(),
+        runtime,
+    );
     let searcher = Searcher::new(Library::new(vec![Arc::new(ledger)], CACHE_BYTES));
-    let (query, zone) = (words.to_owned(), desk.zone.clone());
-    let found = tokio::task::spawn_blocking(move || {
-        let mut found: Vec<Hit> = Vec::new();
+    let (query, zone) = (words.to_owned(), deployment.zone.clone());
+    let hits = tokio::task::spawn_blocking(move || {
+        let mut hits: Vec<Hit> = Vec::new();
         for session in sessions {
             let ask = Ask {
                 query: query.clone(),
@@ -35,14 +43,14 @@ pub(super) async fn find(desk: &Desk<'_>, team: &Team, words: &str) -> anyhow::R
                 session_id: Some(session.session_id.into()),
                 ..Ask::default()
             };
-            found.extend(searcher.search(&ask, &|| false)?.sessions);
-            if found.len() >= SESSIONS {
+            hits.extend(searcher.search(&ask, &|| false)?.sessions);
+            if hits.len() >= SESSIONS {
                 break;
             }
         }
-        Ok::<_, filrouge_sources::LibraryError>(found)
+        Ok::<_, filrouge_sources::LibraryError>(hits)
     });
-    Ok(found.await??.iter().flat_map(lines).collect())
+    Ok(hits.await??.iter().flat_map(lines).collect())
 }
 
 fn lines(hit: &Hit) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Single keys from the terminal.
+//! Reads single keys from the terminal.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,40 +16,39 @@ pub(super) enum Key {
     Character(char),
     Enter,
     Backspace,
-    /// Esc, Ctrl-C, Ctrl-D, or the terminal is gone.
+    /// Esc, Ctrl-C, Ctrl-D, or a closed terminal.
     Cancel,
 }
 
-/// Keys one by one, without echo, until this is dropped: then the terminal is as it was.
-pub(super) struct Keys {
+/// Reads keys one by one, without echo. Dropping it restores the terminal.
+pub(super) struct KeyReader {
     before: Termios,
     pressed: mpsc::UnboundedReceiver<Key>,
-    is_over: Arc<AtomicBool>,
-    reading: Option<std::thread::JoinHandle<()>>,
+    stops: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Keys {
-    pub(super) fn taken() -> io::Result<Self> {
+impl KeyReader {
+    pub(super) fn start() -> io::Result<Self> {
         let stdin = io::stdin();
         let before = tcgetattr(stdin.as_fd())?;
-        let mut single = before.clone();
-        single
-            .local_modes
+        let mut raw = before.clone();
+        raw.local_modes
             .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
-        single.input_modes.insert(InputModes::ICRNL);
-        // A read returns after a tenth of a second at the latest: so Esc is told from the sequences of other keys.
-        single.special_codes[SpecialCodeIndex::VMIN] = 0;
-        single.special_codes[SpecialCodeIndex::VTIME] = 1;
-        tcsetattr(stdin.as_fd(), OptionalActions::Now, &single)?;
-        let (tell, pressed) = mpsc::unbounded_channel();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = is_over.clone();
-        let reading = std::thread::spawn(move || read(&over, &tell));
+        raw.input_modes.insert(InputModes::ICRNL);
+        // A read returns within a tenth of a second; the pause distinguishes Esc from the sequences of other keys.
+        raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 1;
+        tcsetattr(stdin.as_fd(), OptionalActions::Now, &raw)?;
+        let (sender, pressed) = mpsc::unbounded_channel();
+        let stops = Arc::new(AtomicBool::new(false));
+        let thread_stops = stops.clone();
+        let thread = std::thread::spawn(move || read(&thread_stops, &sender));
         Ok(Self {
             before,
             pressed,
-            is_over,
-            reading: Some(reading),
+            stops,
+            thread: Some(thread),
         })
     }
 
@@ -58,48 +57,48 @@ impl Keys {
     }
 }
 
-impl Drop for Keys {
+impl Drop for KeyReader {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        if let Some(reading) = self.reading.take() {
-            // It takes nothing of what is typed next.
-            let _ = reading.join();
+        self.stops.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // After the join the thread reads no further input.
+            let _ = thread.join();
         }
-        // A terminal that is gone needs nothing.
+        // A closed terminal needs no restoring.
         let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Now, &self.before);
     }
 }
 
-fn read(over: &AtomicBool, tell: &mpsc::UnboundedSender<Key>) {
-    let mut pieces = Pieces::default();
+fn read(stops: &AtomicBool, sender: &mpsc::UnboundedSender<Key>) {
+    let mut decoder = KeyDecoder::default();
     let mut byte = [0_u8; 1];
-    while !over.load(Ordering::Relaxed) {
-        let keys = match rustix::io::read(io::stdin().as_fd(), &mut byte) {
-            Ok(0) => pieces.silence(),
-            Ok(_) => pieces.byte(byte[0]),
+    while !stops.load(Ordering::Relaxed) {
+        let key = match rustix::io::read(io::stdin().as_fd(), &mut byte) {
+            Ok(0) => decoder.silence(),
+            Ok(_) => decoder.byte(byte[0]),
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => Some(Key::Cancel),
         };
-        let Some(key) = keys else { continue };
-        // One decision is asked for: what is typed behind it belongs to whoever reads next.
+        let Some(key) = key else { continue };
+        // Nothing is read after a cancellation: later input belongs to the next reader.
         let last = matches!(key, Key::Cancel);
-        if tell.send(key).is_err() || last {
+        if sender.send(key).is_err() || last {
             return;
         }
     }
 }
 
-/// Bytes as keys.
+/// Decodes bytes as keys.
 #[derive(Debug, Default)]
-struct Pieces {
-    /// A sequence that has begun with Esc.
+struct KeyDecoder {
+    /// A sequence that began with Esc.
     sequence: Vec<u8>,
-    /// A character that is not whole.
+    /// An incomplete character.
     character: Vec<u8>,
 }
 
-impl Pieces {
-    /// Nothing has come for a while.
+impl KeyDecoder {
+    /// Handles a pause: an Esc without a sequence is a key.
     fn silence(&mut self) -> Option<Key> {
         let is_alone = self.sequence == [0x1b];
         self.sequence.clear();
@@ -109,8 +108,8 @@ impl Pieces {
     fn byte(&mut self, byte: u8) -> Option<Key> {
         if !self.sequence.is_empty() {
             self.sequence.push(byte);
-            let is_begin = self.sequence.len() == 2 && matches!(byte, b'[' | b'O');
-            if !is_begin && (0x40..=0x7e).contains(&byte) {
+            let is_introducer = self.sequence.len() == 2 && matches!(byte, b'[' | b'O');
+            if !is_introducer && (0x40..=0x7e).contains(&byte) {
                 self.sequence.clear();
             }
             return None;
@@ -143,14 +142,14 @@ mod tests {
     use super::*;
 
     fn keys(bytes: &[u8]) -> Vec<Key> {
-        let mut pieces = Pieces::default();
-        let mut keys: Vec<Key> = bytes.iter().filter_map(|b| pieces.byte(*b)).collect();
-        keys.extend(pieces.silence());
+        let mut decoder = KeyDecoder::default();
+        let mut keys: Vec<Key> = bytes.iter().filter_map(|b| decoder.byte(*b)).collect();
+        keys.extend(decoder.silence());
         keys
     }
 
     #[test]
-    fn escape_is_told_from_arrows() {
+    fn escape_is_distinguished_from_arrows() {
         assert_eq!(keys(b"\x1b"), [Key::Cancel]);
         assert_eq!(keys(b"\x1b[A"), []);
         assert_eq!(keys(b"\x1bOPr"), [Key::Character('r')]);

@@ -1,4 +1,4 @@
-//! What happens in a conversation, as JSON lines.
+//! The events of a conversation as JSON lines.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use filrouge_team::record::State;
 use filrouge_types::Failure;
 use serde_json::{Value, json};
 
-use super::desk::Session;
+use super::deployment::Session;
 use filrouge_team::record::Record as _;
 
-/// The first line: the session, and how much of it was there.
+/// Writes the first line: the session, and the number of its existing messages.
 pub(super) fn opened(out: &mut impl Write, session: &Session) -> io::Result<()> {
     line(
         out,
@@ -27,12 +27,12 @@ pub(super) fn opened(out: &mut impl Write, session: &Session) -> io::Result<()> 
     )
 }
 
-/// A line for an event.
+/// Writes a line for an event.
 pub(super) fn event(out: &mut impl Write, event: &TeamEvent) -> io::Result<()> {
-    line(out, &value(event))
+    line(out, &event_json(event))
 }
 
-/// A line for a snapshot file that was not written.
+/// Writes a line for a snapshot file that was not written.
 pub(super) fn warning(out: &mut impl Write, code: &str, detail: &str) -> io::Result<()> {
     line(
         out,
@@ -46,24 +46,24 @@ fn line(out: &mut impl Write, value: &Value) -> io::Result<()> {
     out.flush()
 }
 
-fn value(event: &TeamEvent) -> Value {
+fn event_json(event: &TeamEvent) -> Value {
     match event {
-        TeamEvent::Said(message) => json!({ "event": "said", "message": told(message) }),
-        TeamEvent::Began(message) => json!({ "event": "began", "message": told(message) }),
+        TeamEvent::Said(message) => json!({ "event": "said", "message": message_json(message) }),
+        TeamEvent::Began(message) => json!({ "event": "began", "message": message_json(message) }),
         TeamEvent::Text { id, text } => json!({ "event": "text", "id": id, "text": text }),
         TeamEvent::Ended { message, error } => json!({
             "event": "ended",
-            "message": told(message),
+            "message": message_json(message),
             "error": error.as_ref().map(|e| json!({ "code": e.code, "detail": e.detail })),
         }),
         TeamEvent::Queue(routes) => {
             let waiting: Vec<_> = routes.iter().map(|route| &route.member_id).collect();
             json!({ "event": "queue", "waiting": waiting })
         }
-        TeamEvent::HandedOver(state) => standing("handed_over", state),
-        TeamEvent::Closed(state) => standing("closed", state),
+        TeamEvent::HandedOver(state) => state_event("handed_over", state),
+        TeamEvent::Closed(state) => state_event("closed", state),
         TeamEvent::TaskSet { task, by } => json!({ "event": "task", "task": task, "by": by }),
-        TeamEvent::Warning(warning) => warned(warning),
+        TeamEvent::Warning(warning) => warning_json(warning),
         TeamEvent::Drift(drift) => json!({ "event": "drift", "speakers": drift }),
         TeamEvent::NotKept { what, failure } => {
             let (what, id) = match what {
@@ -73,20 +73,20 @@ fn value(event: &TeamEvent) -> Value {
                 NotKept::Task => ("task", None),
                 NotKept::HandOver => ("hand_over", None),
             };
-            json!({ "event": "not_kept", "what": what, "id": id, "error": failed(failure) })
+            json!({ "event": "not_kept", "what": what, "id": id, "error": failure_json(failure) })
         }
     }
 }
 
-fn standing(event: &str, state: &State) -> Value {
+fn state_event(event: &str, state: &State) -> Value {
     json!({ "event": event, "waiting_for": state.waiting_for, "task": state.team_task })
 }
 
-fn failed(failure: &Failure) -> Value {
+fn failure_json(failure: &Failure) -> Value {
     json!({ "code": failure.code.as_str(), "detail": failure.detail, "hint": failure.hint })
 }
 
-fn warned(warning: &Warning) -> Value {
+fn warning_json(warning: &Warning) -> Value {
     match warning {
         Warning::Unresolved {
             id,
@@ -105,13 +105,13 @@ fn warned(warning: &Warning) -> Value {
             json!({ "event": "warning", "code": "dropped", "count": count })
         }
         Warning::TaskRefused(failure) => {
-            json!({ "event": "warning", "code": "task_refused", "error": failed(failure) })
+            json!({ "event": "warning", "code": "task_refused", "error": failure_json(failure) })
         }
     }
 }
 
-/// A message, as lists and events show it.
-pub(crate) fn told(message: &Message) -> Value {
+/// A message as lists and events show it.
+pub(crate) fn message_json(message: &Message) -> Value {
     let addressees = message.routing.addressees.iter();
     let addressees: Vec<_> = addressees
         .map(|one| json!({ "identifier": one.identifier, "member_id": one.member_id }))

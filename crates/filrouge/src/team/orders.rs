@@ -1,4 +1,4 @@
-//! What a line at the prompt asks for.
+//! Parses a line of the prompt.
 
 use std::path::PathBuf;
 
@@ -15,19 +15,19 @@ pub(super) const NAMES: [&str; 8] = [
     "/help",
 ];
 
-/// Messages that `/history` shows unless it says how many.
+/// The number of messages that `/history` shows by default.
 const HISTORY: usize = 20;
 
-/// What a line asks for.
+/// The meaning of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Nothing stands there: those who wait go on.
-    GoOn,
+    /// An empty line: the members in the queue speak.
+    Continue,
     /// A message.
     Say(String),
-    /// Shows the task.
+    /// Show the task.
     ShowTask,
-    /// Sets it; `None` takes it away.
+    /// Set the task; `None` removes it.
     SetTask(Option<String>),
     Members,
     History(usize),
@@ -36,11 +36,11 @@ pub(super) enum Order {
     End,
     Deploy(PathBuf),
     Help,
-    /// No command, or not what it takes.
+    /// An unknown command, or one with wrong arguments.
     Wrong(Wrong),
 }
 
-/// What is wrong with a command.
+/// The reason why a command is wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     Unknown(String),
@@ -49,14 +49,14 @@ pub(super) enum Wrong {
     NoWords,
 }
 
-/// Reads a line.
+/// Parses a line.
 pub(super) fn read(line: &str) -> Order {
     let text = line.trim();
     if text.is_empty() {
-        return Order::GoOn;
+        return Order::Continue;
     }
-    if let Some(said) = text.strip_prefix("//") {
-        return Order::Say(format!("/{said}"));
+    if let Some(message) = text.strip_prefix("//") {
+        return Order::Say(format!("/{message}"));
     }
     if !text.starts_with('/') {
         return Order::Say(text.to_owned());
@@ -100,8 +100,8 @@ mod tests {
     fn lines_are_messages_or_commands() {
         let unknown = |name: &str| Order::Wrong(Wrong::Unknown(name.to_owned()));
         for (line, order) in [
-            ("", Order::GoOn),
-            ("  ", Order::GoOn),
+            ("", Order::Continue),
+            ("  ", Order::Continue),
             ("hello\nyou ", Order::Say("hello\nyou".to_owned())),
             ("a /task", Order::Say("a /task".to_owned())),
             ("//usr/bin", Order::Say("/usr/bin".to_owned())),

@@ -1,4 +1,4 @@
-//! What encrypts snapshot files.
+//! The encryption of snapshot files.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use filrouge_team::snapshot::Seal;
 use crate::config::Config;
 use crate::exit::Usage;
 
-/// Names the passphrase itself.
+/// The variable with the passphrase itself.
 const VARIABLE: &str = "FILROUGE_TEAM_PASSPHRASE";
 
-/// What encrypts snapshot files, if a passphrase is given: in `FILROUGE_TEAM_PASSPHRASE`, else in the configured file.
+/// The encryption of snapshot files, if a passphrase is given: in `FILROUGE_TEAM_PASSPHRASE`, else in the configured
+/// file.
 ///
 /// # Errors
-/// [`Usage`]: there is none in the file; this program cannot encrypt. Nothing is written as it is then.
+/// [`Usage`] when the file contains no passphrase, or this program cannot encrypt. No file is written unencrypted then.
 pub(super) fn seal(config: &Config) -> Result<Option<Arc<dyn Seal>>, Usage> {
     let given = std::env::var(VARIABLE).ok().filter(|one| !one.is_empty());
     let passphrase = match (given, &config.team.passphrase_file) {

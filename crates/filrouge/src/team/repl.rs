@@ -1,6 +1,6 @@
 //! A conversation at a terminal.
 
-mod obey;
+mod execute;
 mod talk;
 
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use filrouge_team::team::Team;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::choose::{Chosen, choose};
-use super::desk::{Desk, Session, Start, read_team};
+use super::deployment::{Deployment, Session, Start, read_team};
 use super::editor::Editor;
 use super::signals::Signals;
 use super::words::fill;
@@ -20,63 +20,67 @@ use crate::exit::Usage;
 use crate::output::{printable, say};
 use talk::{End, Talk};
 
-/// Talks with the team of a file, and with those that are deployed from there; without `start` somebody chooses the session.
-/// Gives the exit code.
+/// Runs a conversation with the team of a file, and with teams that are deployed from it; without `start` the user
+/// chooses the session. Returns the exit code.
 ///
 /// # Errors
-/// As [`Desk::resume`] and [`Desk::begin`]; the terminal's.
+/// As [`Deployment::resume`] and [`Deployment::begin`]; errors of the terminal.
 pub(crate) async fn repl(
-    desk: &Desk<'_>,
+    deployment: &Deployment<'_>,
     file: PathBuf,
     start: Option<Start>,
 ) -> anyhow::Result<u8> {
-    let terminal = Terminal::found();
-    let mut signals = Signals::taken()?;
+    let terminal = Terminal::read();
+    let mut signals = Signals::install()?;
     let mut next = (read_team(&file)?, start);
     loop {
         let (team, start) = next;
-        let session = match chosen(desk, &team, start, &mut signals).await? {
+        let session = match open_session(deployment, &team, start, &mut signals).await? {
             Ok(session) => session,
             Err(code) => return Ok(code),
         };
         let editor = Editor::new()?;
-        let talk = Talk::new(desk, &team, session, editor);
-        let (end, kept) = talk.run(&mut signals).await;
+        let talk = Talk::new(deployment, &team, session, editor);
+        let (end, recorded) = talk.run(&mut signals).await;
         terminal.restore();
-        kept?;
+        recorded?;
         match end? {
             End::Left => return Ok(0),
-            End::Signal(asked) => return Ok(asked.exit_code()),
+            End::Signal(signal) => return Ok(signal.exit_code()),
             End::Deploy(team) => next = (*team, None),
         }
     }
 }
 
-/// The session that is begun with; else the exit code.
-async fn chosen(
-    desk: &Desk<'_>,
+/// Opens the session to start with; else returns the exit code.
+async fn open_session(
+    deployment: &Deployment<'_>,
     team: &Team,
     start: Option<Start>,
     signals: &mut Signals,
 ) -> anyhow::Result<Result<Session, u8>> {
     let start = match start {
         Some(start) => start,
-        None => match choose(desk, team, signals).await? {
+        None => match choose(deployment, team, signals).await? {
             Chosen::Start(start) => start,
-            Chosen::File(path) => Start::Session(taken_in(desk, team, path).await?),
+            Chosen::File(path) => Start::Session(import_file(deployment, team, path).await?),
             Chosen::Nothing => {
-                say(desk.words.nothing_begun);
+                say(deployment.words.nothing_begun);
                 return Ok(Err(0));
             }
-            Chosen::Signal(asked) => return Ok(Err(asked.exit_code())),
+            Chosen::Signal(signal) => return Ok(Err(signal.exit_code())),
         },
     };
-    desk.open(team, start).await.map(Ok)
+    deployment.open(team, start).await.map(Ok)
 }
 
-/// Takes a snapshot file into the ledger; gives its session.
-async fn taken_in(desk: &Desk<'_>, team: &Team, path: PathBuf) -> anyhow::Result<Box<str>> {
-    let Some(snapshots) = desk.snapshots.clone() else {
+/// Imports a snapshot file into the ledger; returns its session.
+async fn import_file(
+    deployment: &Deployment<'_>,
+    team: &Team,
+    path: PathBuf,
+) -> anyhow::Result<Box<str>> {
+    let Some(snapshots) = deployment.snapshots.clone() else {
         return Err(Usage::new("no folder of snapshot files is configured").into());
     };
     let read = tokio::task::spawn_blocking(move || {
@@ -84,33 +88,40 @@ async fn taken_in(desk: &Desk<'_>, team: &Team, path: PathBuf) -> anyhow::Result
         read.map_err(|what| Usage::new(format!("{}: {what}", path.display())))
     });
     let snapshot = read.await??;
-    let (engine, caller) = (desk.opened.engine.clone(), desk.caller.clone());
-    let brought = import(engine, caller, team, &snapshot, desk.options()).await?;
-    Ok(brought.session_id)
+    let (engine, caller) = (deployment.opened.engine.clone(), deployment.caller.clone());
+    let imported = import(engine, caller, team, &snapshot, deployment.options()).await?;
+    Ok(imported.session_id)
 }
 
-/// How the terminal was found, to leave it so: whoever types is left alone when a signal ends the program.
+/// The terminal's initial state, restored at the end, even after a signal.
 struct Terminal(Option<Termios>);
 
 impl Terminal {
-    fn found() -> Self {
+    fn read() -> Self {
         Self(tcgetattr(io::stdin().as_fd()).ok())
     }
 
     fn restore(&self) {
-        let Some(found) = &self.0 else { return };
-        // A terminal that is gone needs nothing.
-        let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Now, found);
+        let Some(initial) = &self.0 else { return };
+        // A closed terminal needs no restoring.
+        let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Now, initial);
         let mut out = io::stdout().lock();
-        // The end of bracketed paste.
+        // Switches bracketed paste off.
         let _ = write!(out, "\u{1b}[?2004l").and_then(|()| out.flush());
     }
 }
 
-/// What a session begins with, at a terminal.
-fn greeting(desk: &Desk<'_>, team: &Team, name: impl Fn(&str, &str) -> String) -> String {
+/// The greeting of a session at a terminal.
+fn greeting(
+    deployment: &Deployment<'_>,
+    team: &Team,
+    name: impl Fn(&str, &str) -> String,
+) -> String {
     let members = team.members.iter();
     let members: Vec<_> = members.map(|one| name(&one.id, &one.name)).collect();
     let (team, members) = (printable(&team.name), members.join(", "));
-    fill(desk.words.began, &[("team", &team), ("members", &members)])
+    fill(
+        deployment.words.began,
+        &[("team", &team), ("members", &members)],
+    )
 }

@@ -1,70 +1,69 @@
-//! A conversation as people read it.
+//! A conversation as text for people.
 
 use std::io::{self, Write};
 
 use filrouge_team::coordinator::{TeamEvent, Warning};
 use filrouge_team::message::{Cut, Message, MessageId, SpeakerKind};
 
-use super::look::Look;
+use super::style::Style;
 use super::words::{Words, fill};
 use crate::output::printable;
 
-/// Turns while somebody thinks.
+/// Frames of the spinner.
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Clears the line.
 const CLEAR: &str = "\r\u{1b}[K";
 
-/// Where a conversation is shown: what agents say on one side, what is to be known beside it on the other. At a terminal
-/// both are one.
+/// The output of a conversation: agents' texts on `out`, remarks on `notes`. At a terminal both are the same.
 pub(super) struct Screen<O, N> {
     out: O,
     notes: N,
     words: &'static Words,
-    look: Look,
-    /// Whether something may turn while somebody thinks.
+    style: Style,
+    /// Whether a spinner is shown until an agent says something.
     spins: bool,
     speech: Option<Speech>,
 }
 
-/// Who speaks now.
+/// The present speaker.
 struct Speech {
     id: MessageId,
     speaker: Box<str>,
     name: Box<str>,
-    /// Whether anything of it is shown.
+    /// Whether any of the message is shown.
     is_shown: bool,
-    /// Whether the cursor is at a line's beginning.
+    /// Whether the cursor is at the start of a line.
     at_start: bool,
-    /// Whether the turning line stands there.
-    turns: bool,
+    /// Whether the spinner is shown.
+    has_spinner: bool,
     frame: usize,
 }
 
-/// Text as it may be shown: line ends are line feeds.
-fn shown(text: &str) -> String {
+/// A text that is safe to show: its line ends are line feeds.
+fn safe(text: &str) -> String {
     printable(&text.replace('\r', ""))
 }
 
 impl<O: Write, N: Write> Screen<O, N> {
-    pub(super) fn new(out: O, notes: N, words: &'static Words, look: Look, spins: bool) -> Self {
+    pub(super) fn new(out: O, notes: N, words: &'static Words, style: Style, spins: bool) -> Self {
         Self {
             out,
             notes,
             words,
-            look,
+            style,
             spins,
             speech: None,
         }
     }
 
-    /// Whether the turning line is to be moved on.
+    /// Whether the spinner should advance.
     pub(super) fn is_thinking(&self) -> bool {
         let waits = |speech: &Speech| !speech.is_shown;
         self.spins && self.speech.as_ref().is_some_and(waits)
     }
 
-    /// Moves the turning line on.
-    pub(super) fn turn(&mut self) -> io::Result<()> {
+    /// Advances the spinner.
+    pub(super) fn spin(&mut self) -> io::Result<()> {
         let Some(speech) = self.speech.as_mut().filter(|speech| !speech.is_shown) else {
             return Ok(());
         };
@@ -72,17 +71,17 @@ impl<O: Write, N: Write> Screen<O, N> {
         let thinking = fill(self.words.thinking, &[("name", &name)]);
         let frame = FRAMES.get(speech.frame % FRAMES.len()).unwrap_or(&"");
         speech.frame += 1;
-        speech.turns = true;
-        let line = self.look.dim(&format!("{frame} {thinking}"));
+        speech.has_spinner = true;
+        let line = self.style.dim(&format!("{frame} {thinking}"));
         write!(self.out, "{CLEAR}{line}")?;
         self.out.flush()
     }
 
-    /// Shows an event. What the human said themselves is not repeated.
+    /// Shows an event. The human's own message is not repeated.
     pub(super) fn show(&mut self, event: &TeamEvent) -> io::Result<()> {
         match event {
             TeamEvent::Said(message) if message.speaker.kind == SpeakerKind::System => {
-                let text = self.look.dim(&shown(&message.content));
+                let text = self.style.dim(&safe(&message.content));
                 self.note(&text)
             }
             TeamEvent::Began(message) => {
@@ -92,10 +91,10 @@ impl<O: Write, N: Write> Screen<O, N> {
                     name: message.speaker.name.clone(),
                     is_shown: false,
                     at_start: true,
-                    turns: false,
+                    has_spinner: false,
                     frame: 0,
                 });
-                if self.spins { self.turn() } else { Ok(()) }
+                if self.spins { self.spin() } else { Ok(()) }
             }
             TeamEvent::Text { id, text } => self.text(id, text),
             TeamEvent::Ended { message, error } => {
@@ -103,10 +102,10 @@ impl<O: Write, N: Write> Screen<O, N> {
                 match error {
                     Some(error) => {
                         let name = printable(&message.speaker.name);
-                        let why = shown(&error.detail);
+                        let why = safe(&error.detail);
                         let values: [(&str, &dyn std::fmt::Display); 2] =
                             [("name", &name), ("why", &why)];
-                        self.wrong(&fill(self.words.agent_failed, &values))
+                        self.error(&fill(self.words.agent_failed, &values))
                     }
                     None => Ok(()),
                 }
@@ -115,12 +114,12 @@ impl<O: Write, N: Write> Screen<O, N> {
             TeamEvent::Drift(drift) => {
                 let names: Vec<_> = drift.iter().map(|one| printable(&one.name)).collect();
                 let text = fill(self.words.drift, &[("names", &names.join(", "))]);
-                self.wrong(&text)
+                self.error(&text)
             }
             TeamEvent::TaskSet { task, .. } => self.task(task.as_deref()),
             TeamEvent::NotKept { failure, .. } => {
-                let why = shown(&failure.detail);
-                self.wrong(&fill(self.words.not_kept, &[("why", &why)]))
+                let why = safe(&failure.detail);
+                self.error(&fill(self.words.not_kept, &[("why", &why)]))
             }
             TeamEvent::Said(_)
             | TeamEvent::Queue(_)
@@ -129,29 +128,29 @@ impl<O: Write, N: Write> Screen<O, N> {
         }
     }
 
-    /// What the team works on.
+    /// Shows the team's task.
     pub(super) fn task(&mut self, task: Option<&str>) -> io::Result<()> {
         let text = match task {
-            Some(task) => fill(self.words.task, &[("task", &shown(task))]),
+            Some(task) => fill(self.words.task, &[("task", &safe(task))]),
             None => self.words.no_task.to_owned(),
         };
         self.note(&text)
     }
 
-    /// A whole message, of the history.
+    /// Shows a complete message of the history.
     pub(super) fn message(&mut self, message: &Message, when: &str) -> io::Result<()> {
         let name = printable(&message.speaker.name);
-        let name = self.look.name(&message.speaker.id, &name);
-        let head = self.look.dim(&format!("{} {when}", message.id));
+        let name = self.style.name(&message.speaker.id, &name);
+        let head = self.style.dim(&format!("{} {when}", message.id));
         writeln!(self.out, "{name}  {head}")?;
-        let text = shown(&message.content);
+        let text = safe(&message.content);
         writeln!(self.out, "{}", text.trim_end_matches('\n'))?;
         self.cut(message.cut)?;
         writeln!(self.out)?;
         self.out.flush()
     }
 
-    /// Something to know.
+    /// Shows a remark.
     pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
         self.break_line()?;
         self.out.flush()?;
@@ -159,31 +158,31 @@ impl<O: Write, N: Write> Screen<O, N> {
         self.notes.flush()
     }
 
-    /// Something that is wrong.
-    pub(super) fn wrong(&mut self, text: &str) -> io::Result<()> {
-        let text = self.look.wrong(text);
+    /// Shows an error.
+    pub(super) fn error(&mut self, text: &str) -> io::Result<()> {
+        let text = self.style.error(text);
         self.note(&text)
     }
 
-    /// A name in its colour.
+    /// A name in its color.
     pub(super) fn name(&self, id: &str, name: &str) -> String {
-        self.look.name(id, &printable(name))
+        self.style.name(id, &printable(name))
     }
 
     fn text(&mut self, id: &str, text: &str) -> io::Result<()> {
         let Some(speech) = self.speech.as_mut().filter(|speech| *speech.id == *id) else {
             return Ok(());
         };
-        if speech.turns {
+        if speech.has_spinner {
             write!(self.out, "{CLEAR}")?;
-            speech.turns = false;
+            speech.has_spinner = false;
         }
         if !speech.is_shown {
             let name = printable(&speech.name);
-            writeln!(self.out, "{}:", self.look.name(&speech.speaker, &name))?;
+            writeln!(self.out, "{}:", self.style.name(&speech.speaker, &name))?;
             speech.is_shown = true;
         }
-        let text = shown(text);
+        let text = safe(text);
         if let Some(last) = text.chars().last() {
             speech.at_start = last == '\n';
         }
@@ -196,7 +195,7 @@ impl<O: Write, N: Write> Screen<O, N> {
         if silent {
             self.text(&message.id, "")?;
             if message.cut.is_none() {
-                let nothing = self.look.dim(self.words.said_nothing);
+                let nothing = self.style.dim(self.words.said_nothing);
                 writeln!(self.out, "{nothing}")?;
             }
         }
@@ -214,18 +213,18 @@ impl<O: Write, N: Write> Screen<O, N> {
             Some(Cut::Failed) => self.words.failed,
             Some(Cut::Interrupted) => self.words.interrupted,
         };
-        let word = self.look.dim(&format!("[{word}]"));
+        let word = self.style.dim(&format!("[{word}]"));
         writeln!(self.out, "{word}")
     }
 
-    /// Nothing stands on the line any more.
+    /// Starts a new line, unless the cursor is on an empty one.
     fn break_line(&mut self) -> io::Result<()> {
         let Some(speech) = &mut self.speech else {
             return Ok(());
         };
-        if speech.turns {
+        if speech.has_spinner {
             write!(self.out, "{CLEAR}")?;
-            speech.turns = false;
+            speech.has_spinner = false;
         } else if !speech.at_start {
             writeln!(self.out)?;
             speech.at_start = true;
@@ -251,9 +250,9 @@ impl<O: Write, N: Write> Screen<O, N> {
             Warning::AgentTurns { limit } => fill(words.agent_turns, &[("n", limit)]),
             Warning::Dropped { count } => fill(words.dropped, &[("n", count)]),
             Warning::TaskRefused(failure) => {
-                fill(words.task_not_set, &[("why", &shown(&failure.detail))])
+                fill(words.task_not_set, &[("why", &safe(&failure.detail))])
             }
         };
-        self.wrong(&text)
+        self.error(&text)
     }
 }

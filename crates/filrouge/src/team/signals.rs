@@ -1,20 +1,20 @@
-//! Signals that end a turn or the program.
+//! Signals that stop a turn or the program.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What was asked for.
+/// The signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum StopRequest {
     /// SIGINT: Ctrl-C.
     Interrupt,
     /// SIGTERM.
     Terminate,
-    /// SIGHUP: the terminal is gone.
+    /// SIGHUP: the terminal was closed.
     Hangup,
 }
 
-impl Asked {
-    /// What a shell says of a program that a signal has ended.
+impl StopRequest {
+    /// The exit code that a shell reports for a program ended by this signal.
     pub(super) const fn exit_code(self) -> u8 {
         match self {
             Self::Hangup => 129,
@@ -24,7 +24,7 @@ impl Asked {
     }
 }
 
-/// Takes the signals from now on: they end nothing by themselves any more.
+/// Handles the signals, which no longer end the process by default.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -32,7 +32,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn taken() -> std::io::Result<Self> {
+    pub(super) fn install() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -40,12 +40,12 @@ impl Signals {
         })
     }
 
-    /// The next one. Dropped, it has taken none.
-    pub(super) async fn next(&mut self) -> Asked {
+    /// The next signal. Cancel-safe: a dropped future consumes none.
+    pub(super) async fn next(&mut self) -> StopRequest {
         tokio::select! {
-            _ = self.interrupt.recv() => Asked::Interrupt,
-            _ = self.terminate.recv() => Asked::Terminate,
-            _ = self.hangup.recv() => Asked::Hangup,
+            _ = self.interrupt.recv() => StopRequest::Interrupt,
+            _ = self.terminate.recv() => StopRequest::Terminate,
+            _ = self.hangup.recv() => StopRequest::Hangup,
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What is told at a terminal, in the language of whoever sits there. One file a language; what stands in braces is filled
-//! in by [`fill`].
+//! The texts of the terminal, in the user's language. One file per language; [`fill`] replaces the names in braces.
 
 use std::fmt::Display;
 
@@ -9,7 +8,7 @@ mod zh;
 
 macro_rules! words {
     ($($key:ident),+ $(,)?) => {
-        /// The words of one language. What each says, English tells.
+        /// The texts of one language. The English file shows the meaning of each.
         #[derive(Debug)]
         pub(crate) struct Words { $(pub(crate) $key: &'static str),+ }
 
@@ -30,9 +29,9 @@ words! {
     unknown_command, name_a_file, no_number, no_words, human, agent, waiting, no_messages, not_found, not_said, help,
 }
 
-/// The language that the locale names.
+/// The texts of the locale's language.
 ///
-/// `LC_ALL` is before `LC_MESSAGES` is before `LANG`; the first that is not empty counts (POSIX).
+/// `LC_ALL` precedes `LC_MESSAGES`, which precedes `LANG`; the first that is not empty is used (POSIX).
 pub(crate) fn of_locale(variable: impl Fn(&str) -> Option<String>) -> &'static Words {
     let names = ["LC_ALL", "LC_MESSAGES", "LANG"];
     let mut set = names.into_iter().filter_map(variable);
@@ -45,23 +44,23 @@ pub(crate) fn of_locale(variable: impl Fn(&str) -> Option<String>) -> &'static W
     }
 }
 
-/// The text with each `{name}` replaced by its value. What a value holds is not replaced again.
+/// The text with each `{name}` replaced by its value. Braces in a value are not replaced.
 pub(crate) fn fill(text: &str, values: &[(&str, &dyn Display)]) -> String {
     use std::fmt::Write as _;
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         filled.push_str(before);
-        let named = after.split_once('}');
-        let known = named.and_then(|(name, behind)| {
-            let value = values.iter().find(|(known, _)| *known == name)?;
-            Some((value.1, behind))
+        let parts = after.split_once('}');
+        let replaced = parts.and_then(|(name, rest)| {
+            let value = values.iter().find(|(key, _)| *key == name)?;
+            Some((value.1, rest))
         });
-        rest = match known {
-            Some((value, behind)) => {
-                // Writing to a string does not fail.
+        rest = match replaced {
+            Some((value, rest)) => {
+                // Writing to a string cannot fail.
                 let _ = write!(filled, "{value}");
-                behind
+                rest
             }
             None => {
                 filled.push('{');
@@ -74,7 +73,7 @@ pub(crate) fn fill(text: &str, values: &[(&str, &dyn Display)]) -> String {
 }
 
 impl Words {
-    /// So many messages.
+    /// Formats a number of messages.
     pub(crate) fn messages(&self, count: u64) -> String {
         let text = if count == 1 {
             self.message_one
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn all_languages_say_the_same_things() {
+    fn all_languages_have_the_same_texts() {
         for language in [&fr::WORDS, &zh::WORDS] {
             for ((key, english), (_, other)) in en::WORDS.all().into_iter().zip(language.all()) {
                 assert!(!other.trim().is_empty(), "{key}");
@@ -111,7 +110,10 @@ mod tests {
             .iter()
             .zip(fr::WORDS.all())
             .filter(|((_, a), (_, b))| a != b);
-        assert!(differing.count() > all.len() - 5, "French is French");
+        assert!(
+            differing.count() > all.len() - 5,
+            "the French texts differ from the English ones"
+        );
     }
 
     #[test]
@@ -124,11 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_variable_that_is_set_counts() {
+    fn the_first_set_variable_is_used() {
         let with = |set: &'static [(&str, &str)]| {
             of_locale(move |name| {
-                let found = set.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
+                let variable = set.iter().find(|(key, _)| *key == name);
+                variable.map(|(_, value)| (*value).to_owned())
             })
             .human
         };
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_is_not_filled_again() {
+    fn values_are_not_filled_in_again() {
         let filled = fill("{a}{b} {c", &[("a", &"{b}"), ("b", &2)]);
         assert_eq!(filled, "{b}2 {c");
     }

@@ -1,5 +1,5 @@
-//! A copy that dies before and in the middle of its writes and flushes, and one that finds no room: the next run finishes
-//! it, and what it finishes is whole.
+//! A copy that is killed before and during its writes and flushes, and one that runs out of disk space: the next run
+//! completes it, and the completed copy is intact.
 
 use std::fs;
 use std::process::{Output, Stdio};
@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use crate::disk::Faults;
 use crate::image;
-use crate::server::{Home, Server};
-use crate::world::World;
+use crate::server::{CrashServer, Home};
+use crate::world::CrashWorld;
 use crate::{Seed, number};
 
-/// A home whose store was filled, and left by a kill.
+/// A home with a filled store whose server was killed.
 fn filled(name: &'static str) -> (Home, Seed) {
     let seed = Seed::of(name);
     let mut rng = seed.rng(0);
-    let (home, mut world) = (Home::new(), World::new(2, 6, &mut rng));
-    let mut server = Server::start(&home);
+    let (home, mut world) = (Home::new(), CrashWorld::new(2, 6, &mut rng));
+    let mut server = CrashServer::start(&home);
     assert!(
         world.write_some(server.origin(), 120),
         "the server went away"
@@ -34,7 +34,7 @@ fn run(home: &Home, arguments: &[&str], faults: &Faults) -> Output {
     command.output().expect("run filrouge")
 }
 
-/// The store's own URL, and the copy's.
+/// The URL of the store, and that of the copy.
 fn urls(home: &Home) -> (String, String) {
     let url = |name: &str| format!("sqlite:{}", home.root().join(name).display());
     (url("data/filrouge/filrouge.db"), url("copy/copy.db"))
@@ -45,18 +45,18 @@ fn copy(home: &Home, faults: &Faults) -> Output {
     run(home, &["copy", "--from", &from, "--to", &to], faults)
 }
 
-/// What `verify` says of a store; `None` when it is refused or not there.
+/// The report of `verify` about a store; `None` when the store is refused or missing.
 fn verified(home: &Home, url: &str) -> Option<Value> {
     let mut command = home.command_of(url, &["verify", "--json"]);
     let output = command.output().expect("run filrouge verify");
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// The copy is whole: finished by the last run, or by one that was killed behind its end.
+/// Checks that the copy is complete: either the last run succeeded, or an earlier run was killed after it had finished.
 fn assert_whole(home: &Home, last: &Output, what: &str) {
     let err = String::from_utf8_lossy(&last.stderr);
     assert!(
-        last.status.success() || err.contains("holds a store already"),
+        last.status.success() || err.contains("already contains a store"),
         "{what}: {err}"
     );
     let (from, to) = urls(home);
@@ -78,7 +78,7 @@ fn a_copy_can_be_killed_at_every_step() {
     assert!(copy(&whole, &faults).status.success());
     let all = image::points(&record);
     let wanted = number("FILROUGE_CRASH_STEPS", 80).div_ceil(4).min(all);
-    let (mut died, mut half_made) = (0, 0);
+    let (mut died, mut unfinished) = (0, 0);
     for n in 0..wanted {
         let point = rng.random_range(n * all / wanted..(n + 1) * all / wanted) + 1;
         let home = Home::copy_of(&home);
@@ -90,19 +90,22 @@ fn a_copy_can_be_killed_at_every_step() {
         let (_, to) = urls(&home);
         match verified(&home, &to) {
             Some(report) => assert_eq!(report["status"], "intact", "point {point}: {report}"),
-            None => half_made += 1,
+            None => unfinished += 1,
         }
         let last = copy(&home, &Faults::default());
         assert_whole(&home, &last, &format!("point {point}"));
     }
-    eprintln!("killed at {died} of {all} points, {half_made} were half made");
-    assert!(died * 10 >= wanted * 8, "only {died} of {wanted} were met");
-    assert!(half_made > 0, "no copy was met half made");
+    eprintln!("killed at {died} of {all} points, {unfinished} copies were unfinished");
+    assert!(
+        died * 10 >= wanted * 8,
+        "only {died} of {wanted} points were reached"
+    );
+    assert!(unfinished > 0, "no run found an unfinished copy");
 }
 
 #[test]
-fn a_copy_without_room_is_gone_on_with() {
-    let (home, seed) = filled("a_copy_without_room_is_gone_on_with");
+fn a_copy_that_ran_out_of_space_is_resumed() {
+    let (home, seed) = filled("a_copy_that_ran_out_of_space_is_resumed");
     let mut rng = seed.rng(1);
     let mut refused = 0;
     for most in [1, 20_000, 60_000, 150_000] {
@@ -123,5 +126,5 @@ fn a_copy_without_room_is_gone_on_with() {
         assert_whole(&home, &last, &format!("{space} bytes"));
         fs::remove_dir_all(home.root().join("copy")).expect("remove the copy");
     }
-    assert!(refused > 1, "only {refused} found no room");
+    assert!(refused > 1, "only {refused} runs were out of space");
 }

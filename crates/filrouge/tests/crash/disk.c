@@ -1,26 +1,26 @@
 /*
- * A disk that can be told to fail.
+ * A disk with configurable faults.
  *
- * Preloaded into a program (LD_PRELOAD), this library stands between it and the files below one directory. It can
- * write down all that is done to them, so that a test can rebuild what a disk would hold after the power went; it can
- * kill the program between two calls; it can pretend that flushes happen, refuse them, or be full.
+ * Preloaded into a program (LD_PRELOAD), this library intercepts its calls on the files below one directory. It
+ * can record all changes of these files, so that a test can rebuild the content of a disk after a power cut; it can kill
+ * the program between two calls; it can fake or refuse flushes, or report a full disk.
  *
- *   DISK_ROOT=dir           the directory watched (absolute, no symbolic links); without it nothing is done
+ *   DISK_ROOT=dir           the directory watched (absolute, no symbolic links); without it the library has no effect
  *   DISK_RECORD=file        appends a record of every change and flush to this file (see `struct record`)
- *   DISK_LIE=1              flushes answer success, do nothing, and leave no record
+ *   DISK_LIE=1              flushes report success, do nothing, and are not recorded
  *   DISK_KILL_AT=n          SIGKILL at the n-th point; every changing call has two: before it (odd n), and in the
  *                           middle of it (even n), where a write has stored the first half of its bytes and any other
  *                           call is complete
  *   DISK_FAIL_SYNC_AT=n     the n-th flush and all later ones fail with EIO
- *   DISK_FAIL_SYNC_COUNT=k  only so many of them fail, later ones succeed
- *   DISK_SYNC_ONLY=text     lies and failures concern only files with this text in their path
- *   DISK_ENOSPC_AT=bytes    writes beyond so many bytes fail with ENOSPC
- *   DISK_ENOSPC_OFF=file    as soon as this file exists there is space again
+ *   DISK_FAIL_SYNC_COUNT=k  only k of them fail, later ones succeed
+ *   DISK_SYNC_ONLY=text     faked and failing flushes affect only files with this text in their path
+ *   DISK_ENOSPC_AT=bytes    writes beyond this many bytes fail with ENOSPC
+ *   DISK_ENOSPC_OFF=file    the disk has space again once this file exists
  *   DISK_ARM=file           points, flushes and bytes are counted only while this file exists
  *
- * SQLite's -shm files are left alone: they are shared memory, gone after a power cut. System calls are made directly,
- * so nothing here comes back to its own wrappers. What it cannot see: writes through a memory map, io_uring, and
- * programs that make system calls without the C library. A test compares the record with the real files to know.
+ * SQLite's -shm files are ignored: they are shared memory, which a power cut erases. System calls are made directly, so
+ * the wrappers never call themselves. Not intercepted: writes through a memory map, io_uring, and programs that make
+ * system calls without the C library. A test compares the record with the real files, so that such a write is noticed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,11 +41,11 @@
 
 _Static_assert(sizeof(long) == 8, "file offsets are passed in one register");
 
-/* What follows in the log: `name_len` bytes of name (two names of a rename are parted by a NUL), then the data. */
+/* In the file, each record is followed by `name_len` bytes of name (a NUL separates the two names of a rename), then the data. */
 struct record {
     uint64_t op;       /* C create, W write, T set size, R rename, L link, U unlink, B/S/F flush begun/done/failed */
     uint64_t file;     /* inode number; 0 for the flush of a directory, which has a name instead */
-    uint64_t at;       /* W: offset; T: size; B, S, F: number that joins the begin with the end */
+    uint64_t at;       /* W: offset; T: size; B, S, F: number that pairs begin and end */
     uint64_t name_len;
     uint64_t data_len;
 };
@@ -108,7 +108,7 @@ static int ours(const char *path) {
     return len < 4 || strcmp(path + len - 4, "-shm") != 0;
 }
 
-/* The path behind a descriptor. */
+/* The path of a descriptor. */
 static int path_of(int fd, char out[PATH_MAX]) {
     char link[40];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -134,7 +134,7 @@ static int path_at(int dir, const char *name, char out[PATH_MAX]) {
     return snprintf(out, PATH_MAX, "%s/%s", parent[1] ? parent : "", base) < PATH_MAX;
 }
 
-/* The watched file behind a descriptor, or FOREIGN. */
+/* The watched file of a descriptor, or FOREIGN. */
 static uint64_t file_of(int fd) {
     if (!watching() || fd < 0 || fd >= FDS) return FOREIGN;
     uint64_t known = atomic_load(&files[fd]);
@@ -162,7 +162,7 @@ static void note(char op, uint64_t file, uint64_t at, const char *name, size_t n
     errno = error;
 }
 
-/* Counts a changing call, under `lock`; says whether the program is to die in the middle of it. */
+/* Counts a changing call, under `lock`; returns whether the program must die in the middle of it. */
 static int point(void) {
     if (!counting()) return 0;
     points += 2;
@@ -170,14 +170,14 @@ static int point(void) {
     return kill_at && points == kill_at;
 }
 
-/* How many of `len` bytes the disk has room for, under `lock`. */
+/* Returns how many of `len` bytes fit on the disk; called under `lock`. */
 static size_t room(size_t len) {
     if (enospc_at == UINT64_MAX || !counting() || bytes + len <= enospc_at) return len;
     if (enospc_off && exists(enospc_off)) return len;
     return bytes < enospc_at ? enospc_at - bytes : 0;
 }
 
-/* Where a write without offset goes. */
+/* The offset of a write that names none. */
 static uint64_t position(int fd) {
     struct stat st;
     if ((fcntl(fd, F_GETFL) & O_APPEND) && fstat(fd, &st) == 0) return st.st_size;
@@ -215,7 +215,7 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t at) {
     return file == FOREIGN ? syscall(SYS_pwrite64, fd, data, len, at) : put(fd, file, data, len, at);
 }
 
-/* A gathering write may store less than asked; here it stores its first piece that is not empty. */
+/* A gathering write may store less than requested; this one stores only its first piece that is not empty. */
 static ssize_t put_first(int fd, uint64_t file, const struct iovec *parts, int count, off_t at) {
     for (int i = 0; i < count; i++)
         if (parts[i].iov_len) return put(fd, file, parts[i].iov_base, parts[i].iov_len, at);
@@ -245,7 +245,7 @@ ssize_t sendfile(int out, int in, off_t *at, size_t len) {
     return -1;
 }
 
-/* Runs a call that may change a file's size, and notes the size it left. */
+/* Runs a call that may change a file's size, and records the new size. */
 static long resize(int fd, long nr, long a, long b, long c) {
     uint64_t file = file_of(fd);
     struct stat before, after;
@@ -347,7 +347,7 @@ int dup2(int from, int to) {
     return dup3(from, to, 0);
 }
 
-/* Runs a call that changes the name of a file: `old` is its name before, `new` (or NULL) the one after. */
+/* Runs a call that changes the name of a file: `old` is the name before, `new` (or NULL) the one after. */
 static long change_name(char op, int old_dir, const char *old, int new_dir, const char *new, long nr, long flags) {
     char names[2 * PATH_MAX], to[PATH_MAX];
     struct stat st;
@@ -384,7 +384,7 @@ int unlinkat(int dir, const char *name, int flags) {
 }
 int unlink(const char *name) { return unlinkat(AT_FDCWD, name, 0); }
 
-/* The large-file names of the same calls. */
+/* The same calls under their large-file names. */
 #define SAME(name) __attribute__((alias(#name)))
 int open64(const char *, int, ...) SAME(open);
 int openat64(int, const char *, int, ...) SAME(openat);

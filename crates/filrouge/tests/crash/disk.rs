@@ -1,4 +1,4 @@
-//! Drives `disk.c`: compiles it, and says what shall go wrong.
+//! Compiles `disk.c`, and configures the faults that it injects.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,31 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-/// What shall happen to the files of a server; nothing by default.
+/// Faults of a server's disk; none by default.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Faults {
     /// SIGKILL at this point.
     pub(crate) kill_at: Option<u64>,
     /// Record all changes and flushes here.
     pub(crate) record: Option<PathBuf>,
-    /// Flushes do nothing.
+    /// Flushes succeed without doing anything.
     pub(crate) lie: bool,
     /// Flushes fail from this one on.
     pub(crate) fail_sync_at: Option<u64>,
-    /// So many flushes fail; all without it.
+    /// This many flushes fail; `None`: all later ones.
     pub(crate) fail_sync_count: Option<u64>,
-    /// Only files whose path has this in it are flushed badly.
+    /// Only files whose path contains this have faulty flushes.
     pub(crate) sync_only: Option<&'static str>,
-    /// There is space for so many bytes.
+    /// The disk has space for this many bytes.
     pub(crate) enospc_at: Option<u64>,
-    /// There is space again once this file exists.
+    /// The disk has space again once this file exists.
     pub(crate) enospc_off: Option<PathBuf>,
-    /// Nothing is counted before this file exists.
+    /// Points, flushes and bytes are counted only once this file exists.
     pub(crate) arm: Option<PathBuf>,
 }
 
 impl Faults {
-    /// The environment that brings them about below `root`; empty without faults.
+    /// The environment that causes the faults below `root`; empty without faults.
     pub(crate) fn environment(&self, root: &Path) -> Vec<(&'static str, OsString)> {
         let number = |n: Option<u64>| n.map(|n| n.to_string().into());
         let path = |p: &Option<PathBuf>| p.clone().map(PathBuf::into_os_string);
@@ -57,7 +57,7 @@ impl Faults {
     }
 }
 
-/// The compiled `disk.c`, made once per process.
+/// The compiled `disk.c`, built once per process.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_dir, library) = LIBRARY.get_or_init(|| {
@@ -95,14 +95,14 @@ mod tests {
     use super::*;
     use crate::image::{Disk, Unsynced};
 
-    /// Runs a shell script in a fresh directory on a disk with `faults`, and returns whether it succeeded.
+    /// Runs a shell script in a fresh directory on a disk with `faults`; returns whether it succeeded.
     fn run(dir: &TempDir, script: &str, mut faults: Faults) -> bool {
         let root = dir
             .path()
             .canonicalize()
             .expect("the directory")
             .join("root");
-        fs::create_dir_all(&root).expect("make the root");
+        fs::create_dir_all(&root).expect("create the root");
         faults.record = Some(dir.path().join("record"));
         let mut shell = Command::new("sh");
         shell
@@ -134,7 +134,7 @@ mod tests {
         tr '\\0' x < /dev/zero | dd of=a bs=512 count=4 seek=4 conv=notrunc iflag=fullblock status=none";
 
     #[test]
-    fn only_flushed_writes_are_sure() {
+    fn only_flushed_writes_are_durable() {
         let dir = TempDir::new().expect("a temporary directory");
         assert!(run(&dir, TWO_WRITES, Faults::default()));
         assert_eq!(image(&dir, Unsynced::Lost, 0, "a"), Some(vec![0; 2048]));
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(torn.len(), 40);
         assert!(
             torn.iter().all(|t| t[..2048].iter().all(|b| *b == 0)),
-            "flushed sectors stay"
+            "flushed sectors are kept"
         );
         assert!(
             torn.iter()
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_happen_where_they_are_asked_for() {
+    fn faults_occur_where_they_are_configured() {
         let dir = TempDir::new().expect("a temporary directory");
         let one_flush = "dd if=/dev/zero of=f bs=8 count=1 conv=fsync status=none 2>/dev/null";
         assert!(!run(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lying_disk_keeps_nothing() {
+    fn a_disk_that_fakes_flushes_keeps_nothing() {
         let dir = TempDir::new().expect("a temporary directory");
         assert!(run(
             &dir,

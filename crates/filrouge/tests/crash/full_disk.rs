@@ -1,4 +1,5 @@
-//! A disk without space, and one whose flushes fail: writes are refused honestly, reads go on, nothing is lost.
+//! A disk without space, and one whose flushes fail: writes are refused with the right error, reads continue, and
+//! nothing is lost.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -10,13 +11,13 @@ use rand::rngs::StdRng;
 
 use crate::Seed;
 use crate::disk::Faults;
-use crate::http::{Client, Reply};
+use crate::http::{CrashClient, CrashReply};
 use crate::image::{Disk, Unsynced};
-use crate::server::{Home, Server};
-use crate::workload::{Step, Writer};
-use crate::world::{Clock, World};
+use crate::server::{CrashServer, Home};
+use crate::workload::{WriteStep, Writer};
+use crate::world::{Clock, CrashWorld};
 
-/// A writer that is not refused after so many writes will not be.
+/// A writer that is not refused within this many writes never will be.
 const PATIENCE: usize = 1_000;
 
 #[test]
@@ -28,7 +29,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         rng.random_range(1..50_000),
         rng.random_range(50_000..800_000),
     ] {
-        let (home, mut world) = (Home::new(), World::new(4, 4, &mut rng));
+        let (home, mut world) = (Home::new(), CrashWorld::new(4, 4, &mut rng));
         let (arm, free) = (home.beside("arm"), home.beside("free"));
         let faults = Faults {
             enospc_at: Some(space),
@@ -36,7 +37,8 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
             arm: Some(arm.clone()),
             ..Faults::default()
         };
-        let mut server = Server::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
+        let mut server =
+            CrashServer::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
         assert!(
             world.write_some(server.origin(), 40),
             "the server went away"
@@ -78,7 +80,8 @@ fn after_a_failed_flush_nothing_is_acknowledged() {
     }
 }
 
-/// A single failure may hit a checkpoint, where the journal can do without that flush. It must never matter.
+/// A single failure may affect a checkpoint of SQLite, where the ledger does not need the flush. It must never cause a
+/// loss.
 #[test]
 fn a_flush_that_fails_once_loses_nothing() {
     let seed = Seed::of("a_flush_that_fails_once_loses_nothing");
@@ -100,10 +103,10 @@ fn a_flush_that_fails_once_loses_nothing() {
     }
 }
 
-/// Writes while flushes of the store fail, then starts again from what the disk holds. Returns whether the server
-/// began to refuse writes.
+/// Writes while flushes of the store fail, then restarts from the disk's content. Returns whether the server began to
+/// refuse writes.
 fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
-    let (home, mut world) = (Home::new(), World::new(4, 4, rng));
+    let (home, mut world) = (Home::new(), CrashWorld::new(4, 4, rng));
     let (arm, record) = (home.beside("arm"), home.beside("record"));
     let faults = Faults {
         sync_only: Some(".db"),
@@ -112,7 +115,7 @@ fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
         ..faults
     };
     let disk = Disk::new(&home.root());
-    let mut server = Server::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
+    let mut server = CrashServer::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
     assert!(
         world.write_some(server.origin(), 40),
         "the server went away"
@@ -126,7 +129,8 @@ fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
         first_refusal.fetch_min(clock.tick(), Ordering::SeqCst);
         assert_problem(&reply, 503..=503);
         for _ in 0..10 {
-            let reply = write_until_refused(writer, client, clock).expect("it was refused before");
+            let reply = write_until_refused(writer, client, clock)
+                .expect("a write after a refused one is refused too");
             assert_problem(&reply, 503..=503);
             assert_eq!(reply.code(), "store_read_only", "{reply:?}");
         }
@@ -141,7 +145,7 @@ fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
     );
     assert_reads(&world, server.origin());
     let refused = first_refusal < u64::MAX;
-    let ready = Client::new(server.origin())
+    let ready = CrashClient::new(server.origin())
         .try_get("/readyz")
         .unwrap_or_else(|e| panic!("/readyz: {e:?}"));
     assert!(
@@ -149,23 +153,27 @@ fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
         "{ready:?}"
     );
 
-    // What could not be flushed is lost for good, though the kernel still shows it.
+    // Data that could not be flushed is lost for good, although the kernel still returns it.
     server.kill();
     home.replace_by_image(&disk.after_cut(&record, unsynced, rng));
     assert_all_is_well(&home, &mut world);
     refused
 }
 
-/// The first refusal, if one comes.
-fn write_until_refused(writer: &mut Writer, client: &Client, clock: &Clock) -> Option<Reply> {
+/// Writes until the first refusal, which it returns, if any.
+fn write_until_refused(
+    writer: &mut Writer,
+    client: &CrashClient,
+    clock: &Clock,
+) -> Option<CrashReply> {
     (0..PATIENCE).find_map(|_| match writer.step(client, clock) {
-        Ok(Step::Settled) => None,
-        Ok(Step::Refused(reply)) => Some(reply),
+        Ok(WriteStep::Settled) => None,
+        Ok(WriteStep::Refused(reply)) => Some(reply),
         Err(error) => panic!("the server went away: {error:?}"),
     })
 }
 
-fn assert_problem(reply: &Reply, statuses: RangeInclusive<u16>) {
+fn assert_problem(reply: &CrashReply, statuses: RangeInclusive<u16>) {
     assert!(statuses.contains(&reply.status), "{reply:?}");
     assert!(
         reply.content_type.starts_with("application/problem+json"),
@@ -174,47 +182,48 @@ fn assert_problem(reply: &Reply, statuses: RangeInclusive<u16>) {
     assert!(!reply.code().is_empty(), "{reply:?}");
     assert_eq!(
         reply.durability, None,
-        "a refusal promises nothing: {reply:?}"
+        "a refusal names no durability: {reply:?}"
     );
 }
 
-/// Every acknowledged write can be read.
-fn assert_reads(world: &World, origin: &str) {
-    let client = Client::new(origin);
+/// Checks that every acknowledged write can be read.
+fn assert_reads(world: &CrashWorld, origin: &str) {
+    let client = CrashClient::new(origin);
     for op in world.ops() {
-        if let Some(told) = op.acked() {
+        if let Some(reported) = op.acked() {
             let session = client.get(&format!("/api/v1/sessions/{}", op.session));
             assert!(
-                session["last_seq"].as_u64() >= Some(told.last_seq),
+                session["last_seq"].as_u64() >= Some(reported.last_seq),
                 "{session}: {op:?}"
             );
-            let after = told.last_seq.saturating_sub(1);
+            let after = reported.last_seq.saturating_sub(1);
             let page = client.get(&format!(
                 "/api/v1/sessions/{}/items?after={after}&limit=1",
                 op.session
             ));
             assert!(
-                told.last_seq == 0 || page["data"][0]["seq"].as_u64() == Some(told.last_seq),
+                reported.last_seq == 0
+                    || page["data"][0]["seq"].as_u64() == Some(reported.last_seq),
                 "{page}: {op:?}"
             );
         }
     }
 }
 
-/// Whether the server takes writes again without a restart.
-fn recovery(world: &mut World, origin: &str) -> String {
+/// Reports how the server recovers: whether it accepts writes again without a restart.
+fn recovery(world: &mut CrashWorld, origin: &str) -> String {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(3) {
-        if world.takes_a_write(origin) {
-            return format!("writes go on after {:?}", begin.elapsed());
+        if world.accepts_a_write(origin) {
+            return format!("writes are accepted again after {:?}", begin.elapsed());
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     "writes need a restart".to_owned()
 }
 
-fn assert_all_is_well(home: &Home, world: &mut World) {
-    let server = Server::start(home);
+fn assert_all_is_well(home: &Home, world: &mut CrashWorld) {
+    let server = CrashServer::start(home);
     world.settle(server.origin());
     world.check_all(server.origin());
     server.stop();

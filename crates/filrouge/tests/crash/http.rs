@@ -1,4 +1,4 @@
-//! A client that knows whether it got an answer.
+//! A client that distinguishes an error response from a missing one.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// An answer of the server.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct CrashReply {
     pub(crate) status: u16,
     /// `Filrouge-Durability`.
     pub(crate) durability: Option<String>,
@@ -14,7 +14,7 @@ pub(crate) struct Reply {
     pub(crate) body: Value,
 }
 
-impl Reply {
+impl CrashReply {
     pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -25,17 +25,17 @@ impl Reply {
     }
 }
 
-/// The connection ended before the answer was there: nobody knows whether the write happened.
+/// The connection ended before the answer arrived: whether the write happened is unknown.
 #[derive(Debug)]
 pub(crate) struct NoAnswer(pub(crate) ureq::Error);
 
 /// One keep-alive client of the native API.
-pub(crate) struct Client {
+pub(crate) struct CrashClient {
     agent: ureq::Agent,
     origin: String,
 }
 
-impl Client {
+impl CrashClient {
     /// `origin` is `http://HOST:PORT`.
     pub(crate) fn new(origin: &str) -> Self {
         let config = ureq::Agent::config_builder()
@@ -49,17 +49,17 @@ impl Client {
         }
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Reply, NoAnswer> {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<CrashReply, NoAnswer> {
         let answer = self.agent.post(self.url(path)).send_json(body);
         answer.map_err(NoAnswer).and_then(read)
     }
 
-    pub(crate) fn try_get(&self, path: &str) -> Result<Reply, NoAnswer> {
+    pub(crate) fn try_get(&self, path: &str) -> Result<CrashReply, NoAnswer> {
         let answer = self.agent.get(self.url(path)).call();
         answer.map_err(NoAnswer).and_then(read)
     }
 
-    /// A read that must succeed.
+    /// Reads a path; this must succeed.
     pub(crate) fn get(&self, path: &str) -> Value {
         let reply = self
             .try_get(path)
@@ -73,7 +73,7 @@ impl Client {
     }
 }
 
-fn read(mut answer: ureq::http::Response<ureq::Body>) -> Result<Reply, NoAnswer> {
+fn read(mut answer: ureq::http::Response<ureq::Body>) -> Result<CrashReply, NoAnswer> {
     let header = |name: &str| {
         answer
             .headers()
@@ -90,7 +90,7 @@ fn read(mut answer: ureq::http::Response<ureq::Body>) -> Result<Reply, NoAnswer>
         .read_to_string()
         .map_err(NoAnswer)?;
     let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-    Ok(Reply {
+    Ok(CrashReply {
         status,
         durability,
         content_type,

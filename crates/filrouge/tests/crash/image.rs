@@ -1,15 +1,16 @@
-//! Rebuilds what a disk holds after a power cut from the record that `disk.c` writes.
+//! Rebuilds the content of a disk after a power cut from the record that `disk.c` writes.
 //!
 //! The model of the disk:
-//! - A write or change of size is durable once a flush of that file, begun after it, has succeeded. Every other one is
-//!   kept or lost by chance, a write in sectors of 512 bytes, each on its own; where a lost sector lies inside the file
-//!   it has its old content, or zeros.
-//! - A flush that fails leaves what it should have flushed to chance at that moment; later flushes do not help it.
-//! - Names (create, rename, link, unlink) reach the disk in order within their directory: all up to a successful flush
-//!   of the directory; all up to the newest name of a file when that file is flushed, as journalling file systems do;
-//!   of the rest as many as chance will have. A rename counts for the directory it leads to.
-//! - A directory exists when something in it does. Permissions are those of the live files.
-//! - SQLite's shared memory (`-shm`) is gone.
+//! - A write or change of size is durable once a flush of that file, started after it, has succeeded. Any other one is
+//!   kept or lost at random, a write separately for each sector of 512 bytes. A lost sector within the file has its old
+//!   content, or zeros.
+//! - When a flush fails, the data that it should have flushed is kept or lost at random at that moment; later flushes do
+//!   not help.
+//! - Names (create, rename, link, unlink) reach the disk in order within their directory: after a successful flush of
+//!   the directory, all of them; after a flush of a file, all up to the file's newest name, as in journalling file
+//!   systems; of the rest, a random number. A rename belongs to the directory of the new name.
+//! - A directory exists when it contains something. Permissions are those of the live files.
+//! - SQLite's shared memory (`-shm`) is lost.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -22,14 +23,14 @@ use rand::rngs::StdRng;
 
 const SECTOR: u64 = 512;
 
-/// What becomes of changes that were not flushed.
+/// The effect of a power cut on changes that were not flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unsynced {
     /// None of them is kept.
     Lost,
     /// All of them are kept, as after a SIGKILL.
     Kept,
-    /// Chance decides, sector by sector.
+    /// Each sector is kept or lost at random.
     Torn,
 }
 
@@ -42,7 +43,7 @@ enum Change {
 #[derive(Clone, Default)]
 struct File {
     durable: Vec<u8>,
-    /// With their positions in the record.
+    /// The pending changes, with their positions in the record.
     pending: Vec<(u64, Change)>,
 }
 
@@ -65,13 +66,13 @@ impl Renaming {
 #[derive(Default)]
 pub(crate) struct Disk {
     files: Vec<File>,
-    /// Indexes of `files` by inode number; a number can be used again.
+    /// Indexes of `files` by inode number; a number can be reused.
     inodes: HashMap<u64, usize>,
     names: BTreeMap<PathBuf, usize>,
 }
 
 impl Disk {
-    /// What is below `root` now, all of it durable; nothing when it does not exist.
+    /// The content below `root` now, all of it durable; empty when `root` does not exist.
     pub(crate) fn new(root: &Path) -> Self {
         let mut disk = Self::default();
         if root.exists() {
@@ -113,7 +114,7 @@ impl Disk {
             .expect("the record missed where a file came from")
     }
 
-    /// What is left of this disk when the power goes after all that is in `record`.
+    /// The disk's content after a power cut that follows all entries of `record`.
     pub(crate) fn after_cut(self, record: &Path, unsynced: Unsynced, rng: &mut StdRng) -> Image {
         let chance = match unsynced {
             Unsynced::Lost => 0.0,
@@ -141,7 +142,7 @@ impl Disk {
     }
 }
 
-/// How many points `DISK_KILL_AT` finds in what was recorded.
+/// The number of points that `DISK_KILL_AT` would have in the recorded run.
 pub(crate) fn points(record: &Path) -> u64 {
     let bytes = fs::read(record).expect("the record");
     let mut rest = bytes.as_slice();
@@ -149,7 +150,7 @@ pub(crate) fn points(record: &Path) -> u64 {
     2 * entries.filter(|e| !matches!(e.op, b'S' | b'F')).count() as u64
 }
 
-/// How many flushes were begun, in what was recorded, of files made meanwhile whose path has `part` in it.
+/// The number of recorded flushes of files that were created during the run and whose path contains `part`.
 pub(crate) fn flushes(record: &Path, part: &str) -> u64 {
     let bytes = fs::read(record).expect("the record");
     let (mut rest, mut files, mut count) = (bytes.as_slice(), HashMap::new(), 0);
@@ -173,7 +174,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The next entry; `None` at the end, and where the writer was killed in the middle of one.
+    /// Reads the next entry; `None` at the end, and where the writer was killed in the middle of one.
     fn read(rest: &mut &'a [u8]) -> Option<Self> {
         let mut next = *rest;
         let mut number = || Some(u64::from_ne_bytes(next.split_off(..8)?.try_into().ok()?));
@@ -204,9 +205,9 @@ impl<'a> Entry<'a> {
 struct Replay<'a> {
     disk: Disk,
     renamings: Vec<Renaming>,
-    /// Where each flush under way began.
+    /// The position at which each running flush began.
     flushes: HashMap<u64, u64>,
-    /// Of keeping what is not flushed.
+    /// The probability that a change that was not flushed is kept.
     chance: f64,
     rng: &'a mut StdRng,
 }
@@ -269,7 +270,7 @@ impl Replay<'_> {
         self.disk.files[file].pending.push((position, change));
     }
 
-    /// All changes of a file before `begun` are durable, and so is its name.
+    /// Makes all changes of a file before `begun` durable, and its name.
     fn flush(&mut self, file: usize, begun: u64) {
         self.settle(file, begun, 1.0);
         let named = self
@@ -285,7 +286,8 @@ impl Replay<'_> {
         self.settle(file, before, self.chance);
     }
 
-    /// Each sector of what is pending before a position is kept with this chance; none of it is pending any longer.
+    /// Decides on all pending changes before a position: each sector is kept with this probability. They are no longer
+    /// pending.
     fn settle(&mut self, file: usize, before: u64, chance: f64) {
         let file = &mut self.disk.files[file];
         let later = file
@@ -296,7 +298,7 @@ impl Replay<'_> {
         }
     }
 
-    /// All renamings in a directory before `begun` are durable.
+    /// Makes all renames in a directory before `begun` durable.
     fn flush_names(&mut self, directory: &Path, begun: u64) {
         let sure = |r: &mut Renaming| r.position < begun && r.directory() == directory;
         for renaming in self.renamings.extract_if(.., sure) {
@@ -334,7 +336,7 @@ impl Replay<'_> {
     }
 }
 
-/// Makes a change as far as `keep` says so, for a write sector by sector.
+/// Applies a change as far as `keep` allows, a write sector by sector.
 fn make(content: &mut Vec<u8>, change: &Change, mut keep: impl FnMut() -> bool) {
     match change {
         Change::Size(size) => {
@@ -359,7 +361,7 @@ fn make(content: &mut Vec<u8>, change: &Change, mut keep: impl FnMut() -> bool) 
     }
 }
 
-/// What the disk has after the cut, by full name.
+/// The disk's content after the cut, by full name.
 pub(crate) struct Image {
     files: BTreeMap<PathBuf, Vec<u8>>,
 }
@@ -371,7 +373,7 @@ impl Image {
 
     /// Writes the image of `root` into the directory `target`, with the permissions of the live files.
     pub(crate) fn write(&self, root: &Path, target: &Path) {
-        fs::create_dir_all(target).expect("make the image's directory");
+        fs::create_dir_all(target).expect("create the image's directory");
         for (name, content) in &self.files {
             let place = target.join(name.strip_prefix(root).expect("a name below the root"));
             fs::create_dir_all(place.parent().expect("a directory")).expect("make a directory");

@@ -1,15 +1,15 @@
-//! SIGKILL at random moments under a mixed load, again and again on one store.
+//! SIGKILL at random moments under a mixed load, many times on one store.
 
 use std::time::Duration;
 
 use rand::Rng;
 
 use crate::disk::Faults;
-use crate::server::{Home, Server};
-use crate::world::World;
+use crate::server::{CrashServer, Home};
+use crate::world::CrashWorld;
 use crate::{Seed, number};
 
-/// A start that takes longer is worth a look.
+/// The longest start that is not reported as slow.
 const SLOW_START: Duration = Duration::from_secs(2);
 
 #[test]
@@ -18,17 +18,17 @@ fn acknowledged_writes_survive_kills() {
     let mut rng = seed.rng(0);
     let rounds = number("FILROUGE_CRASH_ROUNDS", 15);
     let home = Home::new();
-    let mut world = World::new(8, 20, &mut rng);
+    let mut world = CrashWorld::new(8, 20, &mut rng);
     let mut starts = Vec::new();
     for round in 1..=rounds {
         if rng.random_bool(0.1) {
-            Server::start_and_kill(
+            CrashServer::start_and_kill(
                 &home,
                 &Faults::default(),
                 Duration::from_millis(rng.random_range(0..60)),
             );
         }
-        let mut server = Server::start(&home);
+        let mut server = CrashServer::start(&home);
         starts.push(server.ready_after());
         world.settle(server.origin());
         world.check(server.origin());
@@ -44,7 +44,7 @@ fn acknowledged_writes_survive_kills() {
         );
     }
 
-    let server = Server::start(&home);
+    let server = CrashServer::start(&home);
     world.settle(server.origin());
     world.check_all(server.origin());
     server.stop();

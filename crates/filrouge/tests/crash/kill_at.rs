@@ -1,4 +1,4 @@
-//! SIGKILL before and in the middle of every single change and flush of a file.
+//! SIGKILL before and during every single change and flush of a file.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,17 +7,17 @@ use rand::rngs::StdRng;
 
 use crate::disk::Faults;
 use crate::image;
-use crate::server::{Home, Server};
-use crate::world::World;
+use crate::server::{CrashServer, Home};
+use crate::world::CrashWorld;
 use crate::{Seed, number};
 
-/// Servers at a time.
+/// Servers that run in parallel.
 const LANES: usize = 2;
 
-/// A store, what is known of it, and how many writes are to be made while the server dies.
+/// A store, the known writes to it, and the number of writes to send while the server dies.
 struct Plan {
     home: Home,
-    world: World,
+    world: CrashWorld,
     writes: usize,
 }
 
@@ -27,7 +27,7 @@ fn a_first_start_can_be_killed_at_every_step() {
     let mut rng = seed.rng(0);
     let plan = Plan {
         home: Home::new(),
-        world: World::new(1, 1, &mut rng),
+        world: CrashWorld::new(1, 1, &mut rng),
         writes: 4,
     };
     plan.die_everywhere(&mut rng);
@@ -39,11 +39,11 @@ fn a_server_can_be_killed_at_every_step() {
     let mut rng = seed.rng(0);
     let mut plan = Plan {
         home: Home::new(),
-        world: World::new(1, 3, &mut rng),
+        world: CrashWorld::new(1, 3, &mut rng),
         writes: 30,
     };
-    // The store to start from was left by a kill too, so the start has something to recover.
-    let mut server = Server::start(&plan.home);
+    // The initial store was left by a kill too, so the start has something to recover.
+    let mut server = CrashServer::start(&plan.home);
     assert!(
         plan.world.write_some(server.origin(), 150),
         "the server went away"
@@ -53,7 +53,7 @@ fn a_server_can_be_killed_at_every_step() {
 }
 
 impl Plan {
-    /// Dies at every point, or at so many spread over all of them.
+    /// Kills a server at every point, or at a limited number of points that are spread over all of them.
     fn die_everywhere(&self, rng: &mut StdRng) {
         let wanted = number("FILROUGE_CRASH_STEPS", 80);
         let all = self.count_points();
@@ -80,12 +80,12 @@ impl Plan {
         eprintln!("killed at {deaths} of {all} points");
         assert!(
             deaths * 10 >= points.len() * 8,
-            "only {deaths} of {} points were met",
+            "only {deaths} of {} points were reached",
             points.len()
         );
     }
 
-    /// How many points there are when nothing goes wrong.
+    /// The number of points in an undisturbed run.
     fn count_points(&self) -> u64 {
         let (home, mut world) = (Home::copy_of(&self.home), self.world.clone());
         let record = home.beside("record");
@@ -93,7 +93,7 @@ impl Plan {
             record: Some(record.clone()),
             ..Faults::default()
         };
-        let server = Server::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
+        let server = CrashServer::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
         assert!(
             world.write_some(server.origin(), self.writes),
             "the server went away"
@@ -102,14 +102,14 @@ impl Plan {
         image::points(&record)
     }
 
-    /// Returns whether the server met the point.
+    /// Kills a server at this point; returns whether the server reached it.
     fn die_at(&self, point: u64) -> bool {
         let (home, mut world) = (Home::copy_of(&self.home), self.world.clone());
         let faults = Faults {
             kill_at: Some(point),
             ..Faults::default()
         };
-        let met = match Server::start_with(&home, &faults) {
+        let met = match CrashServer::start_with(&home, &faults) {
             Ok(mut server) => {
                 let met = !world.write_some(server.origin(), self.writes);
                 server.kill();
@@ -120,7 +120,7 @@ impl Plan {
                 true
             }
         };
-        let server = Server::start(&home);
+        let server = CrashServer::start(&home);
         world.settle(server.origin());
         assert!(world.write_some(server.origin(), 5), "the server went away");
         world.check_all(server.origin());

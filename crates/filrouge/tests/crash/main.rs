@@ -1,26 +1,30 @@
-//! The crash tier: the built server is killed, loses power, runs out of disk and is lied to by it, and must still
-//! have every write it acknowledged, exactly once and in order (promises P1, P2 and P9 of the design).
+//! The crash tier: the built server is killed, loses power, runs out of disk space or has a disk that fakes flushes, and
+//! must still have every write that it acknowledged, exactly once and in order (promises P1, P2 and P9 of the design).
 //!
 //! - `kill`: SIGKILL at random moments under a mixed load.
 //! - `kill_at`: SIGKILL before and in the middle of every single write and flush.
-//! - `power`: what a disk would hold after a power cut is rebuilt from a record of all writes and flushes.
+//! - `power`: the content of a disk after a power cut is rebuilt from a record of all writes and flushes.
 //! - `full_disk`: no space, and flushes that fail.
 //! - `copy`: SIGKILL and no space while a store is copied.
 //! - `tails`: readers of live tails over many kills.
-//! - `postgres`: two servers on one PostgreSQL database: either is killed or frozen, the database ends, connections are lost.
-//! - `redis`: two servers with one Redis or a cluster in front, which is killed, emptied, put back, stopped, full, or moves.
+//! - `postgres`: two servers on one PostgreSQL database: a server is killed or frozen, the database restarts, or connections
+//!   are lost.
+//! - `redis`: two servers with one Redis or a cluster, which is killed, emptied, restored, stopped or full, or moves slots.
 //! - `search`: SIGKILL while turns are written, searched and redacted.
-//! - `spool`: SIGKILL while live calls wait for a PostgreSQL that is away, and while they are drained; no space for them.
+//! - `spool`: SIGKILL while live calls wait for an unreachable PostgreSQL, and while they are drained; a disk
+//!   without space for the spool.
 //! - `streams`: SIGKILL and SIGSTOP while streams are recorded.
 //!
 //! Every random choice follows from one seed, which a failing test prints. The environment can change the amounts:
-//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_POSTGRES_ROUNDS`, `FILROUGE_CRASH_SPOOL_ROUNDS`, `FILROUGE_CRASH_SEARCH_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and `FILROUGE_CRASH_STREAM_KILLS` (kills),
-//! `FILROUGE_CRASH_STEPS` (points of `kill_at`) and `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of it with large numbers.
+//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_POSTGRES_ROUNDS`, `FILROUGE_CRASH_SPOOL_ROUNDS`,
+//! `FILROUGE_CRASH_SEARCH_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and `FILROUGE_CRASH_STREAM_KILLS` (kills),
+//! `FILROUGE_CRASH_STEPS` (points of `kill_at`) and `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of
+//! it with large numbers.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::expect_used,
     clippy::print_stderr,
-    reason = "test helpers fail by panicking, and tell what they measured"
+    reason = "test helpers fail by panicking, and print what they measured"
 )]
 
 mod copy;
@@ -56,7 +60,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     }
 }
 
-/// The seed of a test's random choices; told when the test fails.
+/// The seed of a test's random choices; printed when the test fails.
 struct Seed {
     test: &'static str,
     value: u64,
@@ -80,7 +84,7 @@ impl Drop for Seed {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "{}: to plan the same again, set FILROUGE_CRASH_SEED={}",
+                "{}: to repeat the same choices, set FILROUGE_CRASH_SEED={}",
                 self.test, self.value
             );
         }

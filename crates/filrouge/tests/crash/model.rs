@@ -1,18 +1,18 @@
-//! What the server must show for the writes it was sent: every acknowledged one exactly once, where it said and in
-//! order, nothing of a rejected one, and nothing that nobody wrote.
+//! The expected answers of the server after the writes that it received: they contain every acknowledged write exactly
+//! once, at the acknowledged position and in order; nothing of a rejected write, and nothing that was never written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, NoAnswer, Reply};
-use crate::op::{Kind, Op, Outcome, Told};
+use crate::http::{CrashClient, CrashReply, NoAnswer};
+use crate::op::{Kind, Op, Outcome, Reported};
 
-/// Channels of items that the server writes by itself when a turn changes.
+/// Channels of items that the server itself writes when a turn changes.
 const OWN_CHANNELS: [&str; 4] = ["cancelled", "interrupted", "link", "system_note"];
 
-/// Compares the server with these writes, those of each writer in order; all outcomes must be known.
-pub(crate) fn check<'a>(client: &Client, ops: impl Iterator<Item = &'a Op>) {
+/// Compares the server's answers with these writes, those of each writer in order; all outcomes must be known.
+pub(crate) fn check<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>) {
     let mut sessions: BTreeMap<&str, Vec<&Op>> = BTreeMap::new();
     for op in ops {
         assert_ne!(op.outcome, Outcome::Unknown, "not settled: {op:?}");
@@ -25,8 +25,8 @@ pub(crate) fn check<'a>(client: &Client, ops: impl Iterator<Item = &'a Op>) {
     }
 }
 
-/// How many acknowledged writes are not there, in whole or in part.
-pub(crate) fn lost<'a>(client: &Client, ops: impl Iterator<Item = &'a Op>) -> usize {
+/// The number of acknowledged writes that are missing, completely or in part.
+pub(crate) fn lost<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>) -> usize {
     let mut texts: HashMap<&str, BTreeSet<String>> = HashMap::new();
     ops.filter(|op| op.acked().is_some())
         .filter(|op| {
@@ -44,29 +44,29 @@ pub(crate) fn lost<'a>(client: &Client, ops: impl Iterator<Item = &'a Op>) -> us
         .count()
 }
 
-/// A session as the server shows it, and what was written to it.
+/// A session as the server shows it, and the writes to it.
 struct Session<'a> {
     header: Value,
-    /// By seq, without gap.
+    /// The items, by seq and without gaps.
     items: Vec<Value>,
     turns: HashMap<String, Value>,
     verify: Value,
     ops: Vec<&'a Op>,
 }
 
-/// What a turn must look like.
+/// The expected state of a turn.
 struct Expected<'a> {
     request_id: &'a str,
     question: &'a str,
     status: &'static str,
-    /// The newest answer it was given.
+    /// The newest answer that was written.
     answer: Option<&'a str>,
     replaced_by: Option<&'a str>,
     replaces: Option<&'a str>,
 }
 
 impl<'a> Session<'a> {
-    fn read(client: &Client, id: &str, ops: Vec<&'a Op>) -> Self {
+    fn read(client: &CrashClient, id: &str, ops: Vec<&'a Op>) -> Self {
         let path = format!("/api/v1/sessions/{id}");
         let turns = read_turns(client, &path);
         let header = client.get(&path);
@@ -92,15 +92,15 @@ impl<'a> Session<'a> {
             self.header
         );
         let places = self.places();
-        self.check_strangers(&places);
+        self.check_items_without_client(&places);
         for op in &self.ops {
             match op.acked() {
-                Some(told) => self.check_acked(op, told, &places),
+                Some(reported) => self.check_acked(op, reported, &places),
                 None => assert!(
                     op.texts
                         .iter()
                         .all(|t| !places.contains_key(t.text.as_str())),
-                    "it was rejected: {op:?}"
+                    "nothing of a rejected write is shown: {op:?}"
                 ),
             }
         }
@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         self.check_turns();
     }
 
-    /// The seq of every text, each of which may be there only once.
+    /// The seq of every text; a text may occur only once.
     fn places(&self) -> HashMap<&str, u64> {
         let mut places = HashMap::new();
         for (seq, item) in (1..).zip(&self.items) {
@@ -122,8 +122,8 @@ impl<'a> Session<'a> {
         places
     }
 
-    /// Whatever no client wrote is the server's own note of a change to a turn.
-    fn check_strangers(&self, places: &HashMap<&str, u64>) {
+    /// Checks that every item that no client wrote is the server's own note of a change to a turn.
+    fn check_items_without_client(&self, places: &HashMap<&str, u64>) {
         let known: BTreeSet<u64> = self
             .ops
             .iter()
@@ -140,11 +140,11 @@ impl<'a> Session<'a> {
             let turn = item["turn_id"]
                 .as_str()
                 .is_some_and(|t| self.turns.contains_key(t));
-            assert!(own && turn, "nobody wrote {seq}: {item}");
+            assert!(own && turn, "no client wrote {seq}: {item}");
         }
     }
 
-    fn check_acked(&self, op: &Op, told: &Told, places: &HashMap<&str, u64>) {
+    fn check_acked(&self, op: &Op, reported: &Reported, places: &HashMap<&str, u64>) {
         let mut seqs = Vec::new();
         for text in &op.texts {
             let seq = *places
@@ -167,20 +167,28 @@ impl<'a> Session<'a> {
         };
         assert!(
             seqs.windows(2).all(|w| w[0] + 1 == w[1]),
-            "in one piece and in order: {seqs:?} of {op:?}"
+            "the items of one write are adjacent and in order: {seqs:?} of {op:?}"
         );
         match op.kind {
             Kind::Finalize | Kind::Fail | Kind::Cancel => {
-                assert!(*last <= told.last_seq, "at {seqs:?}: {op:?}");
+                assert!(*last <= reported.last_seq, "at {seqs:?}: {op:?}");
             }
-            Kind::Append => assert_eq!((*first, *last), (told.first_seq, told.last_seq), "{op:?}"),
-            // The answer to a retry may tell of what came later.
-            _ if told.replayed => assert_eq!(*first, told.first_seq, "{op:?}"),
-            _ => assert_eq!((*first, *last), (told.first_seq, told.last_seq), "{op:?}"),
+            Kind::Append => assert_eq!(
+                (*first, *last),
+                (reported.first_seq, reported.last_seq),
+                "{op:?}"
+            ),
+            // The answer to a retry may include later items.
+            _ if reported.replayed => assert_eq!(*first, reported.first_seq, "{op:?}"),
+            _ => assert_eq!(
+                (*first, *last),
+                (reported.first_seq, reported.last_seq),
+                "{op:?}"
+            ),
         }
     }
 
-    /// What was sent after an acknowledgement comes after what was acknowledged.
+    /// Checks that writes sent after an acknowledgement follow the acknowledged write.
     fn check_order(&self, places: &HashMap<&str, u64>) {
         let seqs = |op: &Op| -> Vec<u64> {
             op.texts
@@ -218,7 +226,7 @@ impl<'a> Session<'a> {
         for id in self.turns.keys() {
             assert!(
                 expected.contains_key(id.as_str()),
-                "nobody started turn {id} of {}",
+                "no client started turn {id} of {}",
                 self.header
             );
         }
@@ -325,12 +333,15 @@ fn text_of(item: &Value) -> Option<&str> {
         .find_map(|part| part["text"].as_str().or_else(|| part["message"].as_str()))
 }
 
-fn read_items(client: &Client, session: &str) -> Vec<Value> {
+fn read_items(client: &CrashClient, session: &str) -> Vec<Value> {
     try_items(client, session).unwrap_or_else(|reply| panic!("{session}/items: {reply:?}"))
 }
 
-/// All items, or the answer that a page could not be read.
-fn try_items(client: &Client, session: &str) -> Result<Vec<Value>, Result<Reply, NoAnswer>> {
+/// All items, or the error when a page could not be read.
+fn try_items(
+    client: &CrashClient,
+    session: &str,
+) -> Result<Vec<Value>, Result<CrashReply, NoAnswer>> {
     let mut items: Vec<Value> = Vec::new();
     loop {
         let after = items.last().map_or(0, |item| {
@@ -350,8 +361,8 @@ fn try_items(client: &Client, session: &str) -> Result<Vec<Value>, Result<Reply,
     }
 }
 
-/// All turns, those that were replaced too.
-fn read_turns(client: &Client, session: &str) -> HashMap<String, Value> {
+/// All turns, including replaced ones.
+fn read_turns(client: &CrashClient, session: &str) -> HashMap<String, Value> {
     let mut turns = HashMap::new();
     let mut cursor = String::new();
     loop {

@@ -1,17 +1,17 @@
-//! One write of a client, and what is known of its outcome.
+//! One write of a client, and its known outcome.
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, NoAnswer, Reply};
+use crate::http::{CrashClient, CrashReply, NoAnswer};
 
-/// What a write does.
+/// The kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Makes a session.
+    /// Creates a session.
     Create,
     /// Starts a turn.
     Start,
-    /// Writes a whole finished turn.
+    /// Writes a complete finished turn.
     Whole,
     Append,
     Finalize,
@@ -20,21 +20,21 @@ pub(crate) enum Kind {
     Replace,
 }
 
-/// What a client was told.
+/// The outcome of a write, as far as the client knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing, or that it may try again.
+    /// No answer, or one that allows a retry.
     Unknown,
-    /// It is durable.
-    Acked(Told),
-    /// It did not happen.
+    /// The write is durable.
+    Acked(Reported),
+    /// The write did not happen.
     Rejected,
 }
 
 /// The facts of an acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// When it came.
+pub(crate) struct Reported {
+    /// The time at which the answer arrived.
     pub(crate) at: u64,
     /// Whether it repeats an answer that may have been lost.
     pub(crate) replayed: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Told {
     pub(crate) last_seq: u64,
 }
 
-/// An item that a write leaves: its channel and its text, which no other item of the test has.
+/// An item that a write creates: its channel and its text, which no other item of the test has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) channel: &'static str,
@@ -51,25 +51,25 @@ pub(crate) struct Text {
     pub(crate) text: String,
 }
 
-/// A write with a stable key: sending it again is safe.
+/// A write with a stable key: it can be retried safely.
 #[derive(Debug, Clone)]
 pub(crate) struct Op {
     pub(crate) kind: Kind,
     pub(crate) key: String,
     pub(crate) session: String,
-    /// The turn it acts on.
+    /// The turn that the write changes.
     pub(crate) turn: Option<String>,
     pub(crate) body: Value,
-    /// The items it leaves, in order.
+    /// The items that the write creates, in order.
     pub(crate) texts: Vec<Text>,
-    /// When it was sent first.
+    /// The time at which the write was first sent.
     pub(crate) sent: u64,
     pub(crate) outcome: Outcome,
 }
 
 impl Op {
-    /// Sends it, and returns the answer if there is one.
-    pub(crate) fn send(&self, client: &Client) -> Result<Reply, NoAnswer> {
+    /// Sends the write; returns the answer, if one arrives.
+    pub(crate) fn send(&self, client: &CrashClient) -> Result<CrashReply, NoAnswer> {
         client.post(&self.path(), &self.body)
     }
 
@@ -87,15 +87,15 @@ impl Op {
         }
     }
 
-    /// Takes in the answer that came at `at`; returns whether it settles the outcome.
-    pub(crate) fn take(&mut self, reply: &Reply, at: u64) -> bool {
+    /// Processes the answer that arrived at `at`; returns whether it settles the outcome.
+    pub(crate) fn take(&mut self, reply: &CrashReply, at: u64) -> bool {
         if reply.is_success() {
             assert_eq!(
                 reply.durability.as_deref(),
                 Some("flushed"),
                 "{self:?}: {reply:?}"
             );
-            self.outcome = Outcome::Acked(self.told(reply, at));
+            self.outcome = Outcome::Acked(self.reported(reply, at));
         } else if self.may_be_refused(reply) {
             self.outcome = Outcome::Rejected;
         } else {
@@ -104,15 +104,15 @@ impl Op {
         self.outcome != Outcome::Unknown
     }
 
-    /// Somebody else may have written since the client looked.
-    fn may_be_refused(&self, reply: &Reply) -> bool {
+    /// Whether the refusal is legitimate: another writer may have written since this client read.
+    fn may_be_refused(&self, reply: &CrashReply) -> bool {
         reply.status == 409
             && reply.code() == "seq_conflict"
             && self.body.get("expected_seq").is_some()
     }
 
-    /// The facts in a successful answer.
-    pub(crate) fn told(&self, reply: &Reply, at: u64) -> Told {
+    /// The facts of a successful answer.
+    pub(crate) fn reported(&self, reply: &CrashReply, at: u64) -> Reported {
         let expected = match self.kind {
             Kind::Finalize | Kind::Fail | Kind::Cancel => [200, 200],
             _ => [200, 201],
@@ -138,7 +138,7 @@ impl Op {
             );
             assert_eq!(reply.body["differs"], json!(false), "{self:?}: {reply:?}");
         }
-        Told {
+        Reported {
             at,
             replayed,
             turn_id,
@@ -147,15 +147,15 @@ impl Op {
         }
     }
 
-    /// The facts of the acknowledgement, if there was one.
-    pub(crate) fn acked(&self) -> Option<&Told> {
+    /// The facts of the acknowledgement, if one arrived.
+    pub(crate) fn acked(&self) -> Option<&Reported> {
         match &self.outcome {
-            Outcome::Acked(told) => Some(told),
+            Outcome::Acked(reported) => Some(reported),
             Outcome::Unknown | Outcome::Rejected => None,
         }
     }
 
-    /// The turn that it started, or acted on.
+    /// The turn that the write started or changed.
     pub(crate) fn turn_id(&self) -> Option<&str> {
         match self.kind {
             Kind::Start | Kind::Whole | Kind::Replace => self.acked()?.turn_id.as_deref(),
@@ -163,8 +163,8 @@ impl Op {
         }
     }
 
-    /// Whether a repeated answer tells the same as the first one.
-    pub(crate) fn agrees(&self, again: &Told) -> bool {
+    /// Whether the answer to a retry equals the first one.
+    pub(crate) fn agrees(&self, again: &Reported) -> bool {
         let Some(first) = self.acked() else {
             return false;
         };

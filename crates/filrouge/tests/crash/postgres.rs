@@ -1,6 +1,6 @@
-//! Two servers, each on a machine of its own, on one PostgreSQL database that waits for its disk: whatever happens to
-//! either server, to the database and to the connections between them, no acknowledged write is lost, none is doubled, and
-//! both servers serve again without being started again.
+//! Two servers, each on its own machine, on one PostgreSQL database that waits for its disk. Whatever happens to a
+//! server, to the database or to the connections: no acknowledged write is lost or duplicated, and both servers serve
+//! again without a restart.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,22 +13,22 @@ use rand::rngs::StdRng;
 use serde_json::json;
 
 use crate::disk::Faults;
-use crate::http::Client;
+use crate::http::CrashClient;
 use crate::model;
-use crate::server::{Home, Server};
+use crate::server::{CrashServer, Home};
 use crate::workload::Writer;
 use crate::world::Clock;
 use crate::{Seed, number};
 
 const WRITERS: u32 = 6;
 const SESSIONS: usize = 20;
-/// What must happen is given so long before it counts as hung.
+/// A required event that takes longer counts as hung.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Two machines, and where their servers are now.
+/// Two machines and their running servers.
 struct Site {
     homes: [Home; 2],
-    servers: [Mutex<Server>; 2],
+    servers: [Mutex<CrashServer>; 2],
     origins: [Mutex<Arc<str>>; 2],
     probes: Mutex<u64>,
 }
@@ -51,8 +51,8 @@ impl Site {
         }
     }
 
-    fn client(&self, machine: usize) -> Client {
-        Client::new(&self.origins[machine].lock().expect("no panic"))
+    fn client(&self, machine: usize) -> CrashClient {
+        CrashClient::new(&self.origins[machine].lock().expect("no panic"))
     }
 
     fn kill_and_restart(&self, machine: usize) {
@@ -62,16 +62,16 @@ impl Site {
         *self.origins[machine].lock().expect("no panic") = server.origin().into();
     }
 
-    /// Stops a server in the middle of whatever it does until the other one has written, however long that takes.
+    /// Freezes a server at an arbitrary point until the other one has written, however long that takes.
     fn freeze(&self, machine: usize) {
         let server = self.servers[machine].lock().expect("no panic");
         server.signal("STOP");
         let written = self.writes(1 - machine);
         server.signal("CONT");
-        assert!(written, "a frozen server holds the other one up");
+        assert!(written, "a frozen server blocks the other one");
     }
 
-    /// Whether the server takes a write, in the end.
+    /// Whether the server eventually accepts a write.
     fn writes(&self, machine: usize) -> bool {
         let begun = Instant::now();
         let number = {
@@ -92,21 +92,21 @@ impl Site {
         false
     }
 
-    /// Both write, and both see all that was written.
-    fn is_well(&self) {
+    /// Checks that both servers accept writes and read intact data.
+    fn assert_well(&self) {
         for machine in [0, 1] {
-            assert!(self.writes(machine), "server {machine} takes no writes");
+            assert!(self.writes(machine), "server {machine} accepts no writes");
             let ready = self.client(machine).get("/readyz");
             assert_eq!(ready["integrity"], json!(null), "{ready}");
         }
     }
 }
 
-fn start(home: &Home) -> Server {
-    Server::start_set(home, &Faults::default(), &[])
+fn start(home: &Home) -> CrashServer {
+    CrashServer::start_set(home, &Faults::default(), &[])
 }
 
-/// Lets writers write to both servers while `trouble` is made, and compares what the servers show with all they were told.
+/// Runs writers on both servers during `trouble`, then compares the servers' data with all answers.
 fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
     let clock = Clock::default();
     let sessions: Vec<String> = (1..=SESSIONS).map(|n| format!("session-{n}")).collect();
@@ -116,10 +116,10 @@ fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
     let ending = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for (n, writer) in writers.iter_mut().enumerate() {
-            writer.turn_to(&sessions);
+            writer.switch_to(&sessions);
             let (clock, ending, asked) = (&clock, &ending, Mutex::new(n));
             scope.spawn(move || {
-                // In turns: what one server did not answer is asked of the other.
+                // Alternates between the servers: a request that one does not answer is sent to the other.
                 let at = || {
                     let mut asked = asked.lock().expect("no panic");
                     *asked += 1;
@@ -130,7 +130,7 @@ fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
         }
         let end = End(&ending);
         trouble(&mut seed.rng(0));
-        site.is_well();
+        site.assert_well();
         drop(end);
     });
     let acked = writers
@@ -139,7 +139,7 @@ fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
         .filter(|op| op.acked().is_some())
         .count();
     eprintln!("{acked} acknowledged writes");
-    assert!(acked > 50, "{acked} writes are no load");
+    assert!(acked > 50, "only {acked} writes: too little load");
     for machine in [0, 1] {
         let ops = writers.iter().flat_map(|w| w.ops());
         model::check(&site.client(machine), ops);
@@ -147,7 +147,7 @@ fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
     }
 }
 
-/// Ends the writers, also when the trouble made has failed.
+/// Stops the writers, even when `trouble` panics.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -185,8 +185,8 @@ fn servers_on_postgres_are_killed_and_frozen() {
 }
 
 #[test]
-fn postgres_ends_and_starts_again_under_load() {
-    let seed = Seed::of("postgres_ends_and_starts_again_under_load");
+fn servers_survive_restarts_of_postgres_under_load() {
+    let seed = Seed::of("servers_survive_restarts_of_postgres_under_load");
     let (database, name) = database();
     let site = Site::new(&database.url(&name));
     let others = format!(
@@ -198,16 +198,16 @@ fn postgres_ends_and_starts_again_under_load() {
             std::thread::sleep(Duration::from_millis(rng.random_range(100..800)));
             database.stop_immediate();
             std::thread::sleep(Duration::from_millis(rng.random_range(0..500)));
-            database.start_again();
-            site.is_well();
+            database.restart();
+            site.assert_well();
             let mut ended = 0;
             for _ in 0..5 {
                 std::thread::sleep(Duration::from_millis(rng.random_range(0..300)));
-                // None, when the servers have not come back from the time before.
+                // No connection is found when the servers have not reconnected since the last round.
                 ended += database.sql("postgres", &others).len();
             }
-            assert!(ended > 0, "no connection was there to be ended");
-            site.is_well();
+            assert!(ended > 0, "there was no connection to close");
+            site.assert_well();
         }
         database.pause();
         std::thread::sleep(Duration::from_secs(2));
@@ -230,7 +230,7 @@ fn connections_to_postgres_are_lost_after_commits() {
                 std::thread::sleep(Duration::from_millis(rng.random_range(0..200)));
             }
             cut.cut();
-            site.is_well();
+            site.assert_well();
         }
         cut.hold();
         std::thread::sleep(Duration::from_secs(2));

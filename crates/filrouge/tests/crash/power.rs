@@ -1,4 +1,4 @@
-//! Power cuts: the store, the keys and the anchor start again from what a disk would hold.
+//! Power cuts: store, keys and anchor restart from the content that a disk would have.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,8 @@ use rand::rngs::StdRng;
 
 use crate::disk::Faults;
 use crate::image::{Disk, Image, Unsynced};
-use crate::server::{Home, Server};
-use crate::world::World;
+use crate::server::{CrashServer, Home};
+use crate::world::CrashWorld;
 use crate::{Seed, number};
 
 const KINDS: [Unsynced; 4] = [
@@ -20,17 +20,17 @@ const KINDS: [Unsynced; 4] = [
     Unsynced::Kept,
 ];
 
-/// Cuts after which a new store is begun.
+/// The number of power cuts of one store.
 const CUTS_OF_A_STORE: u64 = 5;
 
 #[test]
 fn acknowledged_writes_survive_power_cuts() {
     let seed = Seed::of("acknowledged_writes_survive_power_cuts");
     let mut rng = seed.rng(0);
-    let mut store = (Home::new(), World::new(6, 6, &mut rng));
+    let mut store = (Home::new(), CrashWorld::new(6, 6, &mut rng));
     for cut in 0..number("FILROUGE_CRASH_CUTS", 12) {
         if cut % CUTS_OF_A_STORE == 0 {
-            store = (Home::new(), World::new(6, 6, &mut rng));
+            store = (Home::new(), CrashWorld::new(6, 6, &mut rng));
         }
         let (home, world) = &mut store;
         let unsynced = KINDS[rng.random_range(0..KINDS.len())];
@@ -43,17 +43,17 @@ fn acknowledged_writes_survive_power_cuts() {
             &mut rng,
             |home, faults| {
                 if asleep {
-                    // The power goes while the server starts.
-                    Server::start_and_kill(home, faults, life / 8);
+                    // The power is cut while the server starts.
+                    CrashServer::start_and_kill(home, faults, life / 8);
                 } else {
-                    let mut server = Server::start_with(home, faults)
+                    let mut server = CrashServer::start_with(home, faults)
                         .unwrap_or_else(|e| panic!("cut {cut}: {e:?}"));
                     world.write_until_killed(&mut server, life);
                 }
             },
         );
         home.replace_by_image(&image);
-        let server = Server::start(home);
+        let server = CrashServer::start(home);
         world.settle(server.origin());
         world.check_all(server.origin());
         server.stop();
@@ -61,36 +61,36 @@ fn acknowledged_writes_survive_power_cuts() {
     }
 }
 
-/// Without real flushes writes must be lost, or the test above proves nothing.
+/// Without real flushes writes must be lost; otherwise the test above proves nothing.
 #[test]
-fn the_test_bites() {
-    let seed = Seed::of("the_test_bites");
+fn a_disk_that_never_flushes_loses_acknowledged_writes() {
+    let seed = Seed::of("a_disk_that_never_flushes_loses_acknowledged_writes");
     let mut rng = seed.rng(0);
     for unsynced in [Unsynced::Lost, Unsynced::Torn] {
-        // On a slow machine nothing may be acknowledged before the kill: then it is tried again, with more time.
-        let mut patience = Duration::from_millis(300);
+        // On a slow machine the kill may precede the first acknowledgement: then the round is repeated with more time.
+        let mut write_time = Duration::from_millis(300);
         let (home, world, image) = loop {
-            let (home, mut world) = (Home::new(), World::new(4, 4, &mut rng));
+            let (home, mut world) = (Home::new(), CrashWorld::new(4, 4, &mut rng));
             let faults = Faults {
                 lie: true,
                 ..Faults::default()
             };
             let image = run_until_cut(&home, faults, unsynced, &mut rng, |home, faults| {
                 let mut server =
-                    Server::start_with(home, faults).unwrap_or_else(|e| panic!("{e:?}"));
-                world.write_until_killed(&mut server, patience);
+                    CrashServer::start_with(home, faults).unwrap_or_else(|e| panic!("{e:?}"));
+                world.write_until_killed(&mut server, write_time);
             });
             if world.acked() > 0 {
                 break (home, world, image);
             }
-            patience *= 2;
+            write_time *= 2;
             assert!(
-                patience < Duration::from_secs(60),
-                "nothing is acknowledged"
+                write_time < Duration::from_secs(60),
+                "nothing was acknowledged"
             );
         };
         home.replace_by_image(&image);
-        let Ok(server) = Server::start_with(&home, &Faults::default()) else {
+        let Ok(server) = CrashServer::start_with(&home, &Faults::default()) else {
             continue;
         };
         assert!(
@@ -100,27 +100,29 @@ fn the_test_bites() {
     }
 }
 
-/// Whatever the recorder does not see would be lost in every image.
+/// Changes that the recorder misses would be lost in every image.
 #[test]
-fn the_record_is_complete() {
-    let seed = Seed::of("the_record_is_complete");
+fn the_record_contains_every_change() {
+    let seed = Seed::of("the_record_contains_every_change");
     let mut rng = seed.rng(0);
-    let (home, mut world) = (Home::new(), World::new(1, 3, &mut rng));
+    let (home, mut world) = (Home::new(), CrashWorld::new(1, 3, &mut rng));
     let image = run_until_cut(
         &home,
         Faults::default(),
         Unsynced::Kept,
         &mut rng,
         |home, faults| {
-            let mut server = Server::start_with(home, faults).unwrap_or_else(|e| panic!("{e:?}"));
+            let mut server =
+                CrashServer::start_with(home, faults).unwrap_or_else(|e| panic!("{e:?}"));
             assert!(
                 world.write_some(server.origin(), 200),
                 "the server went away"
             );
-            // A kill between an operation and its record is nobody's fault: the anchor is let to catch up.
+            // A kill between an operation and its record is no fault of the recorder, so the test waits until the
+            // anchor is up to date.
             wait_for_rest(faults.record.as_deref().expect("a record"));
             server.kill();
-            Server::start_with(home, faults)
+            CrashServer::start_with(home, faults)
                 .unwrap_or_else(|e| panic!("{e:?}"))
                 .stop();
         },
@@ -135,13 +137,13 @@ fn the_record_is_complete() {
     for (name, content) in live.files() {
         assert!(
             image.files()[name] == *content,
-            "the record of {} is not what it contains",
+            "the record of {} differs from its content",
             name.display()
         );
     }
 }
 
-/// Waits until nothing was written to the disk for a while.
+/// Waits until the disk is idle for a while.
 fn wait_for_rest(record: &Path) {
     let length = || fs::metadata(record).map(|m| m.len()).expect("the record");
     for _ in 0..600 {
@@ -151,10 +153,10 @@ fn wait_for_rest(record: &Path) {
             return;
         }
     }
-    panic!("the server writes and writes");
+    panic!("the server does not stop writing");
 }
 
-/// Runs a server on a recorded disk until its end, and returns what the disk would hold.
+/// Runs a server on a recorded disk until its end; returns the content that the disk would have.
 fn run_until_cut(
     home: &Home,
     faults: Faults,

@@ -1,5 +1,5 @@
-//! Two servers on one store with one Redis in front, or a cluster of them: whatever happens to Redis, what is durable is
-//! written and answered as if there were none, and what is ephemeral fails loudly and is never answered wrongly.
+//! Two servers on one store, with one Redis or a cluster as hot store. Whatever happens to Redis: durable sessions are
+//! written and answered as without it; ephemeral sessions fail with an error and never get a wrong answer.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use crate::disk::Faults;
-use crate::http::Client;
-use crate::server::{Home, Server};
+use crate::http::CrashClient;
+use crate::server::{CrashServer, Home};
 
 mod durable;
 mod ephemeral;
 
-/// What must happen is given so long before it counts as hung.
+/// A required event that takes longer counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two servers on one machine.
 struct Site {
     home: Home,
-    servers: [Server; 2],
+    servers: [CrashServer; 2],
 }
 
 impl Site {
@@ -29,20 +29,20 @@ impl Site {
         let home = Home::new();
         let mut all = vec![("FILROUGE_HOT", hot)];
         all.extend_from_slice(variables);
-        let start = || Server::start_set(&home, &Faults::default(), &all);
+        let start = || CrashServer::start_set(&home, &Faults::default(), &all);
         let servers = [start(), start()];
         Self { home, servers }
     }
 
-    fn client(&self, server: usize) -> Client {
-        Client::new(self.servers[server % 2].origin())
+    fn client(&self, server: usize) -> CrashClient {
+        CrashClient::new(self.servers[server % 2].origin())
     }
 }
 
-/// What is done until it is told to end.
+/// Work that runs until the flag is set.
 type Worker<'a> = Box<dyn FnOnce(&AtomicBool) + Send + 'a>;
 
-/// Has each worker on a thread of its own while `trouble` is made, and tells it to end then.
+/// Runs each worker on its own thread during `trouble`, and then stops them.
 fn meanwhile(workers: Vec<Worker<'_>>, trouble: impl FnOnce()) {
     let ending = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -56,7 +56,7 @@ fn meanwhile(workers: Vec<Worker<'_>>, trouble: impl FnOnce()) {
     });
 }
 
-/// Ends the workers, also when the trouble made has failed.
+/// Stops the workers, even when `trouble` panics.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -65,16 +65,16 @@ impl Drop for End<'_> {
     }
 }
 
-/// Waits until `count` has grown by `more`: work is done between two troubles.
+/// Waits until `count` has grown by `more`, so that some work happens between two faults.
 fn wait_for(count: &AtomicUsize, more: usize) {
     let (begun, goal) = (Instant::now(), count.load(Ordering::SeqCst) + more);
     while count.load(Ordering::SeqCst) < goal {
-        assert!(begun.elapsed() < PATIENCE, "no work is done any more");
+        assert!(begun.elapsed() < PATIENCE, "the workers make no progress");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// All that can happen to one server, each once and in an order of its own; `calm` lets some work be done.
+/// Causes every fault of one Redis, once each and in random order; `calm` waits until some work has happened.
 fn trouble_of_one(redis: &Redis, rng: &mut StdRng, calm: &dyn Fn()) {
     let mut order = [0, 1, 2, 3, 4];
     for n in (1..order.len()).rev() {
@@ -88,7 +88,7 @@ fn trouble_of_one(redis: &Redis, rng: &mut StdRng, calm: &dyn Fn()) {
             0 => {
                 redis.kill();
                 std::thread::sleep(Duration::from_millis(rng.random_range(0..700)));
-                redis.start_again();
+                redis.restart();
             }
             1 => {
                 redis.cli(&["FLUSHALL"]);
@@ -113,10 +113,10 @@ fn trouble_of_one(redis: &Redis, rng: &mut StdRng, calm: &dyn Fn()) {
     calm();
 }
 
-/// The master that is killed; its replica is the third node after it.
+/// The master that is killed; its replica has the number three higher.
 const DOOMED: usize = 1;
 
-/// A master that hands over, one that is killed, and slots that move.
+/// Causes a failover, kills a master, and moves slots.
 fn trouble_of_cluster(cluster: &RedisCluster, rng: &mut StdRng, calm: &dyn Fn()) {
     calm();
     cluster.fail_over_to(3);
@@ -124,7 +124,7 @@ fn trouble_of_cluster(cluster: &RedisCluster, rng: &mut StdRng, calm: &dyn Fn())
     for _ in 0..20 {
         let slot = rng.random_range(0..16_384);
         let from = cluster.owner(slot);
-        // A replica that has not heard of its master's newest slots does not serve them when it takes its place.
+        // A promoted replica that does not know its master's newest slots does not serve them.
         let mut others = (0..cluster.nodes()).filter(|n| ![from, DOOMED].contains(n));
         let to = others.find(|n| cluster.is_master(*n));
         if from != DOOMED {
@@ -137,6 +137,6 @@ fn trouble_of_cluster(cluster: &RedisCluster, rng: &mut StdRng, calm: &dyn Fn())
     cluster.kill(DOOMED);
     cluster.promoted(DOOMED + 3);
     calm();
-    cluster.start_again(DOOMED);
+    cluster.restart(DOOMED);
     calm();
 }

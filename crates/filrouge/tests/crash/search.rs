@@ -1,5 +1,5 @@
-//! SIGKILL at random moments while turns are written, searched and redacted: whatever the index had learned by then, a
-//! search finds afterwards what a look at every item finds, and no file tells of a word that was redacted.
+//! SIGKILL at random moments while turns are written, searched and redacted. Whatever the index contains at that
+//! moment, a search afterwards finds the same as a scan of all items, and no file contains a redacted word.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,43 +12,43 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
-use crate::http::Client;
-use crate::server::{Home, Server};
+use crate::http::CrashClient;
+use crate::server::{CrashServer, Home};
 use crate::{Seed, number};
 
-/// Sessions that are written to.
+/// The number of sessions.
 const SESSIONS: usize = 6;
-/// Writers at one time; one of them redacts, one searches.
+/// Concurrent writers; one of them redacts, one searches.
 const WRITERS: u64 = 4;
-/// Words that are looked for after each kill, beside those that were redacted.
+/// Words that are searched for after each kill, in addition to the redacted ones.
 const SAMPLE: usize = 24;
 
-/// A turn that was acknowledged, with the word that is in it alone.
+/// An acknowledged turn, and the word that occurs only in it.
 #[derive(Debug, Clone)]
-struct Told {
+struct Reported {
     session: String,
     turn: String,
     word: String,
 }
 
-/// What the clients know of the store.
+/// The clients' knowledge about the store.
 #[derive(Default)]
 struct Known {
-    told: Mutex<Vec<Told>>,
+    reported: Mutex<Vec<Reported>>,
     /// Words of turns whose redaction was acknowledged.
     redacted: Mutex<BTreeSet<String>>,
 }
 
-/// A word that is part of no other, and that letters alone make.
+/// A word of letters only, which is contained in no other.
 fn word(rng: &mut StdRng) -> String {
     let letters = (0..14).map(|_| char::from(rng.random_range(b'a'..=b'y')));
     letters.chain(['z']).collect()
 }
 
 impl Known {
-    /// Writes, redacts and searches until nobody answers any more.
+    /// Writes, redacts and searches until no server answers.
     fn work(&self, origin: &str, mut rng: StdRng, ending: &AtomicBool) {
-        let client = Client::new(origin);
+        let client = CrashClient::new(origin);
         let mut answered = true;
         while answered && !ending.load(Ordering::SeqCst) {
             answered = match rng.random_range(0..10) {
@@ -59,7 +59,7 @@ impl Known {
         }
     }
 
-    fn write(&self, client: &Client, rng: &mut StdRng) -> bool {
+    fn write(&self, client: &CrashClient, rng: &mut StdRng) -> bool {
         let (word, session) = (word(rng), format!("s{}", rng.random_range(0..SESSIONS)));
         let long = format!(
             "{word} {}",
@@ -72,22 +72,22 @@ impl Known {
         };
         assert!(reply.is_success(), "{reply:?}");
         let turn = reply.body["turn_id"].as_str().expect("a turn").to_owned();
-        let told = Told {
+        let reported = Reported {
             session,
             turn,
             word,
         };
-        self.told.lock().expect("no panic").push(told);
+        self.reported.lock().expect("no panic").push(reported);
         true
     }
 
-    fn redact(&self, client: &Client, rng: &mut StdRng) -> bool {
-        let Some(told) = self.told.lock().expect("no panic").choose(rng).cloned() else {
+    fn redact(&self, client: &CrashClient, rng: &mut StdRng) -> bool {
+        let Some(reported) = self.reported.lock().expect("no panic").choose(rng).cloned() else {
             return true;
         };
         let path = format!(
             "/api/v1/sessions/{}/turns/{}/redact",
-            told.session, told.turn
+            reported.session, reported.turn
         );
         let Ok(reply) = client.post(&path, &json!({ "reason": "asked to" })) else {
             return false;
@@ -96,21 +96,25 @@ impl Known {
         self.redacted
             .lock()
             .expect("no panic")
-            .insert(told.word.clone());
-        // From the answer on nobody finds it.
-        match client.try_get(&format!("/api/v1/search?q={}", told.word)) {
+            .insert(reported.word.clone());
+        // After this answer, no search finds the word.
+        match client.try_get(&format!("/api/v1/search?q={}", reported.word)) {
             Ok(reply) => {
                 assert_eq!(reply.status, 200, "{reply:?}");
-                assert_eq!(reply.body["total_sessions"], 0, "{}: {reply:?}", told.word);
+                assert_eq!(
+                    reply.body["total_sessions"], 0,
+                    "{}: {reply:?}",
+                    reported.word
+                );
                 true
             }
             Err(_) => false,
         }
     }
 
-    fn search(&self, client: &Client, rng: &mut StdRng) -> bool {
-        let word = self.told.lock().expect("no panic").choose(rng).cloned();
-        let word = word.map_or_else(|| "said".to_owned(), |told| told.word);
+    fn search(&self, client: &CrashClient, rng: &mut StdRng) -> bool {
+        let word = self.reported.lock().expect("no panic").choose(rng).cloned();
+        let word = word.map_or_else(|| "said".to_owned(), |reported| reported.word);
         match client.try_get(&format!("/api/v1/search?q={word}")) {
             Ok(reply) => {
                 assert_eq!(reply.status, 200, "{reply:?}");
@@ -120,14 +124,14 @@ impl Known {
         }
     }
 
-    /// Compares what is found with what a look at all items finds.
+    /// Compares the results of searches with a scan of all items.
     fn check(&self, origin: &str, rng: &mut StdRng) {
-        let client = Client::new(origin);
+        let client = CrashClient::new(origin);
         let said = everything(&client);
-        let told = self.told.lock().expect("no panic").clone();
+        let reported = self.reported.lock().expect("no panic").clone();
         let redacted = self.redacted.lock().expect("no panic").clone();
-        let sample: Vec<&Told> = told.choose_multiple(rng, SAMPLE).collect();
-        let words = sample.iter().map(|told| told.word.as_str());
+        let sample: Vec<&Reported> = reported.choose_multiple(rng, SAMPLE).collect();
+        let words = sample.iter().map(|reported| reported.word.as_str());
         for word in words.chain(redacted.iter().map(String::as_str)) {
             let holding = said
                 .iter()
@@ -150,7 +154,7 @@ impl Known {
 }
 
 /// The texts of all items, by session.
-fn everything(client: &Client) -> BTreeMap<String, Vec<String>> {
+fn everything(client: &CrashClient) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for n in 0..SESSIONS {
         let session = format!("s{n}");
@@ -160,7 +164,7 @@ fn everything(client: &Client) -> BTreeMap<String, Vec<String>> {
             let Ok(reply) = client.try_get(&path) else {
                 panic!("{path}: no answer");
             };
-            // One that no write has reached yet.
+            // A session that no write has reached yet.
             if reply.status == 404 {
                 break;
             }
@@ -177,15 +181,15 @@ fn everything(client: &Client) -> BTreeMap<String, Vec<String>> {
     all
 }
 
-fn found(client: &Client, query: &str) -> BTreeSet<String> {
+fn found(client: &CrashClient, query: &str) -> BTreeSet<String> {
     let page = client.get(&format!("/api/v1/search?q={query}&limit=500"));
     let rows = page["data"].as_array().expect("sessions").iter();
     let ids = rows.map(|row| row["session_id"].as_str().expect("an id").to_owned());
     ids.collect()
 }
 
-/// No file tells of these words, as they are or packed.
-fn untold(home: &Home, words: &BTreeSet<String>) {
+/// Checks that no file contains these words, plain or compressed.
+fn assert_absent(home: &Home, words: &BTreeSet<String>) {
     let folder = home.root().join("data/filrouge");
     for entry in fs::read_dir(folder).expect("the store's folder") {
         let path = entry.expect("an entry").path();
@@ -202,13 +206,13 @@ fn untold(home: &Home, words: &BTreeSet<String>) {
             }
             texts.push(text);
         }
-        // All words are of one length and end alike.
+        // All words have the same length and the same last letter.
         for text in &texts {
             for (at, _) in text.iter().enumerate().filter(|(_, b)| **b == b'z') {
                 let word = at.checked_sub(14).and_then(|start| text.get(start..=at));
                 let word = word.and_then(|word| std::str::from_utf8(word).ok());
-                let told = word.filter(|word| words.contains(*word));
-                assert_eq!(told, None, "in {}", path.display());
+                let reported = word.filter(|word| words.contains(*word));
+                assert_eq!(reported, None, "in {}", path.display());
             }
         }
     }
@@ -221,7 +225,7 @@ fn searches_survive_kills_and_redacted_words_do_not() {
     let rounds = number("FILROUGE_CRASH_SEARCH_ROUNDS", 4);
     let (home, known) = (Home::new(), Known::default());
     for round in 1..=rounds {
-        let mut server = Server::start(&home);
+        let mut server = CrashServer::start(&home);
         known.check(server.origin(), &mut rng);
         let (ending, origin) = (AtomicBool::new(false), server.origin().to_owned());
         std::thread::scope(|scope| {
@@ -233,16 +237,16 @@ fn searches_survive_kills_and_redacted_words_do_not() {
             server.kill();
             ending.store(true, Ordering::SeqCst);
         });
-        // Dead, and not yet started again.
-        untold(&home, &known.redacted.lock().expect("no panic"));
+        // The server is dead, and not restarted yet.
+        assert_absent(&home, &known.redacted.lock().expect("no panic"));
     }
-    let server = Server::start(&home);
+    let server = CrashServer::start(&home);
     known.check(server.origin(), &mut rng);
     server.stop();
-    untold(&home, &known.redacted.lock().expect("no panic"));
+    assert_absent(&home, &known.redacted.lock().expect("no panic"));
     home.verify();
-    let told = known.told.lock().expect("no panic").len();
+    let reported = known.reported.lock().expect("no panic").len();
     let redacted = known.redacted.lock().expect("no panic").len();
-    eprintln!("{rounds} kills, {told} turns, {redacted} redactions");
-    assert!(redacted > 0 && told > redacted);
+    eprintln!("{rounds} kills, {reported} turns, {redacted} redactions");
+    assert!(redacted > 0 && reported > redacted);
 }

@@ -1,4 +1,4 @@
-//! The built server, in a world of its own.
+//! The built server in a hermetic home.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,13 +14,13 @@ use tempfile::TempDir;
 use crate::disk::Faults;
 use crate::image::Image;
 
-/// No start may take longer, whatever the machine.
+/// The longest time that a start may take on any machine.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// A hermetic home: the store, keys and anchor are below [`Home::root`], all else of a test is beside it.
+/// A hermetic home: the store, keys and anchor are below [`Home::root`]; all other files of a test are next to it.
 pub(crate) struct Home {
     dir: TempDir,
-    /// Where the store is, unless it is in the home.
+    /// The store's URL, unless the store is in the home.
     store: Option<String>,
 }
 
@@ -41,14 +41,14 @@ impl Home {
         home
     }
 
-    /// A copy of another home as it would be after a reboot.
+    /// A copy of another home, as after a reboot.
     pub(crate) fn copy_of(other: &Self) -> Self {
         let home = Self::new();
         copy_tree(&other.root(), &home.root());
         home
     }
 
-    /// Replaces all below the root by the image of a disk.
+    /// Replaces the content of the root by the image of a disk.
     pub(crate) fn replace_by_image(&self, image: &Image) {
         let place = self.beside("image");
         image.write(&self.root(), &place);
@@ -57,7 +57,7 @@ impl Home {
         self.make_directories();
     }
 
-    /// The directory that plays the disk.
+    /// The directory that represents the disk.
     pub(crate) fn root(&self) -> PathBuf {
         self.dir
             .path()
@@ -66,7 +66,7 @@ impl Home {
             .join("home")
     }
 
-    /// A file of the test itself, which a power cut does not touch.
+    /// A file of the test itself, which a power cut does not affect.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.dir
             .path()
@@ -97,11 +97,11 @@ impl Home {
 
     fn make_directories(&self) {
         for part in ["data/filrouge", "config", "state"] {
-            fs::create_dir_all(self.root().join(part)).expect("make the home's directories");
+            fs::create_dir_all(self.root().join(part)).expect("create the home's directories");
         }
     }
 
-    /// The binary with `arguments` and this home's store, and an environment that leads nowhere else.
+    /// The binary with `arguments`, this home's store, and an isolated environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         if let Some(url) = &self.store {
             return self.command_of(url, arguments);
@@ -159,7 +159,7 @@ fn copy_tree(from: &Path, to: &Path) {
 }
 
 /// A running server; killed when dropped.
-pub(crate) struct Server {
+pub(crate) struct CrashServer {
     child: Child,
     origin: String,
     ready_after: Duration,
@@ -179,7 +179,7 @@ impl NotStarted {
     }
 }
 
-impl Server {
+impl CrashServer {
     /// Starts a server on a healthy disk, which must succeed.
     pub(crate) fn start(home: &Home) -> Self {
         Self::start_with(home, &Faults::default())
@@ -206,14 +206,14 @@ impl Server {
         let begin = Instant::now();
         let mut child = spawn(home, set);
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             if let Some(Ok(line)) = lines.next() {
-                tell.send(line).ok();
+                sender.send(line).ok();
             }
             lines.for_each(drop); // keeps the pipe open and empty
         });
-        match told.recv_timeout(START_LIMIT) {
+        match receiver.recv_timeout(START_LIMIT) {
             Ok(line) => {
                 let origin = line
                     .strip_prefix("listening on ")
@@ -238,7 +238,7 @@ impl Server {
         }
     }
 
-    /// Starts a server and kills it after `life`, ready or not.
+    /// Starts a server and kills it after `life`, whether or not it is ready.
     pub(crate) fn start_and_kill(home: &Home, faults: &Faults, life: Duration) {
         let mut child = spawn(home, |command| {
             command.envs(faults.environment(&home.root()));
@@ -258,7 +258,7 @@ impl Server {
         self.ready_after
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL, and waits for the end.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("kill the server");
         self.child.wait().expect("wait for the server");
@@ -273,7 +273,7 @@ impl Server {
         assert!(asked.is_ok_and(|s| s.success()), "SIG{name} cannot be sent");
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the end.
     pub(crate) fn stop(mut self) {
         self.signal("TERM");
         let status = self.child.wait().expect("wait for the server");
@@ -284,7 +284,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for CrashServer {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

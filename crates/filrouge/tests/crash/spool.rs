@@ -1,5 +1,5 @@
-//! SIGKILL while live calls wait in the spool, and while they are drained, over and over on one PostgreSQL; and a disk
-//! without space for them. What was answered is in the journal once, in order.
+//! SIGKILL while live calls wait in the spool and while the spool is drained, many times on one PostgreSQL; and a disk
+//! without space for the spool. Acknowledged writes are in the ledger once, in order.
 
 mod call;
 mod full;

@@ -1,5 +1,5 @@
-//! Streams that are being recorded while their server is killed or stopped: whatever was shown or acknowledged is
-//! there, nothing is there twice, and every turn can be gone on with (promises P1 and P4).
+//! Streams that are recorded while their server is killed or stopped: everything that was shown or acknowledged is in
+//! the ledger, once, and every turn can be continued (promises P1 and P4).
 
 mod check;
 mod flushes;
@@ -18,26 +18,26 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use self::check::{Outcome, Played, question};
+use self::check::{Played, StreamOutcome, question};
 use self::script::Format;
 use self::sender::{Ending, Plan, Sent};
 use self::watcher::Shown;
-use crate::http::Client;
-use crate::server::{Home, Server};
+use crate::http::CrashClient;
+use crate::server::{CrashServer, Home};
 use crate::{Seed, number};
 
 const STREAMS: usize = 20;
-/// Two streams flow in each session.
+/// Two concurrent streams per session.
 const SESSIONS: usize = STREAMS / 2;
 /// How often growing text is drafted (DESIGN §4, "at a bounded interval").
 const DRAFT_EVERY: Duration = Duration::from_millis(250);
-/// What a machine with two busy cores may add to it.
+/// The additional delay on a machine with two busy cores.
 const SLACK: Duration = Duration::from_millis(250);
-/// A server that starts ends the streams of one that was killed at once.
+/// A server that starts marks the streams of a killed one at once.
 const MARKED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Starts a turn for each of so many streams.
-fn plans(client: &Client, name: &str, life: Duration, rng: &mut StdRng) -> Vec<Plan> {
+/// Starts a turn for each of this many streams.
+fn plans(client: &CrashClient, name: &str, life: Duration, rng: &mut StdRng) -> Vec<Plan> {
     let plan = |n: usize| {
         let session = format!("{name}-{}", n % SESSIONS);
         let request = format!("{name}.{n}");
@@ -67,17 +67,22 @@ fn plans(client: &Client, name: &str, life: Duration, rng: &mut StdRng) -> Vec<P
     (0..STREAMS).map(plan).collect()
 }
 
-/// One life of a server.
+/// One run of a server.
 struct Life {
     played: Vec<Played>,
     shown: Vec<(String, Shown)>,
     killed: Instant,
-    /// The slowest write of somebody else, up to the kill.
+    /// The slowest write of the other client, up to the kill.
     slowest: Duration,
 }
 
-/// Sends all streams while others read along, until the server is killed after `life`.
-fn until_killed(server: &mut Server, plans: Vec<Plan>, life: Duration, rng: &mut StdRng) -> Life {
+/// Sends all streams while readers follow them, until the server is killed after `life`.
+fn until_killed(
+    server: &mut CrashServer,
+    plans: Vec<Plan>,
+    life: Duration,
+    rng: &mut StdRng,
+) -> Life {
     let origin = server.origin().to_owned();
     let (stop, slowest) = (AtomicBool::new(false), Mutex::new(Duration::ZERO));
     std::thread::scope(|scope| {
@@ -102,7 +107,7 @@ fn until_killed(server: &mut Server, plans: Vec<Plan>, life: Duration, rng: &mut
                 })
             })
             .collect();
-        scope.spawn(|| write_beside(&origin, &stop, &slowest));
+        scope.spawn(|| write_concurrently(&origin, &stop, &slowest));
         std::thread::sleep(life);
         let killed = Instant::now();
         server.kill();
@@ -122,16 +127,16 @@ fn until_killed(server: &mut Server, plans: Vec<Plan>, life: Duration, rng: &mut
     })
 }
 
-/// Writes one turn after the other: how long that takes tells how long a draft may take.
-fn write_beside(origin: &str, stop: &AtomicBool, slowest: &Mutex<Duration>) {
-    let client = Client::new(origin);
+/// Writes one turn after the other: the time of a write bounds the time of a draft.
+fn write_concurrently(origin: &str, stop: &AtomicBool, slowest: &Mutex<Duration>) {
+    let client = CrashClient::new(origin);
     let mut n = 0;
     while !stop.load(Ordering::SeqCst) {
         let mut body = question(&format!("{}.{n}", origin.len()));
         body["answer_neutral"] = json!("Left.");
         let begin = Instant::now();
         let answer = client.post(&format!("/api/v1/sessions/beside-{n}/turns"), &body);
-        // Also the one that the kill has cut off.
+        // The write that the kill interrupted is measured too.
         let mut slowest = slowest.lock().expect("the slowest");
         *slowest = begin.elapsed().max(*slowest);
         if answer.is_err() {
@@ -142,17 +147,18 @@ fn write_beside(origin: &str, stop: &AtomicBool, slowest: &Mutex<Duration>) {
     }
 }
 
-/// Waits until no turn is open whose stream had begun; gives how long that took.
-fn until_marked(client: &Client, played: &[Played]) -> Duration {
+/// Waits until no turn is open whose stream had started; returns how long that took.
+fn until_marked(client: &CrashClient, played: &[Played]) -> Duration {
     let begin = Instant::now();
     for Played { plan, sent } in played {
-        while sent.told() != Some("open") && begin.elapsed() < MARKED_WITHIN {
+        while sent.reported() != Some("open") && begin.elapsed() < MARKED_WITHIN {
             let open = client.get(&plan.path())["status"] == "open";
             let path = format!(
                 "/api/v1/sessions/{}/turns/{}/finalize",
                 plan.session, plan.turn
             );
-            // A turn without an answer cannot be finalized, and one that is recorded is refused first.
+            // A turn without an answer cannot be finalized, but one that is being recorded is refused earlier, with
+            // `stream_open`.
             if !open || refusal(client, &path) != "stream_open" {
                 break;
             }
@@ -162,7 +168,7 @@ fn until_marked(client: &Client, played: &[Played]) -> Duration {
     begin.elapsed()
 }
 
-fn refusal(client: &Client, path: &str) -> String {
+fn refusal(client: &CrashClient, path: &str) -> String {
     let reply = client
         .post(path, &json!({}))
         .unwrap_or_else(|e| panic!("{path}: {}", e.0));
@@ -170,7 +176,7 @@ fn refusal(client: &Client, path: &str) -> String {
     reply.code().to_owned()
 }
 
-/// What all rounds have shown.
+/// Results of all rounds.
 #[derive(Default)]
 struct Tally {
     statuses: std::collections::BTreeMap<String, usize>,
@@ -205,20 +211,21 @@ impl Tally {
     }
 }
 
-fn check_life(server: &Server, life: &Life, tally: &mut Tally) {
-    let client = Client::new(server.origin());
+fn check_life(server: &CrashServer, life: &Life, tally: &mut Tally) {
+    let client = CrashClient::new(server.origin());
     tally.marked = tally.marked.max(until_marked(&client, &life.played));
     let late = check::lateness(&life.played, life.shown.iter().map(|(_, s)| s));
     tally.readers_late = tally.readers_late.max(late);
     tally.slowest_write = tally.slowest_write.max(life.slowest);
-    // A draft begins when the interval is over; it waits for the commit under way, then for its own.
+    // A draft starts when the interval is over; it waits for the running commit, then for its own.
     let allowed = DRAFT_EVERY + SLACK + 2 * life.slowest;
     let mut ended = Vec::new();
     for (session, shown) in &life.shown {
         let items: Vec<Value> = check::journal(&client, session);
         check::shown(&items, shown);
         for played in life.played.iter().filter(|p| p.plan.session == *session) {
-            let Outcome { status, missing } = check::stream(&client, &items, played, life.killed);
+            let StreamOutcome { status, missing } =
+                check::stream(&client, &items, played, life.killed);
             assert!(
                 missing.is_none_or(|missing| missing < allowed),
                 "missing since {missing:?}, allowed {allowed:?}: {:?}",
@@ -242,13 +249,13 @@ fn streams_survive_kills() {
     let mut rng = seed.rng(0);
     let kills = number("FILROUGE_CRASH_STREAM_KILLS", 8);
     let (home, mut tally) = (Home::new(), Tally::default());
-    let mut server = Server::start(&home);
+    let mut server = CrashServer::start(&home);
     for kill in 0..kills {
         let life = Duration::from_millis(rng.random_range(30..1500));
-        let client = Client::new(server.origin());
+        let client = CrashClient::new(server.origin());
         let plans = plans(&client, &format!("k{kill}"), life, &mut rng);
         let life = until_killed(&mut server, plans, life, &mut rng);
-        server = Server::start(&home);
+        server = CrashServer::start(&home);
         check_life(&server, &life, &mut tally);
         home.verify();
     }

@@ -1,5 +1,5 @@
-//! Readers of live tails while the server is killed again and again: what each has seen, put together over all its
-//! connections, is the journal.
+//! Readers of live tails while the server is killed many times: what each reader received over all its connections
+//! equals the ledger.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,20 +11,20 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use crate::http::Client;
-use crate::server::{Home, Server};
+use crate::http::CrashClient;
+use crate::server::{CrashServer, Home};
 use crate::{Seed, number};
 
 const READERS: u64 = 50;
 const SESSIONS: u64 = 10;
-/// No reader may need longer for what is there.
+/// The longest time that a reader may need for existing items.
 const CATCH_UP: Duration = Duration::from_secs(60);
 
-/// What all threads share.
+/// State that all threads share.
 struct Stage {
     /// `HOST:PORT` of the newest server.
     address: Mutex<String>,
-    /// How far each session has come, once nothing is written any more.
+    /// The last seq of each session, once writing has ended.
     ends: Mutex<Option<Vec<u64>>>,
     writing: AtomicBool,
 }
@@ -41,7 +41,7 @@ impl Stage {
     }
 }
 
-/// Writes whole turns until it is told to stop; what a kill cuts off is tried again with the same key.
+/// Writes complete turns until it must stop; a write that a kill interrupts is retried with the same key.
 fn write(stage: &Stage, worker: u64, rng: &mut StdRng) {
     let mut turn = 0_u64;
     while stage.writing.load(Ordering::Relaxed) {
@@ -53,7 +53,7 @@ fn write(stage: &Stage, worker: u64, rng: &mut StdRng) {
             "answer_neutral": format!("answer {turn}"),
         });
         while stage.writing.load(Ordering::Relaxed) {
-            let client = Client::new(&format!("http://{}", stage.address()));
+            let client = CrashClient::new(&format!("http://{}", stage.address()));
             if client
                 .post(&format!("/api/v1/sessions/s{session}/turns"), &body)
                 .is_ok_and(|r| r.is_success())
@@ -66,7 +66,7 @@ fn write(stage: &Stage, worker: u64, rng: &mut StdRng) {
     }
 }
 
-/// One reader's life over many connections.
+/// A reader over many connections.
 struct Reader {
     session: u64,
     seen: Vec<(u64, Value)>,
@@ -91,14 +91,14 @@ impl Reader {
                 );
             }
             let wanted = rng.random_range(1..200);
-            // A connection that a kill or a start cuts off is one of many.
+            // A kill or a start may interrupt the connection; the reader reconnects.
             if self.connect(stage, wanted).is_none() {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
     }
 
-    /// Reads up to `wanted` events, then goes away without a word.
+    /// Reads up to `wanted` events, then disconnects.
     fn connect(&mut self, stage: &Stage, wanted: usize) -> Option<()> {
         let mut stream = TcpStream::connect(stage.address()).ok()?;
         stream
@@ -124,7 +124,7 @@ impl Reader {
             match line.trim_end_matches('\n').split_once(": ") {
                 Some(("id", text)) => id = text.parse().ok(),
                 Some(("data", text)) => data.push(text.to_owned()),
-                // An event counts only once the empty line behind it has come.
+                // An event counts only once its terminating empty line has arrived.
                 None if line == "\n" && !data.is_empty() => {
                     let item = serde_json::from_str(&data.join("\n")).expect("an item");
                     self.seen.push((id.take().expect("an id"), item));
@@ -138,7 +138,7 @@ impl Reader {
     }
 }
 
-fn journal(client: &Client, session: u64) -> Vec<(u64, Value)> {
+fn journal(client: &CrashClient, session: u64) -> Vec<(u64, Value)> {
     let (mut items, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = client.get(&format!(
@@ -155,12 +155,12 @@ fn journal(client: &Client, session: u64) -> Vec<(u64, Value)> {
 }
 
 #[test]
-fn tails_over_kills_are_the_journal() {
-    let seed = Seed::of("tails_over_kills_are_the_journal");
+fn tails_over_many_kills_equal_the_ledger() {
+    let seed = Seed::of("tails_over_many_kills_equal_the_ledger");
     let mut rng = seed.rng(0);
     let home = Home::new();
-    let mut server = Server::start(&home);
-    let address = |server: &Server| server.origin().trim_start_matches("http://").to_owned();
+    let mut server = CrashServer::start(&home);
+    let address = |server: &CrashServer| server.origin().trim_start_matches("http://").to_owned();
     let stage = Arc::new(Stage {
         address: Mutex::new(address(&server)),
         ends: Mutex::new(None),
@@ -189,7 +189,7 @@ fn tails_over_kills_are_the_journal() {
     for _ in 0..number("FILROUGE_CRASH_TAIL_KILLS", 12) {
         std::thread::sleep(Duration::from_millis(rng.random_range(100..500)));
         server.kill();
-        server = Server::start(&home);
+        server = CrashServer::start(&home);
         *stage.address.lock().expect("the address") = address(&server);
     }
     std::thread::sleep(Duration::from_millis(200));
@@ -197,7 +197,7 @@ fn tails_over_kills_are_the_journal() {
     writers
         .into_iter()
         .for_each(|w| w.join().expect("a writer"));
-    let client = Client::new(server.origin());
+    let client = CrashClient::new(server.origin());
     let journals: Vec<_> = (0..SESSIONS).map(|s| journal(&client, s)).collect();
     let ends = journals
         .iter()

@@ -1,4 +1,4 @@
-//! Clients that write all sorts of things, and remember what they were told.
+//! Clients that send writes of all kinds, and remember their answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,13 +6,13 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use crate::http::{Client, NoAnswer, Reply};
+use crate::http::{CrashClient, CrashReply, NoAnswer};
 use crate::op::{Kind, Op, Outcome, Text};
 use crate::world::Clock;
 
 mod anywhere;
 
-/// A turn that its writer may still write to, or replace.
+/// A turn that its writer may still append to, or replace.
 #[derive(Debug, Clone)]
 struct Turn {
     session: String,
@@ -21,7 +21,7 @@ struct Turn {
     answered: bool,
 }
 
-/// One client. What it sends follows from its random numbers and from the answers it got.
+/// One client. Its writes follow from its random numbers and from the answers it received.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     name: String,
@@ -33,13 +33,13 @@ pub(crate) struct Writer {
     ops: Vec<Op>,
 }
 
-/// How a write went.
+/// The result of a write.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum WriteStep {
     /// The outcome is known.
     Settled,
-    /// The server answered that it cannot.
-    Refused(Reply),
+    /// The server refused the write for now.
+    Refused(CrashReply),
 }
 
 impl Writer {
@@ -55,28 +55,33 @@ impl Writer {
         }
     }
 
-    /// All its writes, in the order in which it sent them.
+    /// All its writes, in the order in which they were sent.
     pub(crate) fn ops(&self) -> &[Op] {
         &self.ops
     }
 
-    /// Writes to these sessions from now on; turns it left open elsewhere stay open.
-    pub(crate) fn turn_to(&mut self, sessions: &[String]) {
+    /// Uses these sessions from now on; open turns of earlier sessions stay open.
+    pub(crate) fn switch_to(&mut self, sessions: &[String]) {
         self.sessions = sessions.to_vec();
         self.open.clear();
         self.finalized.clear();
     }
 
-    /// Writes until the server is gone, which only `ending` explains.
-    pub(crate) fn write_until_gone(&mut self, client: &Client, clock: &Clock, ending: &AtomicBool) {
+    /// Writes until the server is gone, which is an error unless `ending` is set.
+    pub(crate) fn write_until_gone(
+        &mut self,
+        client: &CrashClient,
+        clock: &Clock,
+        ending: &AtomicBool,
+    ) {
         loop {
             match self.step(client, clock) {
-                Ok(Step::Settled) => {}
-                Ok(Step::Refused(reply)) => panic!("{:?}: {reply:?}", self.ops.last()),
+                Ok(WriteStep::Settled) => {}
+                Ok(WriteStep::Refused(reply)) => panic!("{:?}: {reply:?}", self.ops.last()),
                 Err(NoAnswer(error)) => {
                     assert!(
                         ending.load(Ordering::SeqCst),
-                        "the server went away by itself: {error}"
+                        "the server ended unexpectedly: {error}"
                     );
                     return;
                 }
@@ -84,8 +89,12 @@ impl Writer {
         }
     }
 
-    /// Sends a new write, or one that was acknowledged once more.
-    pub(crate) fn step(&mut self, client: &Client, clock: &Clock) -> Result<Step, NoAnswer> {
+    /// Sends a new write, or repeats one that was acknowledged.
+    pub(crate) fn step(
+        &mut self,
+        client: &CrashClient,
+        clock: &Clock,
+    ) -> Result<WriteStep, NoAnswer> {
         if self.rng.random_bool(0.06) && !self.ops.is_empty() {
             let op = self.rng.random_range(0..self.ops.len());
             return self.repeat(op, client, clock);
@@ -94,30 +103,39 @@ impl Writer {
     }
 
     /// Sends a new write.
-    pub(crate) fn write(&mut self, client: &Client, clock: &Clock) -> Result<Step, NoAnswer> {
+    pub(crate) fn write(
+        &mut self,
+        client: &CrashClient,
+        clock: &Clock,
+    ) -> Result<WriteStep, NoAnswer> {
         let mut op = self.compose();
         op.sent = clock.tick();
         self.ops.push(op);
         self.send(self.ops.len() - 1, client, clock)
     }
 
-    /// Sends every write of unknown outcome again, which must settle it.
-    pub(crate) fn settle(&mut self, client: &Client, clock: &Clock) {
+    /// Retries every write of unknown outcome, which must settle it.
+    pub(crate) fn settle(&mut self, client: &CrashClient, clock: &Clock) {
         for op in 0..self.ops.len() {
             if self.ops[op].outcome == Outcome::Unknown {
                 match self.send(op, client, clock) {
-                    Ok(Step::Settled) => {}
+                    Ok(WriteStep::Settled) => {}
                     other => panic!("a retry after the restart: {other:?}: {:?}", self.ops[op]),
                 }
             }
         }
     }
 
-    fn send(&mut self, op: usize, client: &Client, clock: &Clock) -> Result<Step, NoAnswer> {
+    fn send(
+        &mut self,
+        op: usize,
+        client: &CrashClient,
+        clock: &Clock,
+    ) -> Result<WriteStep, NoAnswer> {
         let op = &mut self.ops[op];
         let reply = op.send(client)?;
         if !op.take(&reply, clock.tick()) {
-            return Ok(Step::Refused(reply));
+            return Ok(WriteStep::Refused(reply));
         }
         if let Some(turn_id) = op
             .turn_id()
@@ -148,27 +166,32 @@ impl Writer {
                 answered: false,
             });
         }
-        Ok(Step::Settled)
+        Ok(WriteStep::Settled)
     }
 
-    /// Sends an acknowledged write again: the first answer again.
-    fn repeat(&self, op: usize, client: &Client, clock: &Clock) -> Result<Step, NoAnswer> {
+    /// Repeats an acknowledged write, which must return the first answer.
+    fn repeat(
+        &self,
+        op: usize,
+        client: &CrashClient,
+        clock: &Clock,
+    ) -> Result<WriteStep, NoAnswer> {
         let op = &self.ops[op];
         if op.acked().is_none() {
-            return Ok(Step::Settled);
+            return Ok(WriteStep::Settled);
         }
         let reply = op.send(client)?;
         if reply.status >= 500 {
-            return Ok(Step::Refused(reply));
+            return Ok(WriteStep::Refused(reply));
         }
         assert!(
-            reply.is_success() && op.agrees(&op.told(&reply, clock.tick())),
+            reply.is_success() && op.agrees(&op.reported(&reply, clock.tick())),
             "{op:?} was repeated: {reply:?}"
         );
-        Ok(Step::Settled)
+        Ok(WriteStep::Settled)
     }
 
-    /// Thinks of the next write. A turn it closes or writes to is taken out of the lists until the answer is there.
+    /// Composes the next write. The turn that it changes is removed from the lists until the answer arrives.
     fn compose(&mut self) -> Op {
         let choice = self.rng.random_range(0..100);
         if choice < 8 && !self.finalized.is_empty() {
@@ -230,7 +253,7 @@ impl Writer {
         };
         let mut body = json!({"items": items.iter().map(item).collect::<Value>()});
         if self.rng.random_bool(0.05) {
-            // What this writer knows; others may have written since.
+            // The newest seq that this writer knows; others may have written since.
             let known = self
                 .ops
                 .iter()
@@ -353,7 +376,7 @@ impl Writer {
         }
     }
 
-    /// A text that no other item has, mostly short, at times over several pages of the database.
+    /// A text that no other item has: mostly short, sometimes longer than several pages of the database.
     fn text(&mut self, channel: &'static str) -> Text {
         self.made += 1;
         let words = if self.rng.random_bool(0.03) {
@@ -375,7 +398,7 @@ impl Writer {
     }
 }
 
-/// An item as it is posted.
+/// An item in the form of a request.
 fn item(text: &Text) -> Value {
     let role = if text.channel == "system_note" {
         "system"

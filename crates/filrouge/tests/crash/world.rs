@@ -1,4 +1,4 @@
-//! Several writers on one store, and what all of them together know of it.
+//! Several writers on one store, and their knowledge about it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::http::Client;
+use crate::http::CrashClient;
 use crate::model;
 use crate::op::Op;
-use crate::server::Server;
-use crate::workload::{Step, Writer};
+use crate::server::CrashServer;
+use crate::workload::{WriteStep, Writer};
 
-/// Tells before from after, across all writers.
+/// A logical clock of all writers.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(AtomicU64);
 
@@ -28,20 +28,21 @@ impl Clock {
     }
 }
 
-/// The clients of one store. A clone knows the same of a copy of the store, and will write the same to it.
+/// The clients of one store. A clone has the same knowledge about a copy of the store, and will send it the same
+/// writes.
 #[derive(Debug, Clone)]
-pub(crate) struct World {
+pub(crate) struct CrashWorld {
     clock: Clock,
     writers: Vec<Writer>,
     sessions: usize,
-    /// How many sets of sessions there were.
+    /// The number of session sets so far.
     sets: usize,
-    /// Where the current set begins in each writer's list of writes.
+    /// The index of the current set's first write in each writer's list.
     since: Vec<usize>,
 }
 
-impl World {
-    /// So many writers, who share so many sessions at a time.
+impl CrashWorld {
+    /// Creates `writers` writers, which share `sessions` sessions at a time.
     pub(crate) fn new(writers: usize, sessions: usize, rng: &mut StdRng) -> Self {
         let writers = (1..=writers)
             .map(|n| Writer::new(format!("writer-{n}"), StdRng::from_rng(rng)))
@@ -57,24 +58,25 @@ impl World {
         world
     }
 
-    /// Goes on with a new set of sessions, so that sessions do not grow without end.
+    /// Switches to a new set of sessions, so that sessions stay small.
     pub(crate) fn next_sessions(&mut self) {
         self.sets += 1;
         let sessions: Vec<String> = (1..=self.sessions)
             .map(|n| format!("session-{}-{n}", self.sets))
             .collect();
-        self.writers.iter_mut().for_each(|w| w.turn_to(&sessions));
+        self.writers.iter_mut().for_each(|w| w.switch_to(&sessions));
         self.since = self.writers.iter().map(|w| w.ops().len()).collect();
     }
 
-    /// All writers write, each on a thread of its own, until the server is killed after `life`.
-    pub(crate) fn write_until_killed(&mut self, server: &mut Server, life: Duration) {
+    /// Runs all writers, each on its own thread, until the server is killed after `life`.
+    pub(crate) fn write_until_killed(&mut self, server: &mut CrashServer, life: Duration) {
         let ending = AtomicBool::new(false);
         let origin = server.origin().to_owned();
         std::thread::scope(|scope| {
             for writer in &mut self.writers {
-                scope
-                    .spawn(|| writer.write_until_gone(&Client::new(&origin), &self.clock, &ending));
+                scope.spawn(|| {
+                    writer.write_until_gone(&CrashClient::new(&origin), &self.clock, &ending);
+                });
             }
             std::thread::sleep(life);
             ending.store(true, Ordering::SeqCst);
@@ -82,63 +84,63 @@ impl World {
         });
     }
 
-    /// Runs a task with each writer on a thread of its own.
+    /// Runs a task for each writer on its own thread.
     pub(crate) fn each(
         &mut self,
         origin: &str,
-        task: impl Fn(&mut Writer, &Client, &Clock) + Sync,
+        task: impl Fn(&mut Writer, &CrashClient, &Clock) + Sync,
     ) {
         std::thread::scope(|scope| {
             for writer in &mut self.writers {
-                scope.spawn(|| task(writer, &Client::new(origin), &self.clock));
+                scope.spawn(|| task(writer, &CrashClient::new(origin), &self.clock));
             }
         });
     }
 
-    /// The first writer makes so many writes one after the other; returns whether all were answered.
+    /// Sends `count` writes of the first writer in sequence; returns whether all were answered.
     pub(crate) fn write_some(&mut self, origin: &str, count: usize) -> bool {
-        let client = Client::new(origin);
+        let client = CrashClient::new(origin);
         (0..count).all(|_| match self.writers[0].step(&client, &self.clock) {
-            Ok(Step::Settled) => true,
-            Ok(Step::Refused(reply)) => panic!("{reply:?}"),
+            Ok(WriteStep::Settled) => true,
+            Ok(WriteStep::Refused(reply)) => panic!("{reply:?}"),
             Err(_) => false,
         })
     }
 
     /// Whether the first writer can write.
-    pub(crate) fn takes_a_write(&mut self, origin: &str) -> bool {
+    pub(crate) fn accepts_a_write(&mut self, origin: &str) -> bool {
         matches!(
-            self.writers[0].write(&Client::new(origin), &self.clock),
-            Ok(Step::Settled)
+            self.writers[0].write(&CrashClient::new(origin), &self.clock),
+            Ok(WriteStep::Settled)
         )
     }
 
-    /// After a restart: every write of unknown outcome is sent again, and must succeed.
+    /// Retries every write of unknown outcome after a restart; each must succeed.
     pub(crate) fn settle(&mut self, origin: &str) {
-        let client = Client::new(origin);
+        let client = CrashClient::new(origin);
         self.writers
             .iter_mut()
             .for_each(|w| w.settle(&client, &self.clock));
     }
 
-    /// Compares the server with all that is known of the current sessions.
+    /// Compares the server's answers with the known writes to the current sessions.
     pub(crate) fn check(&self, origin: &str) {
         let current = self
             .writers
             .iter()
             .zip(&self.since)
             .flat_map(|(w, since)| &w.ops()[*since..]);
-        model::check(&Client::new(origin), current);
+        model::check(&CrashClient::new(origin), current);
     }
 
-    /// Compares the server with all that is known.
+    /// Compares the server's answers with all known writes.
     pub(crate) fn check_all(&self, origin: &str) {
-        model::check(&Client::new(origin), self.ops());
+        model::check(&CrashClient::new(origin), self.ops());
     }
 
-    /// How many acknowledged writes are not there, in whole or in part.
+    /// The number of acknowledged writes that are missing, completely or in part.
     pub(crate) fn lost(&self, origin: &str) -> usize {
-        model::lost(&Client::new(origin), self.ops())
+        model::lost(&CrashClient::new(origin), self.ops())
     }
 
     /// All writes, those of each writer in order.
@@ -146,7 +148,7 @@ impl World {
         self.writers.iter().flat_map(|w| w.ops())
     }
 
-    /// How many writes were acknowledged.
+    /// The number of acknowledged writes.
     pub(crate) fn acked(&self) -> usize {
         self.ops().filter(|op| op.acked().is_some()).count()
     }

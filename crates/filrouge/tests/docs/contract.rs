@@ -1,27 +1,27 @@
-//! What `docs/history-contract.md` says is proved: every test that it names is in the sources.
+//! Checks that every test that `docs/history-contract.md` names exists in the sources.
 
 use std::path::{Path, PathBuf};
 
 use crate::page::{Page, root};
 
-/// The rows of all tables that tell what proves a rule.
+/// The rows of all tables that name the test of a rule.
 fn rules(text: &str) -> Vec<[String; 3]> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut inside = false;
     for line in text.lines() {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         match cells[..] {
             ["rule", "proved by", "done by"] => inside = true,
             [rule, tests, code] if inside => {
-                told.push([rule, tests, code].map(str::to_owned));
+                reported.push([rule, tests, code].map(str::to_owned));
             }
             _ => inside = inside && line.starts_with("|--"),
         }
     }
-    told
+    reported
 }
 
-/// The file of the innermost module that has one, and what is left of the path.
+/// The file of the innermost module that has a separate file, and the rest of the path.
 fn file_of<'a>(base: &Path, path: &'a [&'a str]) -> Option<(PathBuf, &'a [&'a str])> {
     for len in (1..=path.len()).rev() {
         let module = base.join(path[..len].join("/"));
@@ -37,8 +37,8 @@ fn file_of<'a>(base: &Path, path: &'a [&'a str]) -> Option<(PathBuf, &'a [&'a st
     None
 }
 
-/// Whether `crate::module::name` is a function of a test.
-fn is_there(name: &str) -> bool {
+/// Whether `crate::module::name` is a test function.
+fn test_exists(name: &str) -> bool {
     let path: Vec<&str> = name.split("::").collect();
     let [krate, modules @ .., function] = &path[..] else {
         return false;
@@ -53,7 +53,7 @@ fn is_there(name: &str) -> bool {
 }
 
 #[test]
-fn what_proves_the_contract_is_there() {
+fn tests_of_the_contract_exist() {
     let page = Page::read("docs/history-contract.md");
     let rules = rules(page.text());
     assert!(rules.len() > 50, "{} rules", rules.len());
@@ -67,23 +67,23 @@ fn what_proves_the_contract_is_there() {
             !rule.is_empty() && !code.is_empty(),
             "{rule}: {tests}: {code}"
         );
-        missing.extend(names.into_iter().filter(|name| !is_there(name)));
+        missing.extend(names.into_iter().filter(|name| !test_exists(name)));
     }
     assert!(missing.is_empty(), "no such tests: {missing:#?}");
 }
 
 #[test]
-fn a_test_that_is_not_there_is_missed() {
-    assert!(is_there(
-        "filrouge::docs::contract::a_test_that_is_not_there_is_missed"
+fn a_missing_test_is_detected() {
+    assert!(test_exists(
+        "filrouge::docs::contract::a_missing_test_is_detected"
     ));
     for name in [
         "filrouge::docs::contract::another_one",
-        "filrouge::docs::absent::a_test_that_is_not_there_is_missed",
-        "filrouge::docs::contract::inner::a_test_that_is_not_there_is_missed",
-        "absent::docs::contract::a_test_that_is_not_there_is_missed",
-        "a_test_that_is_not_there_is_missed",
+        "filrouge::docs::absent::a_missing_test_is_detected",
+        "filrouge::docs::contract::inner::a_missing_test_is_detected",
+        "absent::docs::contract::a_missing_test_is_detected",
+        "a_missing_test_is_detected",
     ] {
-        assert!(!is_there(name), "{name}");
+        assert!(!test_exists(name), "{name}");
     }
 }

@@ -6,9 +6,9 @@ use crate::page::Page;
 use crate::table::rows;
 
 #[test]
-fn the_table_of_errors_is_the_programs() {
+fn the_table_of_errors_matches_the_program() {
     let page = Page::read("docs/errors.md");
-    let told: Vec<_> = rows(page.text(), "All codes")
+    let reported: Vec<_> = rows(page.text(), "All codes")
         .into_iter()
         .map(|row| {
             assert!(
@@ -32,5 +32,5 @@ fn the_table_of_errors_is_the_programs() {
             .to_vec()
         })
         .collect();
-    assert_eq!(told, known);
+    assert_eq!(reported, known);
 }

@@ -1,4 +1,4 @@
-//! Who comes by the README finds every page, and no link leads nowhere.
+//! Checks that every page can be reached from the README, and that no link is broken.
 
 use crate::page::{Page, root};
 
@@ -25,7 +25,7 @@ fn prose(text: &str) -> String {
     out
 }
 
-/// Where a page points to within the repository: file and section.
+/// The links of a page within the repository: file and section.
 fn targets(name: &str) -> Vec<(String, String)> {
     let prose = prose(Page::read(name).text());
     let pieces = prose.split("](").skip(1);
@@ -39,7 +39,7 @@ fn targets(name: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The names of a page's sections, as they are linked to.
+/// The anchors of a page's sections.
 fn sections(text: &str) -> Vec<String> {
     let titles = text.lines().filter(|line| line.starts_with('#'));
     titles
@@ -55,7 +55,7 @@ fn sections(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_page_is_within_reach() {
+fn every_page_is_linked() {
     let files = |name| targets(name).into_iter().map(|(file, _)| file);
     let index: Vec<_> = files("docs/README.md").collect();
     for page in pages().into_iter().filter(|page| page != "README.md") {
@@ -65,7 +65,7 @@ fn every_page_is_within_reach() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_are_not_broken() {
     let first = [
         "README.md",
         "CONTRIBUTING.md",
@@ -84,7 +84,7 @@ fn links_lead_somewhere() {
             };
             assert!(
                 there.exists(),
-                "{name} points to {file}, which is not there"
+                "{name} points to {file}, which does not exist"
             );
             if !section.is_empty() {
                 let known = sections(&std::fs::read_to_string(&there).unwrap());

@@ -1,5 +1,5 @@
-//! What the documents say is tried: every `console` block is run as it stands, page by page, and every table that
-//! the program knows better is compared with the program.
+//! Checks the documents: every `console` block is run as written, page by page, and every table that the
+//! program can produce is compared with the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod contract;
@@ -11,10 +11,10 @@ mod settings;
 mod table;
 mod terminal;
 
-use page::{Page, Step};
-use terminal::Terminal;
+use page::{Page, PageStep};
+use terminal::PageTerminal;
 
-/// Pages without a `console` block: they are looked up, not followed.
+/// Pages without a `console` block: they are references.
 const REFERENCE: &[&str] = &[
     "docs/README.md",
     "docs/bench.md",
@@ -30,16 +30,16 @@ const REFERENCE: &[&str] = &[
     "docs/spool.md",
 ];
 
-/// Follows a page from its first command to its last, in a home and with a server of its own.
+/// Runs a page from its first command to its last, in its own home and with its own server.
 fn follow(name: &str) {
     let page = Page::read(name);
     let steps = page.steps();
     assert!(!steps.is_empty(), "{name} has no console block");
-    let mut terminal = Terminal::new();
+    let mut terminal = PageTerminal::new();
     for step in steps {
         match step {
-            Step::Configure { text, .. } => terminal.configure(&text),
-            Step::Run {
+            PageStep::Configure { text, .. } => terminal.configure(&text),
+            PageStep::Run {
                 line,
                 command,
                 output,
@@ -47,7 +47,7 @@ fn follow(name: &str) {
                 let printed = terminal.run(&command);
                 assert!(
                     page::fits(&output, &printed),
-                    "{name}:{line}\n$ {command}\nis said to print:\n{output}\nand prints:\n{printed}"
+                    "{name}:{line}\n$ {command}\nshould print:\n{output}\nbut prints:\n{printed}"
                 );
             }
         }
@@ -102,10 +102,10 @@ fn every_page_is_followed_or_a_reference() {
     names.sort();
     let mut known: Vec<_> = [FOLLOWED, REFERENCE].concat();
     known.sort_unstable();
-    assert_eq!(names, known, "a page is followed, or a reference");
+    assert_eq!(names, known, "a page is run, or is a reference");
     for name in REFERENCE {
         let steps = Page::read(name).steps();
-        assert!(steps.is_empty(), "{name} has commands: let it be followed");
+        assert!(steps.is_empty(), "{name} has commands: it must be run");
     }
 }
 

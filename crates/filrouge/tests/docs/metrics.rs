@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::page::Page;
 use crate::table::rows;
-use crate::terminal::Terminal;
+use crate::terminal::PageTerminal;
 
-/// What makes a server count everything that it can count. Metrics with labels are told from their first count on.
+/// Settings with which a server uses all its counters. Metrics with labels appear from their first count on.
 const CONFIGURATION: &str = r#"
 record = "conversation"
 metadata_allow = ["channel"]
@@ -41,8 +41,8 @@ const PROVOCATION: &[&str] = &[
 ];
 
 #[test]
-fn the_list_of_metrics_is_that_of_a_scrape() {
-    let mut terminal = Terminal::new();
+fn the_list_of_metrics_matches_a_scrape() {
+    let mut terminal = PageTerminal::new();
     terminal.configure(CONFIGURATION);
     terminal.run("address=localhost:7717");
     let said: Vec<_> = PROVOCATION.iter().map(|c| terminal.run(c)).collect();
@@ -59,9 +59,9 @@ fn the_list_of_metrics_is_that_of_a_scrape() {
         })
         .collect();
     let page = Page::read("docs/operations.md");
-    let told: BTreeMap<String, String> = rows(page.text(), "Metrics")
+    let reported: BTreeMap<String, String> = rows(page.text(), "Metrics")
         .into_iter()
         .map(|row| (row[0].clone(), row[1].clone()))
         .collect();
-    assert_eq!(told, counted, "{said:#?}");
+    assert_eq!(reported, counted, "{said:#?}");
 }

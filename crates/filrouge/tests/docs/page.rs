@@ -1,15 +1,15 @@
-//! A page, and what its blocks say is to be done and comes of it.
+//! Parses a page: its commands, with the output that it shows.
 //!
-//! - In a `console` block a line with `$ ` is a command; it goes on where a shell would ask for another line. What
-//!   follows is what it prints: `…` stands for anything, runs of blanks and line ends are one.
-//! - A `toml` block whose first line is [`CONFIGURATION`] is the configuration from there on.
+//! - In a `console` block a line with `$ ` is a command; it continues where a shell would expect another line. The
+//!   lines after it are its output: `…` matches anything, and blanks and line ends are collapsed.
+//! - A `toml` block whose first line is [`CONFIGURATION`] is the configuration from that step on.
 //! - A `python` block whose first line is [`SCRIPT`] is run, and must not fail.
 
 use std::path::{Path, PathBuf};
 
-/// The title of a block that is the configuration file.
+/// The first line of a block with the configuration file.
 const CONFIGURATION: &str = "# ~/.config/filrouge/config.toml";
-/// The title of a block that is a program.
+/// The first line of a block with a program.
 const SCRIPT: &str = "# agent.py";
 
 /// The repository.
@@ -20,16 +20,16 @@ pub(crate) fn root() -> PathBuf {
         .unwrap()
 }
 
-/// What a page wants done.
+/// A step of a page.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// A command with what it prints.
+pub(crate) enum PageStep {
+    /// Run a command, and compare its output.
     Run {
         line: usize,
         command: String,
         output: String,
     },
-    /// A configuration to go on with.
+    /// Restart the server with this configuration.
     Configure { text: String },
 }
 
@@ -46,8 +46,8 @@ impl Page {
         &self.0
     }
 
-    /// What its blocks want done, in order.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    /// The steps of its blocks, in order.
+    pub(crate) fn steps(&self) -> Vec<PageStep> {
         let mut steps = Vec::new();
         let mut lines = (1..).zip(self.0.lines());
         while let Some((number, line)) = lines.next() {
@@ -60,12 +60,12 @@ impl Page {
                 "toml" if block.first().is_some_and(|(_, l)| *l == CONFIGURATION) => {
                     let text: Vec<_> = block.iter().map(|(_, l)| *l).collect();
                     let text = text.join("\n") + "\n";
-                    steps.push(Step::Configure { text });
+                    steps.push(PageStep::Configure { text });
                 }
                 "python" if block.first().is_some_and(|(_, l)| *l == SCRIPT) => {
                     let text: Vec<_> = block.iter().map(|(_, l)| *l).collect();
                     let text = text.join("\n");
-                    steps.push(Step::Run {
+                    steps.push(PageStep::Run {
                         line: number,
                         command: format!("python3 - <<'SCRIPT' && echo done\n{text}\nSCRIPT"),
                         output: "…done\n".to_owned(),
@@ -78,25 +78,25 @@ impl Page {
     }
 }
 
-/// Whether the shell would ask for another line.
-fn goes_on(command: &str) -> bool {
+/// Whether the shell would expect another line.
+fn is_incomplete(command: &str) -> bool {
     command.ends_with('\\') || command.matches('\'').count() % 2 == 1
 }
 
 /// The commands of a `console` block.
-fn commands(block: &[(usize, &str)], steps: &mut Vec<Step>) {
+fn commands(block: &[(usize, &str)], steps: &mut Vec<PageStep>) {
     let mut open = false;
     for (number, text) in block {
         if let Some(command) = text.strip_prefix("$ ").filter(|_| !open) {
-            steps.push(Step::Run {
+            steps.push(PageStep::Run {
                 line: *number,
                 command: command.to_owned(),
                 output: String::new(),
             });
-            open = goes_on(command);
+            open = is_incomplete(command);
             continue;
         }
-        let Some(Step::Run {
+        let Some(PageStep::Run {
             command, output, ..
         }) = steps.last_mut()
         else {
@@ -105,7 +105,7 @@ fn commands(block: &[(usize, &str)], steps: &mut Vec<Step>) {
         if open {
             command.push('\n');
             command.push_str(text);
-            open = goes_on(command);
+            open = is_incomplete(command);
         } else {
             output.push_str(text);
             output.push('\n');
@@ -113,7 +113,7 @@ fn commands(block: &[(usize, &str)], steps: &mut Vec<Step>) {
     }
 }
 
-/// Whether `text` is `pattern`, in which `…` stands for anything and runs of blanks are one.
+/// Whether `text` matches `pattern`, in which `…` matches anything; blanks are collapsed.
 pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     let fold = |s: &str| s.split_whitespace().collect::<Vec<_>>().join(" ");
     let (pattern, text) = (fold(pattern), fold(text));
@@ -135,7 +135,7 @@ pub(crate) fn fits(pattern: &str, text: &str) -> bool {
 }
 
 #[test]
-fn patterns_fit_what_they_should() {
+fn patterns_match_texts() {
     assert!(fits("a … c\n", "a bb  c"));
     assert!(fits("…", "anything"));
     assert!(fits("x", "x\n"));
@@ -144,14 +144,14 @@ fn patterns_fit_what_they_should() {
 }
 
 #[test]
-fn blocks_are_read_as_they_stand() {
+fn blocks_are_parsed() {
     let page = Page(
         "```console\n$ one \\\n  more\nsaid\n$ two 'a\n$ b'\n```\n```toml\n# x\na = 1\n```\n\
          ```toml\n# ~/.config/filrouge/config.toml\nb = 2\n```\n```sh\n$ no\n```\n\
          ```python\n# agent.py\nx = 1\n```\n```python\ny = 1\n```\n"
             .to_owned(),
     );
-    let run = |line, command: &str, output: &str| Step::Run {
+    let run = |line, command: &str, output: &str| PageStep::Run {
         line,
         command: command.to_owned(),
         output: output.to_owned(),
@@ -162,7 +162,7 @@ fn blocks_are_read_as_they_stand() {
         [
             run(2, "one \\\n  more", "said\n"),
             run(5, "two 'a\n$ b'", ""),
-            Step::Configure { text },
+            PageStep::Configure { text },
             run(
                 19,
                 "python3 - <<'SCRIPT' && echo done\n# agent.py\nx = 1\nSCRIPT",

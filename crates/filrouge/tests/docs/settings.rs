@@ -1,4 +1,4 @@
-//! The references of settings and of limits.
+//! The reference tables of settings and of limits.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::page::Page;
 use crate::table::rows;
 
-/// A setting's value and where it comes from.
+/// A setting's value and its origin.
 type Shown = (String, String);
 
-/// What `config show` tells with these variables set, by name.
+/// The settings that `config show` prints with these variables set, by name.
 fn shown(home: &str, variables: &[(String, String)]) -> BTreeMap<String, Shown> {
     let output = Command::new(env!("CARGO_BIN_EXE_filrouge"))
         .args(["config", "show", "--json"])
@@ -36,11 +36,11 @@ fn values(settings: &BTreeMap<String, Shown>) -> BTreeMap<&str, &str> {
 }
 
 #[test]
-fn the_table_of_settings_is_the_programs() {
+fn the_table_of_settings_matches_the_program() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path().to_str().unwrap();
     let page = Page::read("docs/settings.md");
-    let mut told: BTreeMap<String, Shown> = BTreeMap::new();
+    let mut reported: BTreeMap<String, Shown> = BTreeMap::new();
     let mut variables = Vec::new();
     for row in rows(page.text(), "All settings") {
         let [name, variable, default, meaning] = &row[..] else {
@@ -48,7 +48,7 @@ fn the_table_of_settings_is_the_programs() {
         };
         assert!(!meaning.is_empty(), "{name}");
         let value = default.replace('~', home);
-        // What has no value unless it is set takes any of these.
+        // A setting without a default gets one of these values.
         let set = match (name.as_str(), value.as_str()) {
             ("store_direct", _) => "postgres://host/database",
             ("search.embedder.kind", _) => "minilm",
@@ -57,24 +57,24 @@ fn the_table_of_settings_is_the_programs() {
             (_, value) => value,
         };
         variables.push((variable.clone(), set.to_owned()));
-        told.insert(name.clone(), (value, variable.clone()));
+        reported.insert(name.clone(), (value, variable.clone()));
     }
     let defaults = shown(home, &[]);
-    assert_eq!(values(&told), values(&defaults), "names and defaults");
+    assert_eq!(values(&reported), values(&defaults), "names and defaults");
     for (name, (_, origin)) in shown(home, &variables) {
-        assert_eq!(origin, told[&name].1, "the variable of {name}");
+        assert_eq!(origin, reported[&name].1, "the variable of {name}");
     }
 }
 
 #[test]
-fn the_table_of_limits_is_the_programs() {
+fn the_table_of_limits_matches_the_program() {
     let home = tempfile::tempdir().unwrap();
     let mut known = shown(home.path().to_str().unwrap(), &[]);
     known.retain(|name, _| name.starts_with("limits."));
     let page = Page::read("docs/limits.md");
-    let told: BTreeMap<String, Shown> = rows(page.text(), "What can be set")
+    let reported: BTreeMap<String, Shown> = rows(page.text(), "What can be set")
         .into_iter()
         .map(|row| (row[0].clone(), (row[1].clone(), String::new())))
         .collect();
-    assert_eq!(values(&told), values(&known));
+    assert_eq!(values(&reported), values(&known));
 }

@@ -1,6 +1,6 @@
 //! Tables of documents.
 
-/// The rows of the table under the heading `## heading`: the cells of each, without the marks of code.
+/// The rows of the table under the heading `## heading`: the cells of each, without backticks.
 pub(crate) fn rows(text: &str, heading: &str) -> Vec<Vec<String>> {
     let from = text
         .split_once(&format!("\n## {heading}\n"))

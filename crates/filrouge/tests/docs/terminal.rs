@@ -1,4 +1,4 @@
-//! A home with nothing in it, a server, and one shell in which a page's commands are typed.
+//! An empty home, a server, and one shell that runs a page's commands.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use crate::page::root;
 
-/// The address that the documents speak of.
-const SPOKEN: &str = "localhost:7717";
-/// The command that stands for pulling the plug: the server is killed, and started again.
+/// The address in the documents.
+const DOCUMENTED_ADDRESS: &str = "localhost:7717";
+/// The command that simulates a power cut: the server is killed and restarted.
 const KILL: &str = "kill -9 $(pidof filrouge)";
-/// No command and no start may take longer, whatever the machine.
+/// The longest time that a command or a start may take on any machine.
 const WITHIN: Duration = Duration::from_secs(120);
-/// Marks the end of what a command prints.
+/// Marks the end of a command's output.
 const END: &str = "\u{1e}end of the command\u{1e}";
 
-/// One terminal of somebody who follows a page: variables and jobs last as long as the page.
-pub(crate) struct Terminal {
+/// The terminal of a reader who follows a page: variables and jobs last as long as the page.
+pub(crate) struct PageTerminal {
     home: tempfile::TempDir,
     address: String,
     server: Option<Child>,
@@ -28,7 +28,7 @@ pub(crate) struct Terminal {
     screen: Receiver<String>,
 }
 
-/// A program in an environment that leads nowhere but home; the built binary is on the path.
+/// A program in an isolated environment; the built binary is on the path.
 fn program(name: &str, home: &Path) -> Command {
     let binary = Path::new(env!("CARGO_BIN_EXE_filrouge")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
@@ -42,20 +42,20 @@ fn program(name: &str, home: &Path) -> Command {
 }
 
 fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut lines = BufReader::new(from).split(b'\n').map_while(Result::ok);
         while let Some(line) = lines.next() {
             let line = String::from_utf8_lossy(&line).into_owned();
-            if tell.send(line).is_err() {
+            if sender.send(line).is_err() {
                 lines.by_ref().for_each(drop);
             }
         }
     });
-    told
+    receiver
 }
 
-impl Terminal {
+impl PageTerminal {
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut shell = program("bash", home.path())
@@ -76,12 +76,12 @@ impl Terminal {
         terminal
     }
 
-    /// The file that the server's log goes to.
+    /// The file with the server's log.
     fn log(&self) -> PathBuf {
         self.home.path().join("filrouge.log")
     }
 
-    /// Starts the server at the address it had before, and waits until it listens.
+    /// Starts the server at its earlier address, and waits until it listens.
     fn serve(&mut self) {
         let log = File::options().create(true).append(true).open(self.log());
         let mut child = program(env!("CARGO_BIN_EXE_filrouge"), self.home.path())
@@ -111,7 +111,7 @@ impl Terminal {
         }
     }
 
-    /// Puts the configuration file in place, and starts the server with it.
+    /// Writes the configuration file, and starts the server with it.
     pub(crate) fn configure(&mut self, text: &str) {
         self.kill();
         let folder = self.home.path().join(".config/filrouge");
@@ -120,14 +120,14 @@ impl Terminal {
         self.serve();
     }
 
-    /// Types a command; gives what is printed, on stdout and stderr, until it is done.
+    /// Runs a command; returns its output, stdout and stderr together.
     pub(crate) fn run(&mut self, command: &str) -> String {
         if command == KILL {
             self.kill();
             self.serve();
             return String::new();
         }
-        let typed = command.replace(SPOKEN, &self.address);
+        let typed = command.replace(DOCUMENTED_ADDRESS, &self.address);
         let keys = format!("{{ {typed}\n}} </dev/null\nprintf '\\n%s\\n' '{END}'\n");
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
@@ -140,11 +140,11 @@ impl Terminal {
                 Err(_) => panic!("{command}\ndoes not end; it has printed:\n{printed}"),
             }
         }
-        printed.replace(&self.address, SPOKEN)
+        printed.replace(&self.address, DOCUMENTED_ADDRESS)
     }
 }
 
-impl Drop for Terminal {
+impl Drop for PageTerminal {
     fn drop(&mut self) {
         self.kill();
         self.shell.kill().ok();
@@ -154,7 +154,7 @@ impl Drop for Terminal {
 
 #[test]
 fn a_shell_keeps_its_variables_and_its_jobs() {
-    let mut terminal = Terminal::new();
+    let mut terminal = PageTerminal::new();
     assert_eq!(terminal.run("word=thread; cat"), "\n");
     assert_eq!(terminal.run("echo $word >&2").trim(), "thread");
     terminal.run("(sleep 0.2; echo late > ~/late) &");

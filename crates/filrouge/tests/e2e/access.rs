@@ -1,4 +1,4 @@
-//! API keys and roles: who is let in, what they see, and what nobody learns (DESIGN §8).
+//! API keys and roles: who gets access, what they see, and what callers without access cannot find out (DESIGN §8).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ fn ids(reply: &Reply) -> Vec<String> {
         .collect()
 }
 
-/// All of an answer that is not its moment or its number.
+/// The parts of an answer that may not differ: all but dates and request ids.
 fn shape(reply: &Reply) -> (u16, Vec<String>, String) {
     let names = reply.headers.iter().map(|(n, v)| match n.as_str() {
         "date" | "filrouge-request-id" | "x-request-id" => n.clone(),
@@ -50,23 +50,23 @@ fn a_key_opens_its_tenant_and_no_other() {
 }
 
 #[test]
-fn whatever_is_wrong_with_credentials_the_answer_is_the_same() {
+fn all_bad_credentials_get_the_same_answer() {
     let world = World::new();
     let good = key(&world, &["--role", "admin"]);
     let other = key(&world, &["--role", "admin", "--expires", "1s"]);
     let revoked = key(&world, &["--role", "admin"]);
     world.ok(&["keys", "revoke", key_id(&revoked)]);
     let server = world.serve();
-    let nobody = Caller::nobody(&server);
+    let anonymous = Caller::anonymous(&server);
     Caller::bearing(&server, &good).get("").is(200);
     within_five_seconds("a key expires", || {
         Caller::bearing(&server, &other).get("").status == 401
     });
-    let reference = nobody.get("");
+    let reference = anonymous.get("");
     reference.fails(401, "unauthenticated");
     assert_eq!(reference.header("www-authenticate"), Some("Bearer"));
     let secret = good.rsplit('_').next().unwrap();
-    // Another last character, whichever it was.
+    // Changes the last character, whatever it was.
     let last = if good.ends_with('x') { 'y' } else { 'x' };
     let changed = format!("{}{last}", &good[..good.len() - 1]);
     let elsewhere = format!("frk_{}_{secret}", key_id(&other));
@@ -86,7 +86,7 @@ fn whatever_is_wrong_with_credentials_the_answer_is_the_same() {
         "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZGEifQ.".to_owned(),
         "Bearer \u{1f511}".to_owned(),
     ] {
-        let refused = nobody.with("authorization", &credentials).get("");
+        let refused = anonymous.with("authorization", &credentials).get("");
         assert_eq!(shape(&refused), shape(&reference), "{credentials}");
     }
     let twice = Caller::bearing(&server, &good).with("authorization", &format!("Bearer {good}"));
@@ -98,7 +98,7 @@ fn whatever_is_wrong_with_credentials_the_answer_is_the_same() {
         "/api/v1/sessions/x".to_owned(),
         "/".to_owned(),
     ] {
-        let refused = nobody.send("GET", &target, None);
+        let refused = anonymous.send("GET", &target, None);
         assert_eq!(shape(&refused), shape(&reference), "{target}");
     }
     server.stop();
@@ -116,7 +116,7 @@ fn a_revoked_key_is_refused_within_five_seconds() {
 
     let text = key(&world, &["--role", "service"]);
     let late = Caller::bearing(&server, &text);
-    within_five_seconds("a key is made", || late.get("").status == 200);
+    within_five_seconds("a key is created", || late.get("").status == 200);
     caller.get("").fails(401, "unauthenticated");
     server.stop();
     let again = world.serve();
@@ -130,33 +130,35 @@ fn a_revoked_key_is_refused_within_five_seconds() {
 fn the_first_key_closes_a_running_server() {
     let world = World::new();
     let server = world.serve();
-    let nobody = Caller::nobody(&server);
-    nobody.post("", &session("s")).wrote(201);
-    assert!(nobody.send("GET", "/readyz", None).is(200)["status"] == "ready");
+    let anonymous = Caller::anonymous(&server);
+    anonymous.post("", &session("s")).wrote(201);
+    assert!(anonymous.send("GET", "/readyz", None).is(200)["status"] == "ready");
     let text = key(&world, &["--role", "service", "--tenant", "elsewhere"]);
-    within_five_seconds("the first key counts", || nobody.get("").status == 401);
-    nobody.get("/s").fails(401, "unauthenticated");
+    within_five_seconds("the first key applies", || anonymous.get("").status == 401);
+    anonymous.get("/s").fails(401, "unauthenticated");
     for path in ["/healthz", "/readyz"] {
-        nobody.send("GET", path, None).is(200);
+        anonymous.send("GET", path, None).is(200);
         let foreign = server.client().bare("GET", path, "host: example.org\r\n");
         foreign.is(200);
     }
-    // Host and Origin are for servers without keys.
+    // Host and Origin are checked only by servers without keys.
     let foreign = format!("host: example.org\r\nauthorization: Bearer {text}\r\n");
     let client = server.client();
     client.bare("GET", "/api/v1/sessions", &foreign).is(200);
     world.ok(&["--tenant", "elsewhere", "keys", "revoke", key_id(&text)]);
     let refused = Caller::bearing(&server, &text);
     within_five_seconds("a key is revoked", || refused.get("").status == 401);
-    nobody.get("").fails(401, "unauthenticated");
+    anonymous.get("").fails(401, "unauthenticated");
     server.stop();
     let again = world.serve();
-    Caller::nobody(&again).get("").fails(401, "unauthenticated");
+    Caller::anonymous(&again)
+        .get("")
+        .fails(401, "unauthenticated");
     again.stop();
 }
 
 #[test]
-fn other_addresses_are_for_servers_with_keys() {
+fn other_addresses_require_a_key() {
     let world = World::new();
     let open = ["serve", "--listen", "0.0.0.0:0"];
     let refused = |done: crate::world::Done| {
@@ -169,7 +171,7 @@ fn other_addresses_are_for_servers_with_keys() {
     refused(world.run(&open));
     let text = key(&world, &["--role", "service"]);
     let server = world.serve_where(&[("FILROUGE_LISTEN", "0.0.0.0:0")], &[]);
-    Caller::nobody(&server)
+    Caller::anonymous(&server)
         .get("")
         .fails(401, "unauthenticated");
     Caller::bearing(&server, &text).get("").is(200);
@@ -177,7 +179,7 @@ fn other_addresses_are_for_servers_with_keys() {
 }
 
 #[test]
-fn a_user_is_one_end_user_and_a_service_acts_for_all() {
+fn a_user_is_one_end_user_and_a_service_acts_for_any() {
     let world = World::new();
     let user = key(&world, &["--role", "user", "--identity", "ada"]);
     let service = key(&world, &["--role", "service"]);
@@ -219,7 +221,7 @@ fn a_user_is_one_end_user_and_a_service_acts_for_all() {
     world.verify();
 }
 
-/// The ids that a caller lists, sorted.
+/// The ids that a caller can list, sorted.
 fn listed(caller: &Caller) -> Vec<String> {
     let mut all = ids(&caller.get(""));
     all.sort();
@@ -227,11 +229,11 @@ fn listed(caller: &Caller) -> Vec<String> {
 }
 
 #[test]
-fn anonymous_sessions_are_listed_to_who_acts_for_nobody() {
+fn anonymous_sessions_are_listed_for_anonymous_callers() {
     const TOKEN: (&str, &str) = ("filrouge-session-token", "0123456789abcdef");
     let world = World::new();
     let server = world.serve();
-    let local = Caller::nobody(&server);
+    let local = Caller::anonymous(&server);
     local.post("", &session("open")).wrote(201);
     let shown = local.with(TOKEN.0, TOKEN.1);
     shown.post("", &session("tokened")).wrote(201);
@@ -271,10 +273,11 @@ fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/access.md");
     let text = fs::read_to_string(path).unwrap();
     let rows = text.lines().filter(|line| line.starts_with('|'));
-    let mut rows = rows.map(|line| {
+    let rows = rows.map(|line| {
         let cells = line.trim_matches('|').split('|');
         cells.map(|c| c.trim().to_owned()).collect::<Vec<_>>()
     });
+    let mut rows = rows.skip_while(|cells| cells[0] != "permission");
     let head = rows.next().unwrap();
     rows.skip(1)
         .map(|cells| {
@@ -284,7 +287,7 @@ fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
         .collect()
 }
 
-/// Routes with what they need; the session is absent, so that what is allowed changes nothing.
+/// Routes with the permission that they need; the session is absent, so that allowed requests change nothing.
 const ROUTES: [(&str, &str, &str, Option<&str>); 16] = [
     ("read", "GET", "/api/v1/sessions", None),
     ("read", "GET", "/api/v1/sessions/absent", None),
@@ -340,11 +343,11 @@ fn check_roles(role: &str, caller: &Caller) {
                 "alone" => !acting,
                 _ => false,
             };
-            let told =
+            let reported =
                 format!("{role} (acting for an end user: {acting}) {method} {target}: {reply:?}");
             if allowed {
-                assert!(![401, 403, 405].contains(&reply.status), "{told}");
-                assert_ne!(reply.header("content-type"), None, "{told}");
+                assert!(![401, 403, 405].contains(&reply.status), "{reported}");
+                assert_ne!(reply.header("content-type"), None, "{reported}");
             } else {
                 reply.fails(403, "forbidden");
             }
@@ -353,11 +356,11 @@ fn check_roles(role: &str, caller: &Caller) {
 }
 
 #[test]
-fn every_role_may_do_what_the_table_says() {
+fn every_role_has_the_permissions_of_the_table() {
     let world = World::new();
     let without = World::new();
     let open = without.serve();
-    check_roles("no keys", &Caller::nobody(&open));
+    check_roles("no keys", &Caller::anonymous(&open));
     open.stop();
     let keys = ["service", "user", "auditor", "admin"].map(|role| {
         let identity: &[&str] = if role == "user" {

@@ -1,4 +1,4 @@
-//! Network addresses in metadata: hashed before they are stored, whichever way they come, in the hot store and the ledger.
+//! Network addresses in metadata: hashed before they are stored, on every path, in the hot store and the ledger.
 
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::hot::{at, copied, ephemeral, held, open, with_redis};
 use crate::http::{Client, Reply, text_item};
 use crate::world::{Server, World};
 
-/// An address that is looked for where it must not be.
+/// An address that must not be found in stored data.
 const ADDRESS: &str = "203.0.113.217";
 
 fn with(mut body: Value, member: &str, value: Value) -> Value {
@@ -15,7 +15,7 @@ fn with(mut body: Value, member: &str, value: Value) -> Value {
     body
 }
 
-/// An item of a caller with the address in its metadata, twice.
+/// A caller's item with the address in its metadata, twice.
 fn item(id: &str) -> Value {
     let metadata =
         json!({ "latency_ms": 7, "clientIp": ADDRESS, "hops": [{ "X-Forwarded-For": [ADDRESS] }] });
@@ -26,8 +26,8 @@ fn item(id: &str) -> Value {
     )
 }
 
-/// Sends the address through every door of a session, each twice: what comes again is known.
-fn through_all_doors(client: &Client, session: &str) {
+/// Sends the address through every route of a session, each request twice: the second one must be a replay.
+fn through_all_routes(client: &Client, session: &str) {
     let twice = |send: &dyn Fn() -> Reply| {
         let first = send();
         assert!(first.status < 300, "{first:?}");
@@ -81,7 +81,7 @@ fn twice_patched(client: &Client, session: &str, patch: &Value) {
     assert!(metadata["net"]["ip_hash"].is_string(), "{metadata}");
 }
 
-/// The items and events of a session have the hash where the address stood, and all else.
+/// Checks that the session's items and events have the hash in place of the address, and everything else unchanged.
 fn has_hashes(client: &Client, session: &str) {
     let items = client.all(&format!("/{session}/items"), 50);
     let metadata = items.iter().map(|item| &item["metadata"]);
@@ -96,8 +96,8 @@ fn has_hashes(client: &Client, session: &str) {
     }
 }
 
-/// Neither the store nor the log of a server has it.
-fn is_nowhere(world: &World, server: Server) {
+/// Checks that neither the store nor the server's log contains the address.
+fn assert_absent(world: &World, server: Server) {
     let log = server.log();
     assert!(!log.contains(ADDRESS), "{log}");
     world.holds_nowhere(ADDRESS);
@@ -111,30 +111,30 @@ fn no_address_is_stored() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[("FILROUGE_LOG", "debug")]);
     let client = server.client();
-    through_all_doors(&client, "v");
+    through_all_routes(&client, "v");
     has_hashes(&client, "v");
     let all = held(&redis);
     assert!(all.contains("ip_hash") && !all.contains(ADDRESS), "{all}");
-    // At the login, all that was said goes into the ledger.
+    // At the login, the recorded history is copied into the ledger.
     let ada = client.of("ada");
     ada.post("/v/turns", &open("login", "?")).wrote(201);
     has_hashes(&ada, "v");
-    through_all_doors(&ada, "hers");
+    through_all_routes(&ada, "hers");
     has_hashes(&ada, "hers");
     copied(&ada);
     assert!(!held(&redis).contains(ADDRESS));
-    is_nowhere(&world, server);
+    assert_absent(&world, server);
 }
 
 #[test]
-fn a_list_of_members_is_for_turns() {
+fn a_list_of_allowed_members_applies_to_turns() {
     let world = World::new();
     let server = ephemeral(&world, &[("FILROUGE_METADATA_ALLOW", "channel")]);
     let ada = server.client().of("ada");
-    through_all_doors(&ada, "s");
+    through_all_routes(&ada, "s");
     has_hashes(&ada, "s");
     for turn in ada.all("/s/turns", 50) {
         assert_eq!(turn["metadata"], json!({}), "{turn}");
     }
-    is_nowhere(&world, server);
+    assert_absent(&world, server);
 }

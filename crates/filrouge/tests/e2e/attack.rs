@@ -1,5 +1,5 @@
-//! What looks like SQL, a path, a pattern or a template is text like any other, in every field, key and id; where it
-//! cannot be meant it is refused.
+//! Text that looks like SQL, a path, a pattern or a template is treated as text in every field, key and id; where no
+//! text is expected it is refused.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(|b| format!("%{b:02x}")).collect()
 }
 
-/// The rows of a list that must be there.
+/// The rows of a list, which must exist.
 fn rows(client: &Client, query: &str) -> Vec<Value> {
     let page = client.see(query);
     page["data"].as_array().unwrap().clone()
@@ -106,7 +106,7 @@ fn check(client: &Client, text: &str) {
 }
 
 #[test]
-fn whatever_a_text_looks_like_it_is_a_text() {
+fn every_text_is_stored_as_text() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -132,7 +132,7 @@ fn identities_are_compared_as_bytes() {
 }
 
 #[test]
-fn where_a_number_or_a_word_is_meant_text_is_refused() {
+fn text_is_refused_where_a_number_or_a_keyword_is_expected() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

@@ -1,5 +1,5 @@
-//! The audit: who said what, which tool with which parameters, by which agent and model, in order; over HTTP and by
-//! the command line.
+//! The audit: who said what, and which tool was called with which parameters, by which agent and model, in order; over
+//! HTTP and by the command line.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::caller::{Caller, key};
 use crate::http::{Client, text_item};
 use crate::world::World;
 
-/// Texts that spreadsheets and readers of CSV trip over.
+/// Texts that are difficult for spreadsheets and CSV readers.
 const HARD: [&str; 9] = [
     "=HYPERLINK(\"http://evil\",\"x\")",
     "+1",
@@ -46,7 +46,7 @@ fn result(id: &str, ok: bool, content: &Value) -> Value {
         "parts": [{ "type": "tool_result", "call_id": id, "ok": ok, "latency_ms": 12, "content": content }] })
 }
 
-/// Two sessions of two people whose turns interleave, a failed turn, a link, and what is hard to write.
+/// Records two sessions of two people with interleaved turns, a failed turn, a link, and texts that are hard to write.
 pub(crate) fn record(client: &Client) {
     let (ada, bob) = (client.of("ada"), client.of("bob"));
     let one = start(&ada, "s1", "r1", "What do I owe?");
@@ -104,7 +104,7 @@ fn places(rows: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn in_order_whole_and_the_same_by_every_way() {
+fn rows_are_ordered_complete_and_equal_on_every_path() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -139,7 +139,7 @@ fn in_order_whole_and_the_same_by_every_way() {
     ] {
         assert_eq!(one[member], value, "{member}");
     }
-    // Each result is of the call of its own turn.
+    // Each result belongs to the call of its own turn.
     let answered = |row: &Value| {
         (
             row["tool"].clone(),
@@ -165,7 +165,7 @@ fn in_order_whole_and_the_same_by_every_way() {
         rows[10]["error"],
         json!({ "code": "provider_down", "message": "gone", "source": "caller", "retryable": true })
     );
-    // What nobody asked for is its owner's, also what was said before the login.
+    // Anonymous rows belong to the owner, even those from before the login.
     let linked = rows.last().unwrap();
     assert_eq!(
         linked["detail"],
@@ -235,7 +235,7 @@ fn filters_are_each_others_complement() {
             expected
         );
     }
-    // A moment cuts all rows in two.
+    // A moment divides all rows into two groups.
     let times: BTreeMap<&str, usize> = rows
         .iter()
         .map(|r| (r["at"].as_str().unwrap(), 0))
@@ -270,7 +270,7 @@ fn filters_are_each_others_complement() {
 }
 
 #[test]
-fn what_was_redacted_or_erased_is_told_and_not_shown() {
+fn redacted_and_erased_contents_are_reported_but_not_shown() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -300,9 +300,9 @@ fn what_was_redacted_or_erased_is_told_and_not_shown() {
             assert_eq!(is[member], Value::Null, "{is}");
         }
     }
-    let told = &own.last().unwrap()["detail"][0];
+    let reported = &own.last().unwrap()["detail"][0];
     assert_eq!(
-        (&told["reason"], &told["by"]),
+        (&reported["reason"], &reported["by"]),
         (&json!("asked to"), &json!("ada"))
     );
     let gone: Vec<&Value> = after.iter().filter(|r| r["session_id"] == "s2").collect();
@@ -324,7 +324,7 @@ fn what_was_redacted_or_erased_is_told_and_not_shown() {
 }
 
 #[test]
-fn it_is_the_tenants_own_and_for_those_who_may_see_it() {
+fn the_audit_shows_only_the_tenant_and_needs_permission() {
     let world = World::new();
     let make = |tenant: &str, role: &[&str]| key(&world, &[&["--tenant", tenant], role].concat());
     let role = |name: &'static str| ["--role", name];
@@ -378,8 +378,8 @@ fn it_is_the_tenants_own_and_for_those_who_may_see_it() {
             reply.fails(403, "forbidden");
         }
     }
-    let nobody = Caller::nobody(&server).send("GET", "/api/v1/audit", None);
-    nobody.fails(401, "unauthenticated");
+    let anonymous = Caller::anonymous(&server).send("GET", "/api/v1/audit", None);
+    anonymous.fails(401, "unauthenticated");
     server.stop();
     let text = world.ok(&["audit", "--tenant", "other"]);
     assert!(text.contains("theirs") && !text.contains("ours"));

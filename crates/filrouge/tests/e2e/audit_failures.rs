@@ -1,4 +1,4 @@
-//! The audit refused, and cut off on the way.
+//! Refused and interrupted answers of the audit.
 
 use base64::Engine as _;
 use rand::Rng as _;
@@ -10,7 +10,7 @@ use crate::http::text_item;
 use crate::world::World;
 
 #[test]
-fn what_cannot_be_answered_is_refused() {
+fn invalid_queries_are_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -25,7 +25,7 @@ fn what_cannot_be_answered_is_refused() {
         "format=xml",
         "since=now",
         "identity_id=",
-        "colour=red",
+        "color=red",
         "include_redacted=true",
     ] {
         client
@@ -49,7 +49,7 @@ fn what_cannot_be_answered_is_refused() {
 }
 
 #[test]
-fn a_time_that_is_none_is_answered_by_the_form_of_one() {
+fn an_invalid_time_gets_a_hint_with_the_form() {
     let world = World::new();
     let server = world.serve();
     for query in [
@@ -66,7 +66,7 @@ fn a_time_that_is_none_is_answered_by_the_form_of_one() {
 }
 
 #[test]
-fn a_call_cannot_be_spelled_so_that_the_audit_passes_it_over() {
+fn no_spelling_hides_a_call_from_the_audit() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -91,7 +91,7 @@ fn a_call_cannot_be_spelled_so_that_the_audit_passes_it_over() {
             assert!(hint.contains("spell them as they are read"), "{hint}");
         }
     }
-    // Escapes are as good as any where nothing is known by them.
+    // Escapes are accepted in values, and in members that filrouge does not look up by name.
     let escaped =
         r#"{"type":"tool_call","call_id":"c","name":"r\u006d","args":{"\u0061":1},"\u00e9":2}"#;
     let items = format!(r#"{{"items":[{}]}}"#, item(escaped));
@@ -106,7 +106,7 @@ fn a_call_cannot_be_spelled_so_that_the_audit_passes_it_over() {
 }
 
 #[test]
-fn a_call_that_never_became_complete_is_shown_with_its_arguments() {
+fn an_incomplete_call_is_shown_with_its_arguments() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -127,7 +127,7 @@ fn a_call_that_never_became_complete_is_shown_with_its_arguments() {
 }
 
 #[test]
-fn an_answer_that_fails_on_the_way_is_cut_off() {
+fn an_answer_that_fails_midway_is_cut_off() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
@@ -146,7 +146,7 @@ fn an_answer_that_fails_on_the_way_is_cut_off() {
     let ended = |text: &str| text.ends_with("0\r\n\r\n");
     assert!(ended(&client.raw(request).text));
     server.stop();
-    // The newest contents are the last of the file.
+    // The newest contents are at the end of the file.
     let mut bytes = std::fs::read(world.store()).unwrap();
     let at = bytes.len() - (500 << 10);
     bytes[at] ^= 1;

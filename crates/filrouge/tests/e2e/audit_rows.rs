@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Rows of JSON lines.
+/// Parses rows from JSON lines.
 pub(crate) fn lines(text: &str) -> Vec<Value> {
     assert!(text.is_empty() || text.ends_with('\n'));
     text.lines()
@@ -10,7 +10,7 @@ pub(crate) fn lines(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Records of CSV, read as RFC 4180 has it.
+/// Parses CSV into records, as RFC 4180 specifies.
 fn records(text: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let (mut row, mut cell, mut quoted) = (Vec::new(), String::new(), false);
@@ -43,7 +43,7 @@ fn records(text: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// What a cell of CSV holds, as JSON: text, or nothing, or what was recorded.
+/// Parses the content of a CSV cell as JSON: text, nothing, or a recorded value.
 fn read_cell(column: &str, text: &str) -> Value {
     let json = [
         "seq",
@@ -63,7 +63,7 @@ fn read_cell(column: &str, text: &str) -> Value {
     }
 }
 
-/// The table has the rows, cell by cell.
+/// Checks that the table has these rows, cell by cell.
 pub(crate) fn same_table(text: &str, rows: &[Value]) {
     let records = records(text);
     let (head, body) = records.split_first().unwrap();
@@ -73,10 +73,10 @@ pub(crate) fn same_table(text: &str, rows: &[Value]) {
         for (column, given) in head.iter().zip(cells) {
             assert!(!given.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']));
             let given = given.strip_prefix('\'').unwrap_or(given);
-            // An empty text and none are the same in CSV.
-            let told = Some(&row[column]).filter(|v| **v != "");
-            let told = told.unwrap_or(&Value::Null);
-            assert_eq!(read_cell(column, given), *told, "{column} {row}");
+            // CSV does not distinguish an empty text from an absent one.
+            let reported = Some(&row[column]).filter(|v| **v != "");
+            let reported = reported.unwrap_or(&Value::Null);
+            assert_eq!(read_cell(column, given), *reported, "{column} {row}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bundles by the command line and over HTTP: written, verified by whoever has nothing but the file, taken in elsewhere.
+//! Bundles on the command line and over HTTP: written, verified without a store, imported elsewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::world::{Done, World};
 
 const ODD: &str = "[ {\"type\":\"text\",\n\"text\":\"\\ud800 caf\u{e9} \u{fffd}\"},{\"type\":\"n\",\"n\":1.0,\"n\":1e400} ]";
 
-/// A session with whole turns, an open one and a redaction.
+/// Records a session with complete turns, an open one and a redaction.
 fn fill(client: &Client, session: &str) {
     client
         .post(
@@ -47,17 +47,17 @@ fn filled() -> World {
     world
 }
 
-/// A file with these bytes in the world.
+/// Writes these bytes to a file in the world's folder.
 fn file(world: &World, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = world.path(name);
     fs::write(&path, bytes).unwrap();
     path
 }
 
-/// What `verify --bundle` says where nothing is installed.
-fn verify(nobody: &World, path: &Path, more: &[&str]) -> Done {
+/// The result of `verify --bundle` on a machine without a store.
+fn verify(empty: &World, path: &Path, more: &[&str]) -> Done {
     let bundle = ["verify", "--bundle", path.to_str().unwrap()];
-    nobody.run(&[&bundle, more].concat())
+    empty.run(&[&bundle, more].concat())
 }
 
 fn public_key(world: &World) -> String {
@@ -68,37 +68,37 @@ fn public_key(world: &World) -> String {
 }
 
 #[test]
-fn whoever_has_the_file_can_verify_it() {
-    let (world, nobody) = (filled(), World::new());
+fn the_file_alone_can_be_verified() {
+    let (world, empty) = (filled(), World::new());
     let text = world.ok(&["export", "s", "--format", "json"]);
     assert!(text.contains(&format!("\"parts\":{ODD},")));
     assert!(!text.contains("hush"));
     let key = public_key(&world);
-    let good = file(&nobody, "s.json", &text);
-    let done = verify(&nobody, &good, &[]);
+    let good = file(&empty, "s.json", &text);
+    let done = verify(&empty, &good, &[]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(
         done.stdout,
         format!("intact: session s, 4 turns, 10 items\nsigned by {key}\n")
     );
     assert!(done.stderr.contains("--public-key"), "{done:?}");
-    let done = verify(&nobody, &good, &["--json"]);
-    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    let done = verify(&empty, &good, &["--json"]);
+    let reported: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(
-        told,
+        reported,
         json!({ "status": "intact", "sessions": 1, "session_id": "s", "turns": 4, "items": 10, "findings": [],
             "signed_by": { "key_id": 1, "public_key": key, "trusted": false } })
     );
-    let done = verify(&nobody, &good, &["--json", "--public-key", &key]);
-    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    let done = verify(&empty, &good, &["--json", "--public-key", &key]);
+    let reported: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(
-        (done.code, &told["signed_by"]["trusted"]),
+        (done.code, &reported["signed_by"]["trusted"]),
         (Some(0), &json!(true))
     );
-    let done = verify(&nobody, &good, &["--public-key", &key]);
+    let done = verify(&empty, &good, &["--public-key", &key]);
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
     let other = public_key(&filled());
-    let done = verify(&nobody, &good, &["--public-key", &other]);
+    let done = verify(&empty, &good, &["--public-key", &other]);
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(
         done.stdout
@@ -107,36 +107,36 @@ fn whoever_has_the_file_can_verify_it() {
     );
     let upper = key.to_uppercase();
     assert_eq!(
-        verify(&nobody, &good, &["--public-key", &upper]).code,
+        verify(&empty, &good, &["--public-key", &upper]).code,
         Some(0)
     );
-    // The last one has the right length and is no point of the curve.
+    // The last one has the right length, but is not a point of the curve.
     let no_point = format!("02{}", "0".repeat(62));
     for malformed in ["", "00", &"g".repeat(64), &no_point] {
-        let done = verify(&nobody, &good, &["--public-key", malformed]);
+        let done = verify(&empty, &good, &["--public-key", malformed]);
         assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
     }
-    // Nothing was made where it was verified.
-    let left: Vec<_> = fs::read_dir(nobody.path("")).unwrap().collect();
+    // Verification created nothing.
+    let left: Vec<_> = fs::read_dir(empty.path("")).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
 #[test]
-fn what_is_not_intact_is_told_by_exit_code_and_place() {
-    let (world, nobody) = (filled(), World::new());
+fn damage_is_reported_by_exit_code_and_place() {
+    let (world, empty) = (filled(), World::new());
     let text = world.ok(&["export", "s"]);
-    let changed = file(&nobody, "changed", text.replacen("what? r2", "what! r2", 1));
-    let done = verify(&nobody, &changed, &["--json"]);
-    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    let changed = file(&empty, "changed", text.replacen("what? r2", "what! r2", 1));
+    let done = verify(&empty, &changed, &["--json"]);
+    let reported: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(done.code, Some(1));
     assert_eq!(
-        (&told["status"], &told["signed_by"]),
+        (&reported["status"], &reported["signed_by"]),
         (&json!("broken"), &Value::Null)
     );
-    // The question stands in the turn first; the item is named, for the turn follows from it.
-    assert_eq!(told["findings"][0]["seq"], 4, "{told}");
+    // The question also occurs earlier, in the turn; the finding names the item, because the turn is derived from it.
+    assert_eq!(reported["findings"][0]["seq"], 4, "{reported}");
     let item = text.replace("\"text\":\"what? r2\"", "\"text\":\"what! r2\"");
-    let done = verify(&nobody, &file(&nobody, "item", item), &[]);
+    let done = verify(&empty, &file(&empty, "item", item), &[]);
     assert_eq!(done.code, Some(1));
     assert!(
         done.stdout.starts_with("BROKEN: session s\n  seq 4: "),
@@ -152,18 +152,21 @@ fn what_is_not_intact_is_told_by_exit_code_and_place() {
         ("longer", format!("{text}\n").into_bytes(), 1),
         ("version", text.replacen(":1,", ":2,", 1).into_bytes(), 2),
     ] {
-        let path = file(&nobody, name, bytes);
-        let done = verify(&nobody, &path, &[]);
+        let path = file(&empty, name, bytes);
+        let done = verify(&empty, &path, &[]);
         assert_eq!(done.code, Some(code), "{name}: {done:?}");
-        let done = verify(&nobody, &path, &["--json"]);
-        let told: Value = serde_json::from_str(&done.stdout).unwrap();
+        let done = verify(&empty, &path, &["--json"]);
+        let reported: Value = serde_json::from_str(&done.stdout).unwrap();
         let status = if code == 1 { "broken" } else { "cannot_tell" };
-        assert_eq!((done.code, &told["status"]), (Some(code), &json!(status)));
-        assert!(told["findings"][0]["what"].is_string());
+        assert_eq!(
+            (done.code, &reported["status"]),
+            (Some(code), &json!(status))
+        );
+        assert!(reported["findings"][0]["what"].is_string());
     }
-    let nowhere = nobody.path("nowhere");
+    let nowhere = empty.path("nowhere");
     for more in [&[][..], &["--json"]] {
-        let done = verify(&nobody, &nowhere, more);
+        let done = verify(&empty, &nowhere, more);
         assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
         assert!(done.stderr.contains("nowhere"), "{done:?}");
     }
@@ -177,9 +180,9 @@ fn what_is_not_intact_is_told_by_exit_code_and_place() {
     }
 }
 
-/// A signature vouches for what was read, so what is read without its MACs gets none.
+/// A signature vouches for the content, so contents that were read without MAC checks are not signed.
 #[test]
-fn what_is_not_checked_is_not_signed() {
+fn unverified_contents_are_not_signed() {
     let world = filled();
     for _ in ["with the keyring", "without"] {
         let done = world.run(&["export", "s", "--unverified"]);
@@ -190,13 +193,13 @@ fn what_is_not_checked_is_not_signed() {
     }
 }
 
-/// A bundle up to who signed it.
+/// The part of a bundle before its signature.
 fn unsigned(bundle: &str) -> &str {
     &bundle[..bundle.rfind(",\"key_id\":").unwrap()]
 }
 
 #[test]
-fn taken_in_elsewhere() {
+fn a_bundle_is_imported_elsewhere() {
     let (world, other) = (filled(), World::new());
     let text = world.ok(&["export", "s"]);
     let path = file(&other, "s.json", &text);
@@ -226,9 +229,9 @@ fn taken_in_elsewhere() {
     assert_eq!(done.code, Some(2), "{done:?}");
     assert_eq!(other.json(&["sessions", "list"])["data"], json!([]));
 
-    let told = other.json(&[&import[..], &["--public-key", &key]].concat());
+    let reported = other.json(&[&import[..], &["--public-key", &key]].concat());
     assert_eq!(
-        told,
+        reported,
         json!({ "session_id": "s", "created": true, "turns": 4, "items": 10,
             "signed_by": { "key_id": 1, "public_key": key, "trusted": true } })
     );
@@ -241,7 +244,7 @@ fn taken_in_elsewhere() {
             .starts_with("known already: session s, 4 turns, 10 items")
     );
 
-    // The conversation goes on here; a start that is repeated finds its turn.
+    // The conversation continues in `other`; a repeated start finds its turn.
     let (there, here) = (world.serve(), other.serve());
     let repeated = json!({ "request_id": "r1", "question_neutral": "what? r1" });
     let first = there.client().see("/s/turns?request_id=r1")["data"][0].clone();
@@ -266,21 +269,22 @@ fn taken_in_elsewhere() {
     here.stop();
     other.verify();
 
-    // What has grown here does not fit what stands there; what stands there is known here.
+    // The session has grown in `other`, so its bundle conflicts with the session in `world`; `other` knows the first bundle
+    // already.
     let grown = file(&world, "grown.json", other.ok(&["export", "s"]));
     assert_eq!(verify(&world, &grown, &[]).code, Some(0));
     let done = world.run(&["import", "bundle", grown.to_str().unwrap(), "--json"]);
-    let told: Value = serde_json::from_str(&done.stderr).unwrap();
+    let reported: Value = serde_json::from_str(&done.stderr).unwrap();
     assert_eq!(
-        (done.code, &told["code"]),
+        (done.code, &reported["code"]),
         (Some(1), &json!("session_conflict")),
         "{done:?}"
     );
-    assert!(told["hint"].is_string());
+    assert!(reported["hint"].is_string());
     assert!(other.ok(&import).starts_with("known already"));
     world.verify();
 
-    // Back home under the same keyring, the file is the same to the last byte.
+    // Imported at home under the same keyring, and exported, the file is identical byte for byte.
     let home = World::new();
     fs::create_dir_all(home.keyring().parent().unwrap()).unwrap();
     fs::copy(world.keyring(), home.keyring()).unwrap();
@@ -293,7 +297,7 @@ fn taken_in_elsewhere() {
 }
 
 #[test]
-fn over_http() {
+fn bundles_are_served_over_http() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
@@ -347,7 +351,7 @@ fn over_http() {
 }
 
 #[test]
-fn the_script_accepts_what_the_binary_writes() {
+fn the_script_accepts_bundles_of_the_binary() {
     let world = filled();
     let text = world.ok(&["export", "s"]);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verify_bundle.py");
@@ -367,17 +371,17 @@ fn the_script_accepts_what_the_binary_writes() {
     let good = file(&world, "s.json", &text);
     assert_eq!(run(&good, &[]), intact);
     assert_eq!(run(&good, &[public_key(&world)]), intact);
-    let (code, told) = run(&good, &[public_key(&filled())]);
+    let (code, reported) = run(&good, &[public_key(&filled())]);
     assert_eq!(
-        (code, told.starts_with("broken: head")),
+        (code, reported.starts_with("broken: head")),
         (Some(1), true),
-        "{told}"
+        "{reported}"
     );
     let changed = file(&world, "changed", text.replace("that!", "this!"));
-    let (code, told) = run(&changed, &[]);
+    let (code, reported) = run(&changed, &[]);
     assert_eq!(
-        (code, told.starts_with("broken: items[2], seq 3")),
+        (code, reported.starts_with("broken: items[2], seq 3")),
         (Some(1), true),
-        "{told}"
+        "{reported}"
     );
 }

@@ -1,4 +1,5 @@
-//! The same webhook twice: one does the work, the other waits for its answer, is refused, or wants none (DESIGN §6).
+//! Two concurrent deliveries of one webhook: one does the work; the other waits for its answer, is refused, or gets an
+//! empty answer (DESIGN §6).
 
 use std::sync::Barrier;
 
@@ -15,9 +16,9 @@ fn ask(client: &Client, query: &str) -> crate::http::Reply {
 }
 
 #[test]
-fn of_two_at_once_one_works_and_the_other_gets_the_same_answer() {
+fn one_of_two_concurrent_requests_works_and_both_get_its_answer() {
     let world = World::new();
-    // Each lands on a server of its own.
+    // Each request is sent to a different server.
     let servers = [world.serve(), world.serve()];
     start(&servers[0].client(), "before", None);
     let both = Barrier::new(2);
@@ -61,7 +62,7 @@ fn of_two_at_once_one_works_and_the_other_gets_the_same_answer() {
 }
 
 #[test]
-fn who_does_not_wait_is_refused_or_gets_nothing() {
+fn a_request_that_does_not_wait_is_refused_or_gets_an_empty_answer() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -104,7 +105,7 @@ fn who_does_not_wait_is_refused_or_gets_nothing() {
 }
 
 #[test]
-fn a_session_that_is_held_may_be_answered_by_nothing() {
+fn a_held_session_may_get_an_empty_answer() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -128,7 +129,7 @@ fn a_session_that_is_held_may_be_answered_by_nothing() {
     assert_eq!(timeouts.count(), 1, "one waiter, one fence");
     assert!(metric(&client, "filrouge_lease_timeouts_total") >= 4.0);
     assert!(metric(&client, "filrouge_leases_refused_total") >= 2.0);
-    // One waits while it is given free.
+    // One request waits until the lease is released.
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let body = json!({"holder": "b", "wait_ms": 30_000});

@@ -1,4 +1,4 @@
-//! The bytes posted are the bytes read: compared on raw answers.
+//! Posted bytes are returned unchanged: compared on raw answers.
 
 use crate::http::{Client, Reply};
 use crate::world::World;
@@ -204,9 +204,9 @@ fn merged_metadata_keeps_the_spelling_of_its_values() {
     has(
         &turn,
         r#""question_neutral_is_fallback":true"#,
-        "flag beside odd names",
+        "a flag with unusual names",
     );
-    has(&turn, r#""\ud800":1"#, "odd names beside a flag");
+    has(&turn, r#""\ud800":1"#, "unusual names with a flag");
     server.stop();
     world.verify();
 }

@@ -1,4 +1,4 @@
-//! The lines of live calls in a server's log, word for word (DESIGN §12).
+//! The log lines of live calls, compared literally (DESIGN §12).
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::http::Client;
 use crate::leases::serve_with;
 use crate::world::World;
 
-/// What the store of these tests is called.
+/// The name of the store in the log lines of these tests.
 pub(crate) fn source() -> &'static str {
     match std::env::var_os("FILROUGE_TEST_STORE") {
         Some(_) => "pg",
@@ -14,7 +14,7 @@ pub(crate) fn source() -> &'static str {
     }
 }
 
-/// The lines of a log that begin with this word, from it on.
+/// The log lines that contain this word, each from the word on.
 fn lines<'l>(log: &'l str, word: &str) -> Vec<&'l str> {
     let found = log
         .lines()
@@ -42,7 +42,7 @@ fn call(client: &Client) {
 }
 
 #[test]
-fn the_lines_of_live_calls_are_those_that_are_looked_for() {
+fn the_log_lines_of_live_calls_have_the_published_form() {
     let world = World::new();
     let server = serve_with(&world, &[("FILROUGE_TENANT", "1")]);
     call(&server.client());
@@ -77,7 +77,7 @@ fn the_lines_of_live_calls_are_those_that_are_looked_for() {
 }
 
 #[test]
-fn lines_cannot_be_forged_and_roles_are_those_of_the_items() {
+fn log_lines_cannot_be_forged_and_name_the_items_roles() {
     let world = World::new();
     let server = serve_with(&world, &[("FILROUGE_TENANT", "1")]);
     let client = server.client();
@@ -89,17 +89,17 @@ fn lines_cannot_be_forged_and_roles_are_those_of_the_items() {
     let turn = format!("{call}/turns/{}", turn["turn_id"].as_str().unwrap());
     let said = json!({"items": [{"role": "assistant", "channel": "final", "parts": [{"type": "text", "text": "!"}]}], "fence": 1});
     client.post(&format!("{turn}/items"), &said).wrote(201);
-    // What was said is promoted, and a note of the system tells so.
+    // The answer is promoted, and a `system_note` records this.
     let ended = json!({"fence": 1, "release": true});
     client.post(&format!("{turn}/finalize"), &ended).wrote(200);
     let log = server.log();
-    let told = lines(&log, "[CALL_JOURNAL]");
+    let reported = lines(&log, "[CALL_JOURNAL]");
     for (seq, role) in [(1, "user"), (2, "agent"), (3, "system")] {
         let line =
             format!("[CALL_JOURNAL] tenant_id=1 call_id=a_seq=9_role=user seq={seq} role={role}");
         assert!(
-            told.iter().any(|told| told.starts_with(&line)),
-            "{line}\n{told:#?}"
+            reported.iter().any(|reported| reported.starts_with(&line)),
+            "{line}\n{reported:#?}"
         );
     }
     assert!(!log.contains("a seq=9"), "{log}");
@@ -107,13 +107,13 @@ fn lines_cannot_be_forged_and_roles_are_those_of_the_items() {
 }
 
 #[test]
-fn the_lines_of_live_calls_have_fields_as_json() {
+fn the_log_lines_of_live_calls_have_fields_as_json() {
     let world = World::new();
     let json = [("FILROUGE_LOG_FORMAT", "json"), ("FILROUGE_TENANT", "1")];
     let server = serve_with(&world, &json);
     call(&server.client());
     let log = server.log();
-    let told: Vec<Value> = log
+    let reported: Vec<Value> = log
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
@@ -130,7 +130,7 @@ fn the_lines_of_live_calls_have_fields_as_json() {
                 .iter()
                 .all(|(name, value)| line["fields"][name] == *value)
         };
-        assert!(told.iter().any(holds), "{expected}\n{log}");
+        assert!(reported.iter().any(holds), "{expected}\n{log}");
     }
     server.stop();
 }

@@ -1,4 +1,4 @@
-//! A caller with credentials: any method, any header, each request on a connection of its own.
+//! A caller with credentials: any method, any header, each request on its own connection.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::http::{Client, Reply};
 use crate::world::{Server, World};
 
-/// Headers that go with every request.
+/// Headers of every request.
 #[derive(Clone)]
 pub(crate) struct Caller {
     client: Client,
@@ -15,19 +15,19 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn nobody(server: &Server) -> Self {
+    pub(crate) fn anonymous(server: &Server) -> Self {
         Self {
             client: server.client(),
             headers: String::new(),
         }
     }
 
-    /// With a key or token.
+    /// A caller with a key or token.
     pub(crate) fn bearing(server: &Server, credentials: &str) -> Self {
-        Self::nobody(server).with("authorization", &format!("Bearer {credentials}"))
+        Self::anonymous(server).with("authorization", &format!("Bearer {credentials}"))
     }
 
-    /// With one more header.
+    /// The same caller with one more header.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         Self {
             headers: format!("{}{name}: {value}\r\n", self.headers),
@@ -35,7 +35,7 @@ impl Caller {
         }
     }
 
-    /// On behalf of an end user.
+    /// The same caller on behalf of an end user.
     pub(crate) fn of(&self, identity: &str) -> Self {
         self.with("filrouge-identity", identity)
     }
@@ -67,10 +67,10 @@ impl Caller {
     }
 }
 
-/// What is promised within 5 seconds is given twice as long, for machines that do much else meanwhile.
+/// Twice the 5 seconds that are promised, for machines with much other load.
 pub(crate) const PROMISED: Duration = Duration::from_secs(10);
 
-/// Asks again until `reached`, for at most [`PROMISED`].
+/// Polls until `reached`, for at most [`PROMISED`].
 #[track_caller]
 pub(crate) fn within_five_seconds(what: &str, mut reached: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -80,7 +80,7 @@ pub(crate) fn within_five_seconds(what: &str, mut reached: impl FnMut() -> bool)
     }
 }
 
-/// Makes a key with `arguments`; gives its text.
+/// Creates a key with `arguments`; returns its text.
 pub(crate) fn key(world: &World, arguments: &[&str]) -> String {
     let made = world.ok(&[&["keys", "create"], arguments].concat());
     made.trim_end().to_owned()

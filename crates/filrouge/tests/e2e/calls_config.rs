@@ -5,7 +5,7 @@ use std::fs;
 use crate::world::World;
 
 #[test]
-fn each_value_tells_where_it_comes_from() {
+fn each_value_shows_its_origin() {
     let world = World::new();
     let file = world.path("calls.toml");
     let text = "[calls]\njournal = \"shadow\"\nlease_ttl_ms = 5000\nterminal_states = [\"TRANSFERRED\", \"CONFIRMED\"]\n";
@@ -30,7 +30,7 @@ fn each_value_tells_where_it_comes_from() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_its_name() {
+fn invalid_values_are_refused_by_name() {
     let world = World::new();
     for (section, words) in [
         ("journal = \"maybe\"", "known: off, shadow, on"),

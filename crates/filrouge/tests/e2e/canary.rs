@@ -1,4 +1,4 @@
-//! Credentials reach no log, answer or metric, however they are sent (DESIGN §8).
+//! Credentials reach no log, answer or metric, wherever a request contains them (DESIGN §8).
 
 use serde_json::json;
 
@@ -7,8 +7,8 @@ use crate::world::World;
 
 const CANARY: &str = "c4n4ryT0k3n";
 
-/// Requests that carry the canary where credentials are, or where somebody may put them by mistake.
-fn send_all(nobody: &Caller, valid: &Caller) -> Vec<String> {
+/// Sends the canary in every place for credentials, and in places where users may send them by mistake.
+fn send_all(anonymous: &Caller, valid: &Caller) -> Vec<String> {
     let mut answers = Vec::new();
     for (name, value) in [
         ("authorization", format!("Bearer {CANARY}")),
@@ -34,7 +34,7 @@ fn send_all(nobody: &Caller, valid: &Caller) -> Vec<String> {
             format!("{CANARY} \u{e9} {CANARY}"),
         ),
     ] {
-        for caller in [nobody, valid] {
+        for caller in [anonymous, valid] {
             let caller = caller.with(name, &value);
             for target in [
                 "/api/v1/sessions",
@@ -47,7 +47,7 @@ fn send_all(nobody: &Caller, valid: &Caller) -> Vec<String> {
             }
         }
     }
-    for caller in [nobody, valid] {
+    for caller in [anonymous, valid] {
         for target in [
             format!("/api/v1/sessions?access_token={CANARY}"),
             format!("/api/v1/sessions?limit={CANARY}"),
@@ -71,7 +71,7 @@ fn send_all(nobody: &Caller, valid: &Caller) -> Vec<String> {
 }
 
 #[test]
-fn credentials_are_nowhere_but_in_the_request() {
+fn credentials_appear_only_in_the_request() {
     let world = World::new();
     let environment = [
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -79,12 +79,12 @@ fn credentials_are_nowhere_but_in_the_request() {
         ("FILROUGE_REQUIRE_SESSION_TOKEN", "true"),
     ];
     let server = world.serve_where(&environment, &[]);
-    let nobody = Caller::nobody(&server);
-    let mut answers = send_all(&nobody, &nobody.of("ada"));
+    let anonymous = Caller::anonymous(&server);
+    let mut answers = send_all(&anonymous, &anonymous.of("ada"));
     let text = key(&world, &["--role", "admin"]);
-    within_five_seconds("the first key counts", || nobody.get("").status == 401);
+    within_five_seconds("the first key applies", || anonymous.get("").status == 401);
     let admin = Caller::bearing(&server, &text);
-    answers.extend(send_all(&nobody, &admin));
+    answers.extend(send_all(&anonymous, &admin));
     let metrics = admin.send("GET", "/metrics", None);
     assert_eq!(metrics.status, 200, "{metrics:?}");
     answers.push(metrics.text);
@@ -101,12 +101,12 @@ fn credentials_are_nowhere_but_in_the_request() {
         "{log}"
     );
     server.stop();
-    for told in [CANARY, secret] {
-        let lines: Vec<_> = log.lines().filter(|line| line.contains(told)).collect();
+    for reported in [CANARY, secret] {
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(reported)).collect();
         assert!(lines.is_empty(), "{lines:?}");
     }
-    for told in [CANARY, secret] {
-        world.holds_nowhere(told);
+    for reported in [CANARY, secret] {
+        world.holds_nowhere(reported);
     }
     world.verify();
 }

@@ -1,4 +1,4 @@
-//! The change feed: nothing skipped, nothing twice, in the order of commits, to whom it concerns.
+//! The change feed: complete, without repetitions, in the order of commits, and only for callers that may see it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::http::{Client, text_item};
 use crate::limits::PATIENCE;
 use crate::world::World;
 
-/// One page behind a cursor.
+/// One page after a cursor.
 #[track_caller]
 pub(crate) fn page(client: &Client, after: &str, limit: usize) -> (Vec<Value>, String) {
     let path = format!("/api/v1/changes?after={after}&limit={limit}");
@@ -24,7 +24,7 @@ pub(crate) fn page(client: &Client, after: &str, limit: usize) -> (Vec<Value>, S
     (std::mem::take(data), next)
 }
 
-/// All changes that are there now.
+/// All changes up to now.
 pub(crate) fn all(client: &Client) -> Vec<Value> {
     let (mut rows, mut after) = (Vec::new(), "0".to_owned());
     loop {
@@ -37,7 +37,7 @@ pub(crate) fn all(client: &Client) -> Vec<Value> {
     }
 }
 
-/// A cursor's place: behind a whole commit is behind every part of it.
+/// The position of a cursor: the end of a commit is after every part of it.
 pub(crate) fn place(change: &Value) -> (u64, u64) {
     let cursor = change["cursor"].as_str().unwrap();
     match cursor.split_once('.') {
@@ -46,7 +46,7 @@ pub(crate) fn place(change: &Value) -> (u64, u64) {
     }
 }
 
-/// In the order of commits, and every session's items without a gap; gives how many items there are.
+/// Checks the order of commits, and that every session's items have no gap; returns the number of items.
 fn whole(changes: &[Value]) -> u64 {
     for two in changes.windows(2) {
         assert!(place(&two[0]) < place(&two[1]), "{two:?}");
@@ -68,7 +68,7 @@ fn whole(changes: &[Value]) -> u64 {
 fn write(client: &Client, name: &str, turns: usize) -> u64 {
     let mut items = 0;
     for n in 0..turns {
-        // Half of the writes go to a session that all write to.
+        // Half of the writes go to a session that all writers share.
         let session = if n % 2 == 0 { name } else { "shared" };
         let body = json!({ "request_id": format!("{name}-{n}"), "question_neutral": "?" });
         let turn = client.post(&format!("/{session}/turns"), &body).wrote(201);
@@ -85,7 +85,7 @@ fn write(client: &Client, name: &str, turns: usize) -> u64 {
 }
 
 #[test]
-fn a_reader_of_random_pages_sees_a_storm_whole_and_in_order() {
+fn a_reader_of_random_pages_sees_concurrent_writes_complete_and_in_order() {
     let world = World::new();
     let servers = [world.serve(), world.serve()];
     let done = AtomicBool::new(false);
@@ -121,11 +121,15 @@ fn a_reader_of_random_pages_sees_a_storm_whole_and_in_order() {
         (written, seen)
     });
     assert_eq!(whole(&seen[0]), written);
-    assert_eq!(seen[0], seen[1], "both servers tell the same");
-    assert_eq!(all(&servers[0].client()), seen[0], "and the same later");
+    assert_eq!(seen[0], seen[1], "both servers show the same");
+    assert_eq!(
+        all(&servers[0].client()),
+        seen[0],
+        "the feed is the same later"
+    );
     let made = seen[0].iter().filter(|c| c["kind"] == "created").count();
     assert_eq!(made, 5);
-    // A place within a commit is as good as one between two.
+    // A position within a commit works like one between two commits.
     let inner = seen[0]
         .iter()
         .position(|c| c["cursor"].as_str().unwrap().contains('.'));
@@ -141,7 +145,7 @@ fn a_reader_of_random_pages_sees_a_storm_whole_and_in_order() {
 }
 
 #[test]
-fn every_kind_is_told_and_erasure_hides_nothing_of_it() {
+fn every_kind_of_change_is_reported_even_after_an_erasure() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -176,7 +180,7 @@ fn every_kind_is_told_and_erasure_hides_nothing_of_it() {
 }
 
 #[test]
-fn an_end_user_is_told_of_their_own_alone() {
+fn an_end_user_sees_only_their_own() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -199,7 +203,7 @@ fn an_end_user_is_told_of_their_own_alone() {
     assert_eq!(sessions(&client), ["of-ada", "of-bob", "of-nobody"]);
     assert_eq!(sessions(&client.of("ada")), ["of-ada"]);
     assert_eq!(sessions(&client.of("eve")), [""; 0]);
-    // Owners are told of the end, and nobody else.
+    // Only owners see the erasure.
     client.of("ada").delete("/of-ada").is(200);
     assert_eq!(all(&client.of("ada")).last().unwrap()["kind"], "erased");
     assert_eq!(sessions(&client.of("bob")), ["of-bob"]);
@@ -226,7 +230,7 @@ fn an_end_user_is_told_of_their_own_alone() {
     assert_eq!(seen(&Caller::bearing(&server, &user)), (200, 1));
     assert_eq!(seen(&Caller::bearing(&server, &user).of("ada")).0, 403);
     assert_eq!(seen(&Caller::bearing(&server, &other)), (200, 0));
-    assert_eq!(seen(&Caller::nobody(&server)).0, 401);
+    assert_eq!(seen(&Caller::anonymous(&server)).0, 401);
 }
 
 #[test]
@@ -250,7 +254,10 @@ fn a_wait_ends_with_a_commit_of_any_process() {
                 .wrote(201);
             let written = Instant::now();
             let page = waiting.join().unwrap();
-            assert!(written.elapsed() < PATIENCE, "it was not woken");
+            assert!(
+                written.elapsed() < PATIENCE,
+                "the wait was not ended by the commit"
+            );
             page
         });
         assert_eq!(page["data"].as_array().unwrap().len(), 1, "{page}");
@@ -259,7 +266,7 @@ fn a_wait_ends_with_a_commit_of_any_process() {
 }
 
 #[test]
-fn commits_of_others_neither_end_a_wait_nor_hold_anybody_up() {
+fn commits_of_others_neither_end_nor_delay_a_wait() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -288,11 +295,11 @@ fn commits_of_others_neither_end_a_wait_nor_hold_anybody_up() {
             assert_eq!(page["data"], json!([]));
             assert!(
                 took >= Duration::from_secs(2),
-                "others ended it after {took:?}"
+                "other callers' commits ended it after {took:?}"
             );
-            assert!(took < PATIENCE, "others held it up");
+            assert!(took < PATIENCE, "other callers' commits delayed it");
             let next: u64 = page["next_cursor"].as_str().unwrap().parse().unwrap();
-            assert!(next > 5, "what others did is passed over: {next}");
+            assert!(next > 5, "other callers' commits are skipped: {next}");
         }
         ended.store(true, Ordering::Relaxed);
         assert!(writer.join().unwrap() > 10);
@@ -316,7 +323,7 @@ fn a_wait_ends_when_the_server_stops() {
 }
 
 #[test]
-fn what_is_no_cursor_is_refused_with_a_hint() {
+fn malformed_cursors_are_refused_with_a_hint() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -371,7 +378,7 @@ fn what_is_no_cursor_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_checkpoint_is_a_change_and_a_lease_is_none() {
+fn a_checkpoint_is_a_change_and_a_lease_is_not() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

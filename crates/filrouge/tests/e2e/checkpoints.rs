@@ -1,4 +1,4 @@
-//! Checkpoints over HTTP: once for each seq, the newest ones, without secrets (DESIGN §6).
+//! Checkpoints over HTTP: one for each seq, only the newest are kept, and none contains secrets (DESIGN §6).
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::leases::{serve_with, start, take};
 use crate::world::World;
 
 #[test]
-fn a_checkpoint_is_put_once_for_each_seq() {
+fn a_checkpoint_is_written_once_for_each_seq() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -28,7 +28,7 @@ fn a_checkpoint_is_put_once_for_each_seq() {
     assert_eq!(
         client.put("/s/checkpoints", &first).wrote(200),
         put,
-        "the first answer again"
+        "a retry gets the first answer"
     );
     assert_eq!(
         client.see("/s")["state"],
@@ -37,7 +37,7 @@ fn a_checkpoint_is_put_once_for_each_seq() {
     );
     assert!(
         client.get("/s/checkpoints/latest").text.contains("1.5"),
-        "kept as it was written"
+        "the state is kept byte for byte"
     );
     let spaced =
         r#"{"seq": 1, "label": "WAIT_CONFIRM", "state": { "slots" : ["a",  "b"], "n": 1.5 }}"#;
@@ -62,7 +62,7 @@ fn a_checkpoint_is_put_once_for_each_seq() {
     ] {
         client.put("/s/checkpoints", &bad).fails(422, "invalid");
     }
-    // Without a seq it covers all that is there.
+    // Without a seq it covers all items up to now.
     start(&client, "two", None);
     let newest = client
         .put("/s/checkpoints", &json!({"state": {"at": 2}}))
@@ -74,7 +74,7 @@ fn a_checkpoint_is_put_once_for_each_seq() {
     assert_eq!(
         client.see("/s")["state"],
         "WAIT_CONFIRM",
-        "none is named, none is changed"
+        "without a label in the request, the state does not change"
     );
     assert_eq!(client.see("/s/checkpoints/latest"), newest);
     let page = client.see("/s/checkpoints?limit=1");
@@ -93,7 +93,7 @@ fn a_checkpoint_is_put_once_for_each_seq() {
 }
 
 #[test]
-fn the_newest_ones_are_kept_and_they_are_bounded() {
+fn the_newest_are_kept_and_their_size_is_limited() {
     let world = World::new();
     let bounds = [
         ("FILROUGE_CHECKPOINTS_KEPT", "3"),
@@ -123,7 +123,7 @@ fn the_newest_ones_are_kept_and_they_are_bounded() {
         .fails(422, "limit_exceeded");
     server.stop();
     world.verify();
-    // What an item said may stand in every checkpoint that covers it.
+    // A redacted text may be in every checkpoint that covers its item.
     let server = world.serve();
     let client = server.client();
     let turns = client.all("/s/turns", 50);
@@ -143,9 +143,10 @@ fn the_newest_ones_are_kept_and_they_are_bounded() {
     world.verify();
 }
 
-/// What a caller hands over for the length of a turn is in no checkpoint, also not in one that is put right behind it.
+/// A runtime context is valid for one turn and is stored in no checkpoint, not even in one that is written right after
+/// the turn.
 #[test]
-fn no_checkpoint_holds_what_came_in_a_runtime_context() {
+fn no_checkpoint_contains_a_runtime_context() {
     const SECRET: &str = "canary-7Kd02mQp";
     let world = World::new();
     let server = serve_with(&world, &[("FILROUGE_LOG", "trace")]);
@@ -167,7 +168,7 @@ fn no_checkpoint_holds_what_came_in_a_runtime_context() {
     let behind = client.put("/s/checkpoints", &json!({"label": "DONE", "state": state}));
     behind.wrote(201);
     assert_eq!(behind.header("filrouge-masked"), Some("1"));
-    // By its form, as in the parameters of a tool.
+    // A credential is recognized by its form, as in the parameters of a tool.
     start(&client, "two", None);
     let key = format!("sk-ant-api03-{}", "a1B2".repeat(24));
     let shaped = client.put("/s/checkpoints", &json!({"state": {"key": key}}));
@@ -196,7 +197,7 @@ fn no_checkpoint_holds_what_came_in_a_runtime_context() {
 }
 
 #[test]
-fn the_command_line_tells_of_lease_and_checkpoint() {
+fn the_command_line_shows_lease_and_checkpoint() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

@@ -1,4 +1,4 @@
-//! The command line: data on stdout, talk on stderr, exit codes.
+//! The command line: data on stdout, messages on stderr, exit codes.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// A store with a finished turn, an open one, and a title that would steer a terminal.
+/// A store with a finished turn, an open one, and a title with control characters.
 fn filled() -> World {
     let world = World::new();
     let server = world.serve();
@@ -78,7 +78,7 @@ fn sessions_are_listed_and_shown() {
     assert!(more.stderr.contains(cursor), "{more:?}");
 }
 
-/// An item of a bundle without what its link is made of.
+/// An item of a bundle without the members that its link is computed from.
 fn unchained(item: &Value) -> Value {
     let mut item = item.clone();
     let members = item.as_object_mut().unwrap();
@@ -89,7 +89,7 @@ fn unchained(item: &Value) -> Value {
 }
 
 #[test]
-fn exports_hold_what_http_shows() {
+fn exports_contain_the_data_that_http_shows() {
     let world = filled();
     let server = world.serve();
     let client = server.client();
@@ -120,7 +120,7 @@ fn exports_hold_what_http_shows() {
 }
 
 #[test]
-fn verify_tells_by_its_exit_code() {
+fn verify_reports_by_exit_code() {
     let world = filled();
     let text = world.ok(&["verify"]);
     assert!(
@@ -170,7 +170,7 @@ fn json_is_one_document() {
 }
 
 #[test]
-fn doctor_finds_what_is_wrong() {
+fn doctor_finds_faults() {
     let world = filled();
     let text = world.ok(&["doctor"]);
     for name in ["configuration", "keyring", "store", "anchor", "heads"] {
@@ -200,11 +200,11 @@ fn doctor_finds_what_is_wrong() {
     assert_eq!(done.code, Some(1));
     let report: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(report["ok"], false);
-    assert!(nothing.is_empty(), "doctor makes nothing");
+    assert!(nothing.is_empty(), "doctor creates nothing");
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let world = filled();
     let commands: &[&[&str]] = &[
         &["sessions", "list"],
@@ -234,7 +234,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn help_tells_what_there_is() {
+fn help_shows_all_commands() {
     let world = World::new();
     let commands = [
         "serve",
@@ -292,6 +292,6 @@ fn help_tells_what_there_is() {
     }
     assert!(
         !world.path("data").exists() && !world.path("config").exists(),
-        "help makes nothing"
+        "help creates nothing"
     );
 }

@@ -1,4 +1,4 @@
-//! Settings with where they come from, and wrong usage.
+//! Settings with their origins, and wrong usage.
 
 use std::fs;
 use std::process::Command;
@@ -72,7 +72,7 @@ fn the_stronger_layer_wins_and_is_named() {
     assert_eq!(
         setting(&show(command), "tenant"),
         ("file", named),
-        "an empty variable is none"
+        "an empty variable counts as unset"
     );
 
     let other = world.path("other.toml");
@@ -107,7 +107,7 @@ fn settings_have_an_effect() {
     server.stop();
 }
 
-/// Refused with exit code 2, nothing on stdout, and something about `word` on stderr.
+/// Checks for exit code 2, an empty stdout, and `word` on stderr.
 fn refused(done: &Done, word: &str) {
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.stdout.is_empty(), "{done:?}");
@@ -115,7 +115,7 @@ fn refused(done: &Done, word: &str) {
 }
 
 #[test]
-fn wrong_usage_is_told_with_a_hint() {
+fn wrong_usage_is_reported_with_a_hint() {
     let world = World::new();
     let done = world.run(&["--store", "postgres:x", "sessions", "list"]);
     refused(&done, "postgres://user@host:5432/database");
@@ -179,7 +179,7 @@ fn wrong_usage_is_told_with_a_hint() {
 }
 
 #[test]
-fn doctor_refuses_what_serve_refuses() {
+fn doctor_reports_settings_that_serve_refuses() {
     let world = World::new();
     world.serve().stop();
     let webhook = "[[webhooks]]\nname = \"crm\"\nurl = \"http://127.0.0.1:9/\"\n";
@@ -215,17 +215,17 @@ fn doctor_refuses_what_serve_refuses() {
         assert!(!done.stdout.contains("foo"), "{done:?}");
         let shown = with(&["config", "show"]);
         assert_eq!(shown.code, Some(0), "{shown:?}");
-        let told = shown.stderr.contains("`serve` refuses this: ");
-        assert_eq!(told, what == "configuration", "{text}{shown:?}");
+        let reported = shown.stderr.contains("`serve` refuses this: ");
+        assert_eq!(reported, what == "configuration", "{text}{shown:?}");
     }
-    // What is not enabled needs no secret.
+    // A disabled webhook needs no secret.
     let off = format!("{webhook}secret = \"foo\"\nenabled = false\n");
     fs::write(world.path("off.toml"), off).unwrap();
     world.ok(&["--config", "off.toml", "doctor"]);
 }
 
 #[test]
-fn settings_stand_in_columns() {
+fn settings_are_in_columns() {
     let world = World::new();
     let text = world.ok(&["config", "show"]);
     let longest = text.lines().map(|l| l.find(' ').unwrap()).max().unwrap();
@@ -239,19 +239,19 @@ fn settings_stand_in_columns() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_told_once() {
+fn an_address_in_use_is_reported_once() {
     let world = World::new();
     let server = world.serve();
     let address = server.origin().strip_prefix("http://").unwrap();
     let done = world.run(&["serve", "--listen", address]);
     assert_eq!(done.code, Some(1), "{done:?}");
     assert_eq!(done.stderr.matches("in use").count(), 1, "{done:?}");
-    let told = format!("error[failed]: cannot listen on {address}: ");
-    assert!(done.stderr.contains(&told), "{done:?}");
+    let reported = format!("error[failed]: cannot listen on {address}: ");
+    assert!(done.stderr.contains(&reported), "{done:?}");
 }
 
 #[test]
-fn what_is_absent_is_one_exit_code() {
+fn every_absent_object_has_the_same_exit_code() {
     let world = World::new();
     world.serve().stop();
     for arguments in [

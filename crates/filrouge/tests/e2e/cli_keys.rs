@@ -1,4 +1,4 @@
-//! API keys by the command line.
+//! API keys on the command line.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::caller::key_id;
 use crate::world::World;
 
 #[test]
-fn keys_are_made_listed_and_revoked_by_the_command_line() {
+fn keys_are_created_listed_and_revoked_on_the_command_line() {
     let world = World::new();
     let made = world.json(&[
         "keys",
@@ -25,7 +25,7 @@ fn keys_are_made_listed_and_revoked_by_the_command_line() {
     assert!(!plain.stderr.contains(plain.stdout.trim_end()), "{plain:?}");
     assert!(
         plain.stderr.starts_with("this is the only time") && plain.stderr.lines().count() == 1,
-        "a sentence, no line of a log: {plain:?}"
+        "the warning is a sentence, not a log line: {plain:?}"
     );
     assert_eq!(
         world.json(&["--tenant", "other", "keys", "list"])["data"],

@@ -1,4 +1,4 @@
-//! Restored context over HTTP: every format, window and language, what is refused, and what the log tells.
+//! Restored context over HTTP: formats, windows and languages, refusals, and the log.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::world::World;
 const SECRET: &str = "s3cret-words";
 const FORMATS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
 
-/// A finalized turn with a call, and an open one whose call is not answered. Seqs 1 to 4 and 5 to 6.
+/// Records a finalized turn with a call, and an open one whose call is not answered. Seqs 1 to 4 and 5 to 6.
 fn converse(client: &Client) {
     let call = json!({ "role": "assistant", "channel": "tool_call", "parts": [
         { "type": "tool_call", "call_id": "c1", "name": "weather", "args": { "city": "Łódź" } }] });
@@ -28,7 +28,7 @@ fn question() -> String {
 }
 
 #[test]
-fn every_format_tells_the_same_conversation() {
+fn every_format_shows_the_same_conversation() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -82,13 +82,17 @@ fn every_format_tells_the_same_conversation() {
     assert_eq!(pairs["messages"].as_array().unwrap().len(), 1);
     assert_eq!(pairs["messages"][0]["question"], question());
     assert_eq!(pairs["messages"][0]["answer"], "Not very.");
-    assert_eq!(client.see("/s/context"), pairs, "pairs unless asked");
+    assert_eq!(
+        client.see("/s/context"),
+        pairs,
+        "the default format is pairs"
+    );
     server.stop();
     world.verify();
 }
 
 #[test]
-fn the_report_tells_of_every_item() {
+fn the_report_names_every_item() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -115,7 +119,7 @@ fn the_report_tells_of_every_item() {
 }
 
 #[test]
-fn calls_without_an_answer_may_be_answered_by_an_error() {
+fn unanswered_calls_may_be_answered_by_an_error() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -145,7 +149,7 @@ fn calls_without_an_answer_may_be_answered_by_an_error() {
 }
 
 #[test]
-fn windows_are_whole_turns() {
+fn windows_contain_complete_turns() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -156,7 +160,7 @@ fn windows_are_whole_turns() {
         client.post("/s/turns", &turn).wrote(201);
     }
     let of = |window: &str| client.see(&format!("/s/context?format=openai-chat&{window}"));
-    let told = |context: &Value| -> Vec<String> {
+    let reported = |context: &Value| -> Vec<String> {
         let messages = context["messages"].as_array().unwrap();
         messages
             .iter()
@@ -165,18 +169,21 @@ fn windows_are_whole_turns() {
     };
     let summary = "[Summary of the earlier conversation]\nso far";
     let two = of("last_turns=2");
-    assert_eq!(told(&two), [summary, "q3", "a3", "q4", "a4"]);
+    assert_eq!(reported(&two), [summary, "q3", "a3", "q4", "a4"]);
     let window = json!({ "last_turns": 2, "max_tokens": null, "estimate": "bytes/4", "tokens": 26,
         "turns": 2, "first_seq": 7, "last_seq": 12, "cut": true, "summary_seq": 11 });
     assert_eq!(two["report"]["window"], window);
     assert_eq!(two["report"]["kept"], 5);
     for tokens in [26, 30, 35] {
-        assert_eq!(told(&of(&format!("max_tokens={tokens}"))), told(&two));
+        assert_eq!(
+            reported(&of(&format!("max_tokens={tokens}"))),
+            reported(&two)
+        );
     }
-    assert_eq!(told(&of("max_tokens=25")), [summary, "q4", "a4"]);
-    assert_eq!(told(&of("max_tokens=15")), ["q4", "a4"]);
-    assert_eq!(told(&of("max_tokens=1")), [""; 0]);
-    assert_eq!(told(&of("last_turns=4")).len(), 8);
+    assert_eq!(reported(&of("max_tokens=25")), [summary, "q4", "a4"]);
+    assert_eq!(reported(&of("max_tokens=15")), ["q4", "a4"]);
+    assert_eq!(reported(&of("max_tokens=1")), [""; 0]);
+    assert_eq!(reported(&of("last_turns=4")).len(), 8);
     server.stop();
 }
 
@@ -204,7 +211,7 @@ fn the_language_can_be_chosen() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_with_what_is() {
+fn unknown_values_are_refused_with_the_known_ones() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -227,8 +234,8 @@ fn what_is_not_known_is_refused_with_what_is() {
         let problem = client
             .get(&format!("/s/context?{query}"))
             .fails(422, "invalid");
-        let told = format!("{} {}", problem["detail"], problem["hint"]);
-        assert!(told.contains(word), "{query}: {told}");
+        let reported = format!("{} {}", problem["detail"], problem["hint"]);
+        assert!(reported.contains(word), "{query}: {reported}");
     }
     server.stop();
 }
@@ -254,7 +261,7 @@ fn a_foreign_session_looks_absent_in_every_format() {
 }
 
 #[test]
-fn the_log_tells_counts_and_durations_and_no_content() {
+fn the_log_shows_counts_and_durations_but_no_content() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

@@ -1,4 +1,4 @@
-//! `filrouge copy`: a store moves with all that is in it, whoever goes on writing, and whatever breaks it off.
+//! `filrouge copy`: a store is copied with all its data, under concurrent writes and after any interruption.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ pub(crate) fn url(path: &Path) -> String {
 }
 
 impl World {
-    /// Where copies go.
+    /// The path of the copy.
     pub(crate) fn target(&self) -> PathBuf {
         self.path("new/copy.db")
     }
@@ -38,8 +38,8 @@ impl World {
         self.serve_with(&["--store", &url(&self.target())])
     }
 
-    /// A command on the store at `url`, which must succeed.
-    fn told(&self, url: &str, arguments: &[&str]) -> String {
+    /// Runs a command on the store at `url`, which must succeed; returns its output.
+    fn reported(&self, url: &str, arguments: &[&str]) -> String {
         self.ok(&[arguments, &["--store", url]].concat())
     }
 
@@ -48,28 +48,29 @@ impl World {
     }
 
     pub(crate) fn verify_at(&self, url: &str) {
-        let told = self.told(url, &["verify", "--json"]);
-        let report: Value = serde_json::from_str(&told).unwrap();
+        let reported = self.reported(url, &["verify", "--json"]);
+        let report: Value = serde_json::from_str(&reported).unwrap();
         assert_eq!(report["status"], "intact", "{report}");
     }
 
-    /// All that a tenant's store tells, by command.
-    pub(crate) fn tells(&self, url: &str, tenant: &str) -> BTreeMap<String, String> {
-        let of = |arguments: &[&str]| self.told(url, &[arguments, &["--tenant", tenant]].concat());
+    /// Everything that commands show of a tenant in the store, by command.
+    pub(crate) fn reports(&self, url: &str, tenant: &str) -> BTreeMap<String, String> {
+        let of =
+            |arguments: &[&str]| self.reported(url, &[arguments, &["--tenant", tenant]].concat());
         let list = of(&["sessions", "list", "--limit", "500", "--json"]);
         let sessions: Value = serde_json::from_str(&list).unwrap();
-        let mut told = BTreeMap::from([("list".to_owned(), list)]);
-        told.insert("audit".to_owned(), of(&["audit", "--json"]));
-        told.insert("keys".to_owned(), of(&["keys", "list", "--json"]));
+        let mut reported = BTreeMap::from([("list".to_owned(), list)]);
+        reported.insert("audit".to_owned(), of(&["audit", "--json"]));
+        reported.insert("keys".to_owned(), of(&["keys", "list", "--json"]));
         for session in sessions["data"].as_array().unwrap() {
             let id = session["session_id"].as_str().unwrap();
-            told.insert(format!("export {id}"), of(&["export", id]));
+            reported.insert(format!("export {id}"), of(&["export", id]));
         }
-        told
+        reported
     }
 }
 
-/// Something of what a server takes.
+/// Records data of every kind.
 pub(crate) fn fill(client: &Client) {
     for s in ["s", "a/b", "gone"] {
         let session =
@@ -100,12 +101,12 @@ pub(crate) fn fill(client: &Client) {
 }
 
 #[test]
-fn a_store_moves_while_it_is_used() {
+fn a_store_is_copied_while_it_is_used() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
     fill(&client);
-    // A session that was taken in from another store, with its chain.
+    // A session that was imported from another store, with its chain.
     let far = World::on_sqlite();
     let server_far = far.serve();
     let session = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
@@ -114,7 +115,7 @@ fn a_store_moves_while_it_is_used() {
     let brought = world.path("far.json");
     std::fs::write(&brought, far.ok(&["export", "far", "--format", "json"])).unwrap();
     world.ok(&["import", "bundle", brought.to_str().unwrap()]);
-    // A stream that is being recorded, with its draft.
+    // A stream that is being recorded, and its draft.
     let path = turn(&client, "streamed");
     let mut upload = Upload::chat(&server, &path, "");
     upload.say("It grows ");
@@ -122,16 +123,19 @@ fn a_store_moves_while_it_is_used() {
 
     let done = world.copy(&["--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    let reported: Value = serde_json::from_str(&done.stdout).unwrap();
     let expected = json!({ "status": "intact", "findings": [] });
-    assert_eq!((&told["source"], &told["copy"]), (&expected, &expected));
-    assert_eq!(told["resumed"], false);
-    assert_eq!(told["left_out"], json!([]));
-    assert_eq!(told["events"], 2);
+    assert_eq!(
+        (&reported["source"], &reported["copy"]),
+        (&expected, &expected)
+    );
+    assert_eq!(reported["resumed"], false);
+    assert_eq!(reported["left_out"], json!([]));
+    assert_eq!(reported["events"], 2);
     assert!(done.stderr.contains("verifying the copy"), "{done:?}");
     world.verify_copy();
 
-    // The source goes on, and the copy does not follow it.
+    // The source continues; the copy does not follow it.
     upload.say("on.");
     upload.end().wrote(200);
     server.stop();
@@ -151,7 +155,7 @@ fn a_store_moves_while_it_is_used() {
         json!({ "request_id": "next", "question_neutral": "more?", "answer_neutral": "more!" });
     client.post("/a%2fb/turns", &items).wrote(201);
     client.get("/gone").fails(410, "session_erased");
-    // Nobody records the stream here: its turn is ended with what had come.
+    // No process records the stream of the copy, so its turn is interrupted with the text that had arrived.
     let found = client.all("/s/turns", 50);
     let streamed = found
         .iter()
@@ -162,12 +166,12 @@ fn a_store_moves_while_it_is_used() {
     assert!(items.iter().any(|i| i["channel"] == "partial"), "{items:?}");
     copy.stop();
     world.verify_copy();
-    let doctor = world.told(&url(&world.target()), &["doctor"]);
+    let doctor = world.reported(&url(&world.target()), &["doctor"]);
     assert!(!doctor.contains("FAILED"), "{doctor}");
 }
 
 #[test]
-fn a_copy_tells_what_its_source_tells() {
+fn a_copy_gives_the_answers_of_its_source() {
     let world = World::on_sqlite();
     let server = world.serve();
     fill(&server.client());
@@ -194,7 +198,7 @@ fn a_copy_tells_what_its_source_tells() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(
         done.stdout
-            .ends_with("intact: the copy is what the source is\n"),
+            .ends_with("intact: the copy equals the source\n"),
         "{done:?}"
     );
     assert!(
@@ -205,8 +209,8 @@ fn a_copy_tells_what_its_source_tells() {
     assert_eq!(new.len(), 2, "the copy has an anchor of its own");
     assert!(old.iter().all(|anchor| new.contains(anchor)));
     assert_eq!(
-        world.tells(&url(&world.target()), "default"),
-        world.tells(&url(&world.store()), "default")
+        world.reports(&url(&world.target()), "default"),
+        world.reports(&url(&world.store()), "default")
     );
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -214,8 +218,8 @@ fn a_copy_tells_what_its_source_tells() {
     assert_eq!(mode(world.target().parent().unwrap()), 0o700);
 }
 
-/// The commands that open a store; each refuses one that is half made.
-fn refuses_half_a_copy(world: &World) {
+/// Commands that open a store must refuse an unfinished copy.
+fn assert_unfinished_copy_is_refused(world: &World) {
     let store = url(&world.target());
     for command in [
         &["sessions", "list"][..],
@@ -236,7 +240,7 @@ fn refuses_half_a_copy(world: &World) {
     }
 }
 
-/// Sessions for several tenants: a copy that takes its time.
+/// Fills several tenants, so that a copy lasts some time.
 pub(crate) fn many(world: &World) {
     for tenant in 0..4 {
         let tenant = format!("t{tenant}");
@@ -253,7 +257,7 @@ pub(crate) fn many(world: &World) {
     }
 }
 
-/// Waits until a copy is at a stage, and some more; then kills it. `false` when it was through before.
+/// Kills a copy after `more` time in a stage; `false` when the copy had finished before.
 pub(crate) fn kill_at(mut child: Child, stage: &str, more: Duration) -> bool {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let at = lines.map_while(Result::ok).find(|l| l.starts_with(stage));
@@ -263,7 +267,7 @@ pub(crate) fn kill_at(mut child: Child, stage: &str, more: Duration) -> bool {
     killed && at.is_some()
 }
 
-/// Most copies that are begun until enough were killed half made.
+/// The maximum number of rounds until enough copies were killed midway.
 const ROUNDS_MAX: u64 = 60;
 
 #[test]
@@ -271,9 +275,9 @@ fn a_killed_copy_is_finished_by_the_next() {
     let world = World::on_sqlite();
     many(&world);
     let stages = ["copying commits", "copying sessions", "verifying the copy"];
-    let (mut half_made, mut resumed) = (0, 0);
+    let (mut killed_midway, mut resumed) = (0, 0);
     for round in 0..ROUNDS_MAX {
-        // Killed up to three times in a row; the source goes on in between.
+        // Up to three consecutive kills; the source receives writes in between.
         for kill in 0..=(round % 3) {
             let more = Duration::from_millis(round % 9 * 5 + kill);
             let stage = stages[usize::try_from((round + kill) % 3).unwrap()];
@@ -283,10 +287,10 @@ fn a_killed_copy_is_finished_by_the_next() {
                 if done.code == Some(0) {
                     continue;
                 }
-                half_made += 1;
+                killed_midway += 1;
                 assert!(done.stderr.contains("was not finished"), "{done:?}");
-                if half_made == 1 {
-                    refuses_half_a_copy(&world);
+                if killed_midway == 1 {
+                    assert_unfinished_copy_is_refused(&world);
                 }
                 let (folder, request) = (world.path("more"), format!("{round} {kill}"));
                 session(&folder, &request);
@@ -296,31 +300,32 @@ fn a_killed_copy_is_finished_by_the_next() {
         }
         let done = world.copy(&["--json"]);
         if done.code == Some(0) {
-            let told: Value = serde_json::from_str(&done.stdout).unwrap();
-            resumed += u32::from(told["resumed"] == true);
+            let reported: Value = serde_json::from_str(&done.stdout).unwrap();
+            resumed += u32::from(reported["resumed"] == true);
         } else {
-            assert!(done.stderr.contains("holds a store already"), "{done:?}");
+            assert!(done.stderr.contains("already contains a store"), "{done:?}");
         }
         world.verify_copy();
-        let audit = |path: &Path| world.told(&url(path), &["audit", "--json", "--tenant", "t0"]);
+        let audit =
+            |path: &Path| world.reported(&url(path), &["audit", "--json", "--tenant", "t0"]);
         assert_eq!(audit(&world.target()), audit(&world.store()), "{round}");
-        // When a kill comes depends on the machine: there are rounds until enough came in the middle.
-        if round >= 8 && half_made > 3 && resumed > 2 {
+        // The moment of a kill depends on the machine, so rounds are repeated until enough kills hit a running copy.
+        if round >= 8 && killed_midway > 3 && resumed > 2 {
             break;
         }
-        assert!(round + 1 < ROUNDS_MAX, "{half_made} {resumed}");
+        assert!(round + 1 < ROUNDS_MAX, "{killed_midway} {resumed}");
         std::fs::remove_dir_all(world.target().parent().unwrap()).unwrap();
     }
     for tenant in ["t0", "t3"] {
         assert_eq!(
-            world.tells(&url(&world.target()), tenant),
-            world.tells(&url(&world.store()), tenant)
+            world.reports(&url(&world.target()), tenant),
+            world.reports(&url(&world.store()), tenant)
         );
     }
     world.verify();
 }
 
-/// One more session for `import opencode`, in a tree of its own.
+/// Adds one more session for `import opencode`, in its own folder.
 fn session(folder: &Path, title: &str) {
     let id = format!("ses_{:0>26}", title.replace(' ', "x"));
     let project = folder.join("storage/session/p");
@@ -330,29 +335,32 @@ fn session(folder: &Path, title: &str) {
     std::fs::write(project.join(format!("{id}.json")), info.to_string()).unwrap();
 }
 
-/// Asks a copy to end as soon as it tells of a stage; `None` when it was through before the signal came.
+/// Signals a copy to end when it reports a stage; `None` when it had finished before the signal arrived.
 fn end_at(mut child: Child, stage: &str, signal: &str) -> Option<()> {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let mut told = String::new();
+    let mut reported = String::new();
     for line in lines.map(Result::unwrap) {
-        if line.starts_with(stage) && !told.contains(stage) {
+        if line.starts_with(stage) && !reported.contains(stage) {
             let mut kill = Command::new("kill");
             let asked = kill.args([signal, &child.id().to_string()]).status();
             assert!(asked.unwrap().success());
         }
-        told += &format!("{line}\n");
+        reported += &format!("{line}\n");
     }
     let ended = child.wait().unwrap();
     if ended.success() {
         return None;
     }
-    assert_eq!(ended.code(), Some(1), "{stage}: {ended} {told}");
-    assert!(told.contains("goes on where it stopped"), "{stage}: {told}");
+    assert_eq!(ended.code(), Some(1), "{stage}: {ended} {reported}");
+    assert!(
+        reported.contains("resumes where it stopped"),
+        "{stage}: {reported}"
+    );
     Some(())
 }
 
 #[test]
-fn who_asks_a_copy_to_end_can_go_on_with_it() {
+fn a_copy_that_was_stopped_can_be_resumed() {
     let world = World::on_sqlite();
     many(&world);
     let mut stopped = 0;
@@ -367,7 +375,7 @@ fn who_asks_a_copy_to_end_can_go_on_with_it() {
             Some(()) => stopped += 1,
             None => std::fs::remove_dir_all(world.target().parent().unwrap()).unwrap(),
         }
-        // When a signal comes depends on the machine, as for kills.
+        // The moment of a signal depends on the machine, as for kills.
         if stopped == 6 {
             break;
         }
@@ -379,7 +387,7 @@ fn who_asks_a_copy_to_end_can_go_on_with_it() {
 }
 
 #[test]
-fn two_copies_at_a_time() {
+fn concurrent_copies_yield_one_intact_copy() {
     let world = World::on_sqlite();
     many(&world);
     let children = [world.copying(), world.copying(), world.copying()];
@@ -388,16 +396,16 @@ fn two_copies_at_a_time() {
         .map(|child| child.wait_with_output().unwrap())
         .collect();
     for end in &ends {
-        let told = String::from_utf8_lossy(&end.stderr);
+        let reported = String::from_utf8_lossy(&end.stderr);
         assert!(
             end.status.success()
-                || told.contains("has begun")
-                || told.contains("holds a store already"),
-            "{told}"
+                || reported.contains("has begun")
+                || reported.contains("already contains a store"),
+            "{reported}"
         );
     }
     let done = world.copy(&[]);
-    let finished = done.code == Some(0) || done.stderr.contains("holds a store already");
+    let finished = done.code == Some(0) || done.stderr.contains("already contains a store");
     assert!(finished, "{done:?}");
     world.verify_copy();
 }

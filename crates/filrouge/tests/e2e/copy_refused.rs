@@ -1,4 +1,4 @@
-//! What `filrouge copy` refuses, and what it says of a source that is not what was written.
+//! Copies that `filrouge copy` refuses, and its report about a source that is not intact.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn refused(done: &Done, code: i32, words: &str) {
 }
 
 #[test]
-fn stores_that_cannot_be_copied() {
+fn stores_that_cannot_be_copied_are_refused() {
     let world = filled();
     let (from, to) = (url(&world.store()), url(&world.target()));
     let copy = |from: &str, to: &str| world.run(&["copy", "--from", from, "--to", to]);
@@ -69,16 +69,16 @@ fn stores_that_cannot_be_copied() {
     let before = fs::read(&foreign).unwrap();
     refused(&copy(&from, &url(&foreign)), 1, "not a database");
     assert_eq!(fs::read(&foreign).unwrap(), before);
-    assert!(!world.target().exists(), "nothing was made");
+    assert!(!world.target().exists(), "nothing was created");
     world.ok(&["copy", "--from", &from, "--to", &to]);
-    refused(&copy(&from, &to), 2, "holds a store already");
-    let told = world.run(&["copy", "--from", &from, "--to", &to, "--json"]);
-    let told: Value = serde_json::from_str(&told.stderr).unwrap();
-    assert_eq!(told["code"], "invalid", "{told}");
+    refused(&copy(&from, &to), 2, "already contains a store");
+    let reported = world.run(&["copy", "--from", &from, "--to", &to, "--json"]);
+    let reported: Value = serde_json::from_str(&reported.stderr).unwrap();
+    assert_eq!(reported["code"], "invalid", "{reported}");
 }
 
 #[test]
-fn keys_of_another_store() {
+fn a_source_under_another_keyring_is_refused() {
     let (world, other) = (filled(), filled());
     fs::copy(other.keyring(), world.keyring()).unwrap();
     refused(
@@ -91,9 +91,9 @@ fn keys_of_another_store() {
     assert!(!world.target().exists());
 }
 
-/// In the copy, with an anchor of its own, nobody could tell any more.
+/// The copy would have its own anchor, which would hide the rollback.
 #[test]
-fn a_source_that_was_put_back() {
+fn a_source_that_was_rolled_back_is_refused() {
     let world = filled();
     copy_tree(&world.path("data"), &world.path("older"));
     let server = world.serve();
@@ -110,7 +110,7 @@ fn a_source_that_was_put_back() {
 }
 
 #[test]
-fn a_source_that_was_tampered_with() {
+fn damage_of_the_source_is_copied_and_reported() {
     let world = filled();
     let mut bytes = fs::read(world.store()).unwrap();
     let words = b"a question to be found";
@@ -123,7 +123,7 @@ fn a_source_that_was_tampered_with() {
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.stdout.contains("2 sessions"), "{done:?}");
     assert!(done.stdout.contains("BROKEN in the source"), "{done:?}");
-    // The copy tells the same of itself, and the rest can be used.
+    // The copy has the same damage; everything else is readable.
     let store = url(&world.target());
     let copy = world.run(&["verify", "--store", &store]);
     assert_eq!((copy.code, copy.stdout), (Some(1), source.stdout));

@@ -1,4 +1,4 @@
-//! Pages of other origins: those that are configured read the answers of every wire, others do not (docs/access.md).
+//! Pages of other origins: configured origins can read the answers of every wire, others cannot (docs/access.md).
 
 use serde_json::json;
 
@@ -45,16 +45,16 @@ fn pages_of_an_allowed_origin_call_every_wire() {
         );
         assert_eq!(allowed(&asks(STRANGER)), None, "{target}");
 
-        let nobody = client.bare("GET", target, &format!("origin: {PAGE}\r\n"));
-        assert_eq!(nobody.status, 401, "{target}");
+        let anonymous = client.bare("GET", target, &format!("origin: {PAGE}\r\n"));
+        assert_eq!(anonymous.status, 401, "{target}");
         assert_eq!(
-            allowed(&nobody),
+            allowed(&anonymous),
             Some(PAGE),
-            "{target}: failures are read, too"
+            "{target}: failures are readable too"
         );
         let known = format!("origin: {PAGE}\r\nauthorization: Bearer {admin}\r\n");
         let reply = client.bare("GET", target, &known);
-        // MCP knows POST alone.
+        // MCP supports only POST.
         assert_eq!(reply.status == 200, target != "/mcp", "{target}");
         assert_eq!(allowed(&reply), Some(PAGE), "{target}");
         let exposed = reply.header("access-control-expose-headers");
@@ -77,7 +77,7 @@ fn pages_of_an_allowed_origin_call_every_wire() {
 }
 
 #[test]
-fn without_keys_allowed_pages_call_and_others_are_refused() {
+fn without_keys_allowed_pages_are_served_and_others_refused() {
     let world = World::new();
     let server = world.serve_where(&[("FILROUGE_ALLOWED_ORIGINS", PAGE)], &[]);
     let client = server.client();
@@ -92,7 +92,7 @@ fn without_keys_allowed_pages_call_and_others_are_refused() {
 }
 
 #[test]
-fn unless_it_is_configured_nothing_is_allowed() {
+fn by_default_no_origin_is_allowed() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -106,6 +106,6 @@ fn unless_it_is_configured_nothing_is_allowed() {
         .command(&["serve"])
         .env("FILROUGE_ALLOWED_ORIGINS", "*")
         .output();
-    let told = String::from_utf8(wrong.unwrap().stderr).unwrap();
-    assert!(told.contains("is no origin such as"), "{told}");
+    let reported = String::from_utf8(wrong.unwrap().stderr).unwrap();
+    assert!(reported.contains("is no origin such as"), "{reported}");
 }

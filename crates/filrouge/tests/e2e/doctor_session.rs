@@ -1,4 +1,4 @@
-//! `filrouge doctor session`: the exact state at the moment of a failure, beside a running server and of a broken
+//! `filrouge doctor session`: the exact state of a session after a failure, with a running server and on a broken
 //! store.
 
 use std::fs;
@@ -46,7 +46,7 @@ fn codes(state: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// No line steers a terminal or is wider than can be read.
+/// Checks that no line contains control characters or is too wide to read.
 fn assert_readable(text: &str) {
     assert!(
         !text.chars().any(|c| c.is_control() && c != '\n'),
@@ -57,7 +57,7 @@ fn assert_readable(text: &str) {
 }
 
 #[test]
-fn a_failed_turn_with_an_unanswered_call_is_told_beside_a_running_server() {
+fn a_failed_turn_with_an_unanswered_call_is_reported_while_a_server_runs() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -127,7 +127,7 @@ fn a_failed_turn_with_an_unanswered_call_is_told_beside_a_running_server() {
         "checkpoint  seq 6, WAIT_CONFIRM",
         "held        by webhook-1, fence 1, until ",
         "verified    intact: 1 turn, 6 items",
-        "active, of nobody, 1 turn, last seq 6",
+        "active, anonymous, 1 turn, last seq 6",
         "ago: model_down: no",
         "restore leaves out its group",
         "source caller, retryable",
@@ -140,35 +140,35 @@ fn a_failed_turn_with_an_unanswered_call_is_told_beside_a_running_server() {
 }
 
 #[test]
-fn what_is_said_of_a_restore_is_what_it_does() {
+fn the_reported_restore_equals_the_real_one() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     let turn = start(&client, "r1");
-    // What no context shows is left out for that, answered or not.
+    // Content that no context includes is left out for that reason, answered or not.
     let mut other = call("c1");
     other["channel"] = json!("alternative");
     append(&client, &turn, &[other.clone()]);
-    let told = state(&doctor(&world, &["--json"]));
-    assert_eq!(codes(&told), ["turn_open", "unanswered_call"]);
-    let finding = &told["findings"][1];
+    let reported = state(&doctor(&world, &["--json"]));
+    assert_eq!(codes(&reported), ["turn_open", "unanswered_call"]);
+    let finding = &reported["findings"][1];
     let what = format!("turn {turn} has an unanswered call c1 (weather)");
     assert_eq!(
         (&finding["what"], &finding["hint"]),
         (&json!(what), &json!("the answers may still come"))
     );
     append(&client, &turn, &[call("c2")]);
-    let told = state(&doctor(&world, &["--json"]));
+    let reported = state(&doctor(&world, &["--json"]));
     let what = format!(
         "turn {turn} has unanswered calls c1 (weather), c2 (weather): restore leaves out the groups of seq 3"
     );
-    assert_eq!(told["findings"][1]["what"], what);
-    let hint = told["findings"][1]["hint"].as_str().unwrap();
+    assert_eq!(reported["findings"][1]["what"], what);
+    let hint = reported["findings"][1]["hint"].as_str().unwrap();
     assert!(hint.contains("unanswered=error"), "{hint}");
     server.stop();
 }
 
-/// What is said of restores is what the server restores.
+/// Checks that the reported restores equal those of the server.
 fn restores(state: &Value, client: &Client) {
     let all = state["restore"].as_array().unwrap();
     let formats: Vec<&str> = all.iter().map(|r| r["format"].as_str().unwrap()).collect();
@@ -182,13 +182,13 @@ fn restores(state: &Value, client: &Client) {
             "pairs"
         ]
     );
-    for told in all {
-        let format = told["format"].as_str().unwrap();
+    for reported in all {
+        let format = reported["format"].as_str().unwrap();
         let context = client.see(&format!("/s/context?format={format}"));
         let messages = context["messages"].as_array().unwrap().len();
-        assert_eq!(told["context"]["messages"], messages, "{format}");
-        assert_eq!(told["context"]["report"], context["report"], "{format}");
-        let other = &told["context"]["unanswered_as_errors"];
+        assert_eq!(reported["context"]["messages"], messages, "{format}");
+        assert_eq!(reported["context"]["report"], context["report"], "{format}");
+        let other = &reported["context"]["unanswered_as_errors"];
         if format == "pairs" {
             assert_eq!(*other, Value::Null);
             continue;
@@ -203,7 +203,7 @@ fn restores(state: &Value, client: &Client) {
 }
 
 #[test]
-fn a_session_that_is_well_exits_with_0() {
+fn an_intact_session_exits_with_0() {
     let world = World::new();
     let server = world.serve();
     let whole = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
@@ -252,7 +252,7 @@ fn a_session_that_is_well_exits_with_0() {
     assert_eq!(world.run(&["doctor", "session", ""]).code, Some(2));
 }
 
-/// Begins to send a provider's stream, and leaves it in the middle.
+/// Starts to send a provider's stream, and leaves it unfinished.
 fn half_a_stream(server: &Server, turn: &str) -> TcpStream {
     let host = server.origin().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -269,28 +269,28 @@ fn half_a_stream(server: &Server, turn: &str) -> TcpStream {
     stream
 }
 
-/// Asks until the state is as `wanted`.
+/// Polls until the state is as `wanted`.
 #[track_caller]
 fn until(world: &World, wanted: impl Fn(&Value) -> bool) -> Value {
     let begun = Instant::now();
     loop {
-        let told = state(&doctor(world, &["--json"]));
-        if wanted(&told) {
-            return told;
+        let reported = state(&doctor(world, &["--json"]));
+        if wanted(&reported) {
+            return reported;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{told:#}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{reported:#}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
 #[test]
-fn an_open_turn_shows_its_draft_and_who_records_it() {
+fn an_open_turn_shows_its_draft_and_recorder() {
     let world = World::on_sqlite();
     let server = world.serve();
     let turn = start(&server.client(), "r1");
     let stream = half_a_stream(&server, &turn);
-    let told = until(&world, |told| told["drafts"][0]["chars"] == 13);
-    let draft = &told["drafts"][0];
+    let reported = until(&world, |reported| reported["drafts"][0]["chars"] == 13);
+    let draft = &reported["drafts"][0];
     let piece = &draft["pieces"][0];
     assert_eq!(
         (&piece["type"], &piece["text"]),
@@ -300,32 +300,38 @@ fn an_open_turn_shows_its_draft_and_who_records_it() {
         (&piece["done"], &piece["model"]),
         (&json!(false), &json!("m-1"))
     );
-    let pending = &told["pending"][0];
+    let pending = &reported["pending"][0];
     assert_eq!(
         (&pending["turn_id"], &pending["request_id"]),
         (&json!(turn), &json!("r1"))
     );
     assert_eq!(pending["recorder"]["stream"], draft["stream"]);
     assert_eq!(pending["recorder"]["gone"], false);
-    assert_eq!(codes(&told), ["turn_recorded", "draft"]);
+    assert_eq!(codes(&reported), ["turn_recorded", "draft"]);
     let text = doctor(&world, &[]);
-    assert_eq!(text.code, Some(0), "being recorded is no problem: {text:?}");
+    assert_eq!(
+        text.code,
+        Some(0),
+        "an open recording is no fault: {text:?}"
+    );
     assert_readable(&text.stdout);
     assert!(text.stdout.contains("Along the thr"), "{text:?}");
 
-    // Killed in the middle of the stream.
+    // Killed while the stream is open.
     drop(server);
-    let told = until(&world, |told| {
-        told["pending"][0]["recorder"]["gone"] == true
+    let reported = until(&world, |reported| {
+        reported["pending"][0]["recorder"]["gone"] == true
     });
-    assert_eq!(codes(&told), ["stream_abandoned", "draft"]);
+    assert_eq!(codes(&reported), ["stream_abandoned", "draft"]);
     assert_eq!(doctor(&world, &[]).code, Some(1));
     drop(stream);
     let server = world.serve();
-    let told = until(&world, |told| told["pending"][0]["status"] == "interrupted");
-    assert_eq!(codes(&told), ["turn_interrupted"]);
-    assert_eq!(told["drafts"], json!([]));
-    let said: Vec<&Value> = told["items"]
+    let reported = until(&world, |reported| {
+        reported["pending"][0]["status"] == "interrupted"
+    });
+    assert_eq!(codes(&reported), ["turn_interrupted"]);
+    assert_eq!(reported["drafts"], json!([]));
+    let said: Vec<&Value> = reported["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -336,7 +342,7 @@ fn an_open_turn_shows_its_draft_and_who_records_it() {
 }
 
 #[test]
-fn of_a_broken_session_is_shown_what_can_be_read() {
+fn the_readable_part_of_a_broken_session_is_shown() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
@@ -351,19 +357,19 @@ fn of_a_broken_session_is_shown_what_can_be_read() {
     let at = bytes
         .windows(NEEDLE.len())
         .position(|w| w == NEEDLE.as_bytes());
-    bytes[at.expect("the item is stored as it is")] ^= 1;
+    bytes[at.expect("the item is stored uncompressed")] ^= 1;
     fs::write(world.store(), bytes).unwrap();
 
     let done = doctor(&world, &["--json"]);
     assert_eq!(done.code, Some(1), "{done:?}");
-    let told = state(&done);
-    assert_eq!(told["verification"]["status"], "broken");
-    assert_eq!(codes(&told), ["not_intact", "unreadable"]);
+    let reported = state(&done);
+    assert_eq!(reported["verification"]["status"], "broken");
+    assert_eq!(codes(&reported), ["not_intact", "unreadable"]);
     assert_eq!(
-        (&told["ok"], &told["session"]["last_seq"]),
+        (&reported["ok"], &reported["session"]["last_seq"]),
         (&json!(false), &json!(12))
     );
-    let broken = &told["unreadable"][0];
+    let broken = &reported["unreadable"][0];
     assert_eq!(
         (&broken["what"], &broken["code"]),
         (&json!("items"), &json!("integrity_error"))
@@ -373,14 +379,14 @@ fn of_a_broken_session_is_shown_what_can_be_read() {
         broken["last_seq"].as_u64().unwrap(),
     );
     assert_eq!((first, last), (4, 6), "the turn's record, and no other");
-    let shown: Vec<u64> = told["items"]
+    let shown: Vec<u64> = reported["items"]
         .as_array()
         .unwrap()
         .iter()
         .map(|i| i["seq"].as_u64().unwrap())
         .collect();
     assert_eq!(shown, [1, 2, 3, 7, 8, 9, 10, 11, 12]);
-    for restored in told["restore"].as_array().unwrap() {
+    for restored in reported["restore"].as_array().unwrap() {
         assert_eq!(restored["context"], Value::Null, "{restored}");
         assert_eq!(restored["error"]["code"], "integrity_error", "{restored}");
     }
@@ -394,7 +400,7 @@ fn of_a_broken_session_is_shown_what_can_be_read() {
 }
 
 #[test]
-fn without_the_keyring_it_is_read_and_not_vouched_for() {
+fn without_the_keyring_a_session_is_read_but_not_verified() {
     let world = World::new();
     let server = world.serve();
     let whole = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
@@ -404,8 +410,8 @@ fn without_the_keyring_it_is_read_and_not_vouched_for() {
     assert_eq!(doctor(&world, &[]).code, Some(1));
     let done = doctor(&world, &["--unverified", "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let told = state(&done);
-    assert_eq!(told["verification"]["status"], "cannot_tell");
-    assert_eq!(codes(&told), ["unverified"]);
-    assert_eq!(told["items"].as_array().unwrap().len(), 2);
+    let reported = state(&done);
+    assert_eq!(reported["verification"]["status"], "cannot_tell");
+    assert_eq!(codes(&reported), ["unverified"]);
+    assert_eq!(reported["items"].as_array().unwrap().len(), 2);
 }

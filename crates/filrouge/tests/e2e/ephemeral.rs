@@ -1,4 +1,5 @@
-//! Sessions without an identity under `durable = authenticated`: like any other, and nowhere but in the hot store.
+//! Sessions without an identity under `durable = authenticated`: they work like any other, but exist only in the hot
+//! store.
 
 use std::time::Duration;
 
@@ -6,16 +7,16 @@ use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, within_five_seconds};
-use crate::hot::{CANARY, at, ephemeral, held, open, pairs, passing, whole, with_redis};
+use crate::hot::{CANARY, at, check_ephemeral, ephemeral, held, open, pairs, whole, with_redis};
 use crate::http::{Client, Reply, text_item};
 use crate::limits::{metric, until};
 use crate::tail_client::Tail;
 use crate::world::{World, durability};
 
-/// A turn that nobody has heard of.
+/// An unknown turn.
 const UNKNOWN: &str = "11111111-1111-8111-8111-111111111111";
 
-/// A caller, and what its writes have to say of their durability.
+/// A caller, and the durability that its writes must report.
 struct Party {
     client: Client,
     durability: &'static str,
@@ -36,7 +37,7 @@ impl Party {
     }
 }
 
-/// All that can become of a turn.
+/// Creates turns in every possible state.
 fn live(party: &Party, session: &str) {
     let turns = format!("/{session}/turns");
     let turn = party.post(&turns, &open("r1", CANARY), 201);
@@ -91,8 +92,8 @@ fn live(party: &Party, session: &str) {
     party.did(&patched, 200);
 }
 
-/// What is read of a session, but for ids, times and whose it is.
-fn told(client: &Client, session: &str) -> Value {
+/// The content of a session, without ids, times and owner.
+fn reported(client: &Client, session: &str) -> Value {
     let of = |row: &Value, members: &[&str]| -> Value {
         members.iter().map(|m| row[*m].clone()).collect()
     };
@@ -124,16 +125,20 @@ fn told(client: &Client, session: &str) -> Value {
     })
 }
 
-fn cannot(client: &Client) {
+fn assert_unsupported(client: &Client) {
     for path in ["/v/export?format=json", "/v/verify"] {
         let refused = client.get(path).fails(409, "session_ephemeral");
         assert!(refused["hint"].is_string(), "{refused}");
     }
-    assert_eq!(client.see("")["data"], json!([]), "it is in no list");
+    assert_eq!(
+        client.see("")["data"],
+        json!([]),
+        "no list contains the session"
+    );
 }
 
 #[test]
-fn it_lives_like_any_other_and_leaves_no_trace() {
+fn ephemeral_sessions_work_like_durable_ones_and_leave_no_trace() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
     let client = server.client();
@@ -142,12 +147,12 @@ fn it_lives_like_any_other_and_leaves_no_trace() {
         durability: "ephemeral",
     };
     live(&visitor, "v");
-    let life = told(&client, "v");
+    let life = reported(&client, "v");
     assert!(client.get("/v/export?format=md").text.contains(CANARY));
-    cannot(&client);
+    assert_unsupported(&client);
     let first = client.see("/v/turns?limit=1")["data"][0].clone();
     let path = format!("{}/redact", at("v", &first));
-    let redacted = passing(&client.post(&path, &json!({ "reason": "asked to" })), 200);
+    let redacted = check_ephemeral(&client.post(&path, &json!({ "reason": "asked to" })), 200);
     assert!(redacted["deleted_at"].is_string() && redacted["question_neutral"].is_null());
     assert!(!client.get("/v/items").text.contains(CANARY));
     assert_eq!(client.see("/api/v1/changes")["data"], json!([]));
@@ -159,7 +164,11 @@ fn it_lives_like_any_other_and_leaves_no_trace() {
         durability: durability(),
     };
     live(&ada, "hers");
-    assert_eq!(life, told(&ada.client, "hers"), "the same as in the ledger");
+    assert_eq!(
+        life,
+        reported(&ada.client, "hers"),
+        "the same as in the ledger"
+    );
 
     let receipt = client.delete("/v").is(200);
     let stores = receipt["stores"].as_array().unwrap();
@@ -172,7 +181,7 @@ fn it_lives_like_any_other_and_leaves_no_trace() {
 }
 
 #[test]
-fn the_others_go_to_the_ledger() {
+fn owned_sessions_are_written_to_the_ledger() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
     let ada = server.client().of("ada");
@@ -182,12 +191,12 @@ fn the_others_go_to_the_ledger() {
         world.json(&["sessions", "list"])["data"][0]["session_id"],
         "hers"
     );
-    // Nobody reaches it, nor makes another one of its name.
-    let nobody = server.client();
-    nobody.get("/hers").fails(404, "session_not_found");
-    let made = nobody.post("/hers/turns", &whole("r", "?", "!"));
+    // No other caller can read it, or create another session under its id.
+    let anonymous = server.client();
+    anonymous.get("/hers").fails(404, "session_not_found");
+    let made = anonymous.post("/hers/turns", &whole("r", "?", "!"));
     made.fails(409, "session_conflict");
-    let info = nobody.see("/api/v1/info");
+    let info = anonymous.see("/api/v1/info");
     assert_eq!(
         (&info["hot"], &info["durable"]),
         (&json!("memory"), &json!("authenticated"))
@@ -198,20 +207,23 @@ fn the_others_go_to_the_ledger() {
 }
 
 #[test]
-fn who_comes_too_late_is_told() {
+fn requests_for_expired_turns_are_refused() {
     let world = World::new();
     let server = ephemeral(&world, &[("FILROUGE_HOT_TTL_S", "1")]);
     let client = server.client();
     for session in ["never", "v"] {
         if session == "v" {
-            let turn = passing(&client.post("/v/turns", &open("r", "?")), 201);
+            let turn = check_ephemeral(&client.post("/v/turns", &open("r", "?")), 201);
             let path = at("v", &turn);
-            // Reads do not keep it.
-            within_five_seconds("it is gone", || client.get(&path).status == 410);
+            // Reads do not extend its time to live.
+            within_five_seconds("the session expires", || client.get(&path).status == 410);
         }
         let path = format!("/{session}/turns/{UNKNOWN}");
-        let told = client.get(&path).fails(410, "turn_expired");
-        assert!(told["hint"].as_str().unwrap().contains("again"), "{told}");
+        let reported = client.get(&path).fails(410, "turn_expired");
+        assert!(
+            reported["hint"].as_str().unwrap().contains("again"),
+            "{reported}"
+        );
         for (call, body) in [
             ("finalize", json!({ "answer_neutral": "!" })),
             (
@@ -228,7 +240,7 @@ fn who_comes_too_late_is_told() {
             absent.fails(404, "session_not_found");
         }
     }
-    passing(&client.post("/v/turns", &open("r", "?")), 201);
+    check_ephemeral(&client.post("/v/turns", &open("r", "?")), 201);
     let ada = client.of("ada");
     let turn = ada.post("/hers/turns", &open("r", "?")).wrote(201);
     let absent = ada.get(&format!("/hers/turns/{UNKNOWN}"));
@@ -245,7 +257,7 @@ fn the_oldest_turns_go_first() {
     let client = server.client();
     let turns: Vec<Value> = (0..5)
         .map(|n| {
-            passing(
+            check_ephemeral(
                 &client.post("/v/turns", &whole(&format!("r{n}"), &format!("{n}?"), "!")),
                 201,
             )
@@ -270,29 +282,29 @@ fn two_servers_share_it() {
     ];
     let clients = servers.each_ref().map(crate::world::Server::client);
     let mut tail = Tail::open(servers[1].origin(), "/v/items?after=0", &[]);
-    assert_eq!(tail.status(), 404, "not there yet");
-    let turn = passing(&clients[0].post("/v/turns", &open("r", CANARY)), 201);
+    assert_eq!(tail.status(), 404, "the session does not exist yet");
+    let turn = check_ephemeral(&clients[0].post("/v/turns", &open("r", CANARY)), 201);
     tail = Tail::open(servers[1].origin(), "/v/items?after=0", &[]);
     assert_eq!(tail.next().unwrap().id, Some(1));
     for n in 0..6 {
         let path = format!("{}/items", at("v", &turn));
         let item = text_item(&n.to_string(), "assistant", "thought", "t");
         let body = json!({ "items": [item] });
-        passing(&clients[(n + 1) % 2].post(&path, &body), 201);
-        // A retry at the other one is a retry.
-        passing(&clients[n % 2].post(&path, &body), 200);
+        check_ephemeral(&clients[(n + 1) % 2].post(&path, &body), 201);
+        // A retry at the other server is a replay.
+        check_ephemeral(&clients[n % 2].post(&path, &body), 200);
     }
-    // What another server writes is looked for once a second.
+    // A server checks once a second for writes of other servers.
     assert_eq!(tail.take(6).last().unwrap().id, Some(7));
     for client in &clients {
         assert_eq!(client.all("/v/items", 50).len(), 7);
     }
-    // All at once: every write is done, once.
+    // Concurrent writes: each succeeds, once.
     std::thread::scope(|scope| {
         for n in 0..8 {
             let client = &clients[n % 2];
             scope.spawn(move || {
-                passing(
+                check_ephemeral(
                     &client.post("/v/turns", &whole(&format!("w{n}"), "?", "!")),
                     201,
                 )
@@ -304,7 +316,7 @@ fn two_servers_share_it() {
         clients[1].get("/v/items?limit=500").text
     );
     assert_eq!(pairs(&clients[1], "v").len(), 8);
-    assert!(held(&redis).contains(CANARY), "it lies in Redis");
+    assert!(held(&redis).contains(CANARY), "the text is in Redis");
     world.holds_nowhere(CANARY);
     for server in servers {
         server.stop();
@@ -313,7 +325,7 @@ fn two_servers_share_it() {
 }
 
 #[test]
-fn without_redis_it_fails_loudly_and_the_others_go_on() {
+fn without_redis_ephemeral_sessions_fail_and_durable_ones_continue() {
     let (world, redis) = (World::new(), Redis::start());
     redis.kill();
     let server = with_redis(&world, &redis, &[("FILROUGE_HOT_TIMEOUT_MS", "1000")]);
@@ -321,9 +333,12 @@ fn without_redis_it_fails_loudly_and_the_others_go_on() {
     let refused = client.post("/v/turns", &whole("r", "?", "!"));
     refused.fails(503, "hot_unavailable");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    let told = serde_json::from_str::<Value>(&refused.text).unwrap();
-    assert_eq!(told["detail"], "the hot store does not answer");
-    assert!(told["hint"].as_str().unwrap().contains("/readyz"), "{told}");
+    let reported = serde_json::from_str::<Value>(&refused.text).unwrap();
+    assert_eq!(reported["detail"], "the hot store does not answer");
+    assert!(
+        reported["hint"].as_str().unwrap().contains("/readyz"),
+        "{reported}"
+    );
     client.get("/v").fails(503, "hot_unavailable");
     let ada = client.of("ada");
     ada.post("/hers/turns", &whole("r", "?", "!")).wrote(201);
@@ -334,7 +349,7 @@ fn without_redis_it_fails_loudly_and_the_others_go_on() {
     assert_eq!(metric(&client, "filrouge_hot_up"), 0.0);
     assert_eq!(metric(&client, "filrouge_degraded"), 1.0);
 
-    redis.start_again();
+    redis.restart();
     until("Redis is used again", || {
         client.post("/v/turns", &whole("r", "?", "!")).status < 300
     });
@@ -346,20 +361,20 @@ fn without_redis_it_fails_loudly_and_the_others_go_on() {
 }
 
 #[test]
-fn a_session_token_opens_it() {
+fn a_session_token_opens_an_ephemeral_session() {
     let world = World::new();
     let server = ephemeral(&world, &[("FILROUGE_REQUIRE_SESSION_TOKEN", "true")]);
-    let nobody = Caller::nobody(&server);
-    let made = nobody.post("/v/turns", &whole("r", CANARY, "!"));
-    passing(&made, 201);
+    let anonymous = Caller::anonymous(&server);
+    let made = anonymous.post("/v/turns", &whole("r", CANARY, "!"));
+    check_ephemeral(&made, 201);
     let token = made.header("filrouge-session-token").unwrap();
-    nobody.get("/v").fails(404, "session_not_found");
-    nobody
+    anonymous.get("/v").fails(404, "session_not_found");
+    anonymous
         .with("filrouge-session-token", token)
         .get("/v")
         .is(200);
-    let ada = nobody.of("ada");
-    // Without it nobody logs in to it.
+    let ada = anonymous.of("ada");
+    // Without the token, a login does not link the session.
     assert_eq!(ada.post("/v/turns", &whole("a", "?", "!")).status, 409);
     let shown = ada.with("filrouge-session-token", token);
     shown.post("/v/turns", &whole("a", "?", "!")).wrote(201);

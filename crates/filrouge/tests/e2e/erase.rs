@@ -1,4 +1,5 @@
-//! `filrouge erase`: nothing without a yes, a receipt for each session, and a second run ends what a kill has cut off.
+//! `filrouge erase`: needs a confirmation, prints a receipt for each session, and a second run completes an interrupted
+//! one.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -28,34 +29,38 @@ fn left(world: &World) -> BTreeSet<String> {
 }
 
 #[test]
-fn one_session_and_its_receipt_again() {
+fn one_session_is_erased_and_a_retry_gets_its_receipt() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
     turn(&ada, "s", "the-words-of-ada");
     turn(&bob, "t", "x");
-    // The server runs on while the command line erases.
+    // The server keeps running while the command line erases.
     let receipt = lines(&world.ok(&["erase", "--session", "s", "--yes", "--json"]));
     assert_eq!(receipt.len(), 1);
-    let told = &receipt[0];
+    let reported = &receipt[0];
     assert_eq!(
-        (&told["session_id"], &told["items"], &told["turns"]),
+        (
+            &reported["session_id"],
+            &reported["items"],
+            &reported["turns"]
+        ),
         (&json!("s"), &json!(2), &json!(1))
     );
-    assert!(told["erased_at"].as_str().unwrap().ends_with('Z'));
+    assert!(reported["erased_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(
-        told["stores"],
+        reported["stores"],
         json!([{ "store": "ledger", "status": "erased" }])
     );
     let mut by_http = ada.delete("/s").is(200);
     let hot = by_http["stores"].as_array_mut().unwrap().pop();
-    // The server's memory is out of the reach of the command line.
+    // The command line cannot reach the server's memory.
     assert_eq!(hot, Some(json!({ "store": "hot", "status": "erased" })));
-    assert_eq!(&by_http, told, "the same receipt over HTTP");
+    assert_eq!(&by_http, reported, "the same receipt over HTTP");
     assert_eq!(
         lines(&world.ok(&["erase", "--session", "s", "--yes", "--json"])),
         receipt,
-        "again: the same"
+        "a repeated erasure has the same answer"
     );
     let text = world.ok(&["erase", "--session", "s", "--yes"]);
     assert!(
@@ -95,7 +100,7 @@ fn one_session_and_its_receipt_again() {
 }
 
 #[test]
-fn all_of_an_identity_then_all_of_a_tenant() {
+fn an_identitys_and_a_tenants_sessions_are_erased() {
     let world = World::new();
     let (server, other) = (world.serve(), world.serve_with(&["--tenant", "other"]));
     for n in 0..7 {
@@ -127,7 +132,7 @@ fn all_of_an_identity_then_all_of_a_tenant() {
     assert_eq!(
         other.client().of("ada").all("", 50).len(),
         7,
-        "another tenant's stay"
+        "another tenant's sessions are kept"
     );
     server.stop();
     other.stop();
@@ -135,7 +140,7 @@ fn all_of_an_identity_then_all_of_a_tenant() {
 }
 
 #[test]
-fn a_kill_in_the_middle_and_a_second_run() {
+fn a_second_run_completes_a_killed_one() {
     let world = World::new();
     let server = world.serve();
     let ada = server.client().of("ada");
@@ -164,8 +169,11 @@ fn a_kill_in_the_middle_and_a_second_run() {
         child.wait().unwrap();
         world.verify();
         let left = left(&world);
-        assert!(!left.is_empty(), "it was killed in the middle");
-        assert!(left.is_disjoint(&erased), "what has a receipt is gone");
+        assert!(!left.is_empty(), "the erasure was killed midway");
+        assert!(
+            left.is_disjoint(&erased),
+            "sessions with a receipt are erased"
+        );
         erased = all.difference(&left).cloned().collect();
     }
     let rest = lines(&world.ok(&["erase", "--identity", "ada", "--yes", "--json"]));
@@ -181,7 +189,7 @@ fn a_kill_in_the_middle_and_a_second_run() {
 }
 
 #[test]
-fn a_reader_of_receipts_that_goes_away_stops_nothing() {
+fn a_closed_pipe_does_not_stop_an_erasure() {
     let world = World::new();
     let server = world.serve();
     for n in 0..20 {

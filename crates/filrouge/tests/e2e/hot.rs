@@ -1,4 +1,4 @@
-//! Worlds with a hot store, and what is asked of sessions in it.
+//! Worlds with a hot store, and helpers for sessions in it.
 
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use crate::http::{Client, Reply};
 use crate::limits::until;
 use crate::world::{Server, World};
 
-/// Words that are looked for where they must not be.
+/// A text that must not be found in stored data.
 pub(crate) const CANARY: &str = "c4n4ry-w0rds";
 
-/// A server with `durable = authenticated` and more in its environment.
+/// Starts a server with `durable = authenticated` and additional environment variables.
 pub(crate) fn ephemeral(world: &World, more: &[(&str, &str)]) -> Server {
     let environment = [
         &[
@@ -22,10 +22,10 @@ pub(crate) fn ephemeral(world: &World, more: &[(&str, &str)]) -> Server {
     world.serve_where(&environment.concat(), &[])
 }
 
-/// One with its hot store in Redis.
+/// A server whose hot store is in Redis.
 pub(crate) fn with_redis(world: &World, redis: &Redis, more: &[(&str, &str)]) -> Server {
     let url = redis.url();
-    // Redis and servers share two cores with everything else that is tested.
+    // Redis and the servers share two cores with all other tests.
     let hot = [
         ("FILROUGE_HOT", url.as_str()),
         ("FILROUGE_HOT_TIMEOUT_MS", "5000"),
@@ -33,24 +33,24 @@ pub(crate) fn with_redis(world: &World, redis: &Redis, more: &[(&str, &str)]) ->
     ephemeral(world, &[&hot, more].concat())
 }
 
-/// A whole turn in one call.
+/// The body of a complete turn in one request.
 pub(crate) fn whole(request: &str, question: &str, answer: &str) -> Value {
     json!({ "request_id": request, "question_neutral": question, "answer_neutral": answer })
 }
 
-/// A question that is still to be answered.
+/// The body that starts a turn without an answer.
 pub(crate) fn open(request: &str, question: &str) -> Value {
     json!({ "request_id": request, "question_neutral": question })
 }
 
-/// Where a turn is.
+/// The path of a turn.
 pub(crate) fn at(session: &str, turn: &Value) -> String {
     format!("/{session}/turns/{}", turn["turn_id"].as_str().unwrap())
 }
 
-/// A write to the hot store alone.
+/// Checks a write that only reaches the hot store; returns its body.
 #[track_caller]
-pub(crate) fn passing(reply: &Reply, status: u16) -> Value {
+pub(crate) fn check_ephemeral(reply: &Reply, status: u16) -> Value {
     let body = reply.is(status);
     let durability = reply.header("filrouge-durability");
     assert_eq!(durability, Some("ephemeral"), "{reply:?}");
@@ -67,7 +67,7 @@ pub(crate) fn pairs(client: &Client, session: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Everything that Redis holds: names and contents of all keys.
+/// Everything that Redis stores: names and contents of all keys.
 pub(crate) fn held(redis: &Redis) -> String {
     let mut all = String::new();
     for key in redis.cli(&["KEYS", "*"]).lines() {
@@ -83,9 +83,9 @@ pub(crate) fn held(redis: &Redis) -> String {
     all
 }
 
-/// Waits until the copies in Redis are told of all that was written.
+/// Waits until the copies in Redis are up to date.
 pub(crate) fn copied(client: &Client) {
-    until("the copies are told", || {
+    until("the copies are up to date", || {
         let waiting = crate::limits::metric(client, "filrouge_hot_steps_waiting");
         waiting == 0.0
     });

@@ -1,4 +1,4 @@
-//! The settings of the hot store and of what goes to the ledger.
+//! The settings of the hot store, and of what is stored in the ledger.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn value<'a>(settings: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
-fn layers_and_defaults() {
+fn settings_have_layers_and_defaults() {
     let world = World::new();
     let settings = shown(&world, &[], &[]);
     assert_eq!(value(&settings, "metadata_allow"), "*");
@@ -61,7 +61,7 @@ fn layers_and_defaults() {
 }
 
 #[test]
-fn what_is_wrong_is_told_without_passwords() {
+fn errors_are_reported_without_passwords() {
     let world = World::new();
     for (line, word) in [
         (
@@ -99,14 +99,17 @@ fn what_is_wrong_is_told_without_passwords() {
         ("metadata_allow = [\"a\", \"\"]", "metadata_allow"),
         ("metadata_allow = [\"a\", \"*\"]", "* alone for all"),
         ("metadata_allow = [\"none\", \"a\"]", "none alone"),
-        ("metadata_allow = [\"a\", \"Client-IP\"]", "becomes ip_hash"),
+        (
+            "metadata_allow = [\"a\", \"Client-IP\"]",
+            "recorded only as ip_hash",
+        ),
         (
             "hot_memory_bytes = 1048575",
             "hot_memory_bytes: \"1048575\" is no whole number from 1048576 up",
         ),
         ("[tenants.acme]\nrecord = \"some\"", "[tenants.acme]"),
         ("[tenants.\"\\u0001\"]\nrecord = \"all\"", "[tenants."),
-        ("[tenants.acme]\ncolour = 1", "colour"),
+        ("[tenants.acme]\ncolor = 1", "color"),
     ] {
         fs::write(world.path("bad.toml"), line).unwrap();
         let done = world.run(&["--config", "bad.toml", "config", "show"]);

@@ -1,4 +1,4 @@
-//! A client that shows an answer as it came, byte for byte, and one that can say anything.
+//! An HTTP client that returns answers byte for byte, and can send malformed requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,10 +12,10 @@ use crate::world::durability;
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// Lower-case names with values, in the order they came.
+    /// Lower-case names with values, in the order of arrival.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) text: String,
-    /// What a write's answer has to say of its durability.
+    /// The durability that a write's answer must name.
     pub(crate) durability: &'static str,
 }
 
@@ -29,14 +29,14 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// An answer with this status; a write must say how durable it is.
+    /// Checks the status; a write must name its durability.
     #[track_caller]
     pub(crate) fn is(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         self.body()
     }
 
-    /// A failure as every failure is told: problem+json with all its members.
+    /// Checks the form of every failure: problem+json with all its members.
     #[track_caller]
     pub(crate) fn fails(&self, status: u16, code: &str) -> Value {
         let content_type = self.header("content-type");
@@ -53,7 +53,7 @@ impl Reply {
         body
     }
 
-    /// An acknowledged write.
+    /// Checks an acknowledged write.
     #[track_caller]
     pub(crate) fn wrote(&self, status: u16) -> Value {
         let body = self.is(status);
@@ -62,7 +62,7 @@ impl Reply {
     }
 }
 
-/// A keep-alive client of the native API, on behalf of one identity or of nobody.
+/// A keep-alive client of the native API, on behalf of one identity or anonymous.
 #[derive(Clone)]
 pub(crate) struct Client {
     agent: ureq::Agent,
@@ -87,7 +87,7 @@ impl Client {
         }
     }
 
-    /// The same client of a server whose store is as durable as that.
+    /// The same client for a server whose store has this durability.
     pub(crate) fn expecting(self, durability: &'static str) -> Self {
         Self { durability, ..self }
     }
@@ -109,7 +109,7 @@ impl Client {
         self.read(request.call().unwrap_or_else(|e| panic!("GET {path}: {e}")))
     }
 
-    /// A read that must succeed.
+    /// Reads a path; this must succeed.
     #[track_caller]
     pub(crate) fn see(&self, path: &str) -> Value {
         self.get(path).is(200)
@@ -124,7 +124,7 @@ impl Client {
             .unwrap_or_else(|e| panic!("POST {path}: {e}"))
     }
 
-    /// A write that may find nobody to answer it.
+    /// Sends a write that may get no answer.
     pub(crate) fn try_post(&self, path: &str, body: &str) -> Result<Reply, ureq::Error> {
         let mut request = self.agent.post(self.url(path));
         if let Some(identity) = &self.identity {
@@ -146,7 +146,7 @@ impl Client {
         self.send("DELETE", path, None, &[])
     }
 
-    /// A request by any method, with headers.
+    /// Sends a request with any method, and with headers.
     pub(crate) fn send(
         &self,
         method: &str,
@@ -173,20 +173,20 @@ impl Client {
         self.read(answer.unwrap_or_else(|e| panic!("{method} {path}: {e}")))
     }
 
-    /// A whole request as written, on a connection of its own.
+    /// Sends the bytes of a complete request on its own connection.
     pub(crate) fn raw(&self, request: &[u8]) -> Reply {
         let host = self.origin.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(host).unwrap();
         let limit = Some(Duration::from_secs(60));
         stream.set_read_timeout(limit).unwrap();
-        // A server may answer, and close, before it has read all.
+        // A server may answer, and close, before it has read everything.
         stream.write_all(request).ok();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();
         parse(&String::from_utf8(answer).unwrap())
     }
 
-    /// A request without a body, with header lines as given.
+    /// Sends a request without a body, with the given header lines.
     pub(crate) fn bare(&self, method: &str, target: &str, headers: &str) -> Reply {
         let host = if headers.to_ascii_lowercase().contains("host:") {
             ""
@@ -198,7 +198,7 @@ impl Client {
         self.raw(text.as_bytes())
     }
 
-    /// All rows of a list.
+    /// Reads all rows of a list.
     #[track_caller]
     pub(crate) fn all(&self, path: &str, limit: usize) -> Vec<Value> {
         let (mut rows, mut cursor) = (Vec::new(), String::new());
@@ -238,7 +238,7 @@ impl Client {
     }
 }
 
-/// An answer as it was sent.
+/// Parses the bytes of an answer.
 pub(crate) fn parse(answer: &str) -> Reply {
     let (head, text) = answer
         .split_once("\r\n\r\n")

@@ -1,4 +1,4 @@
-//! Ids of every kind work end to end, percent-encoded in paths; what is no id is refused.
+//! Ids of every kind work end to end, percent-encoded in paths; invalid ids are refused.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn encode(id: &str) -> String {
         .collect()
 }
 
-/// An id may look like an option.
+/// Shows a session; `--` precedes the id, which may look like an option.
 fn shown(world: &World, id: &str) -> Value {
     let text = world.ok(&["--json", "sessions", "show", "--", id]);
     serde_json::from_str(&text).unwrap()
@@ -102,7 +102,7 @@ fn every_id_works_end_to_end() {
 }
 
 #[test]
-fn identities_are_ids_as_well() {
+fn identities_are_ids_too() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -119,7 +119,7 @@ fn identities_are_ids_as_well() {
 }
 
 #[test]
-fn what_is_no_id_is_refused() {
+fn invalid_ids_are_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

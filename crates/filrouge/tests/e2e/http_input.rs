@@ -1,4 +1,4 @@
-//! What is refused, and how it is said.
+//! Refused requests, and the errors they get.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn post_bytes(client: &Client, path: &str, headers: &str, body: &[u8]) -> Reply 
     client.raw(&[head.as_bytes(), body].concat())
 }
 
-/// A turn that is open, by its path.
+/// Creates an open turn; returns its path.
 fn open_turn(client: &Client) -> String {
     let body = json!({ "request_id": "r", "question_neutral": "?" });
     let turn = client.post("/s/turns", &body).wrote(201);
@@ -25,7 +25,7 @@ fn open_turn(client: &Client) -> String {
 }
 
 #[test]
-fn what_cannot_be_read_is_400() {
+fn unreadable_requests_get_400() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -48,7 +48,7 @@ fn what_cannot_be_read_is_400() {
 }
 
 #[test]
-fn what_is_not_acceptable_is_422() {
+fn unacceptable_requests_get_422() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -187,7 +187,7 @@ fn parameters_are_checked() {
 }
 
 #[test]
-fn only_json_is_taken() {
+fn only_json_is_accepted() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -220,7 +220,7 @@ fn only_json_is_taken() {
 }
 
 #[test]
-fn only_this_machine_is_answered() {
+fn only_this_machine_gets_answers() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -252,7 +252,7 @@ fn only_this_machine_is_answered() {
 }
 
 #[test]
-fn unknown_routes_and_methods() {
+fn unknown_routes_and_methods_are_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -347,7 +347,7 @@ fn nesting_is_bounded() {
     let client = server.client();
     let turn = open_turn(&client);
     let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
-    // Parts are an array of objects: two levels.
+    // Parts are an array of objects, which are two levels.
     let parts = |levels: usize| format!("[{{\"type\":\"x\",\"deep\":{}}}]", nested(levels - 2));
     let body = |levels: usize| {
         let (parts, metadata) = (parts(levels), nested(levels - 1));
@@ -375,7 +375,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn a_problem_tells_when_to_come_back() {
+fn a_problem_that_a_retry_does_not_solve_has_no_hint_and_no_retry_after() {
     let world = World::new();
     let server = world.serve_with(&["--store", "memory:"]);
     let client = server.client();
@@ -387,7 +387,7 @@ fn a_problem_tells_when_to_come_back() {
 }
 
 #[test]
-fn whoever_names_a_fence_that_nobody_was_given_is_refused() {
+fn a_fence_that_was_never_granted_is_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -401,7 +401,7 @@ fn whoever_names_a_fence_that_nobody_was_given_is_refused() {
         let wrong = format!("{JSON}filrouge-fence: {wrong}\r\n");
         post_bytes(&client, "/s/turns", &wrong, body.as_bytes()).fails(422, "invalid");
     }
-    // What nobody is fenced off from is read and made all the same.
+    // Reads and creations ignore the fence.
     client
         .bare("GET", "/api/v1/sessions", "filrouge-fence: 7\r\n")
         .is(200);
@@ -434,7 +434,7 @@ fn a_refusal_names_what_is_wrong() {
         ("?limit=0", "limit: no whole number from 1 to 500"),
         (
             "/s/events?cursor=x",
-            "cursor: no cursor; pass a next_cursor as it came, or leave it out for the first page",
+            "cursor: no cursor; pass a next_cursor unchanged, or leave it out for the first page",
         ),
     ] {
         let problem = client.get(query).fails(422, "invalid");

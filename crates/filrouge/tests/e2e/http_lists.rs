@@ -1,4 +1,4 @@
-//! Lists, their cursors and filters, restored context, and verification over HTTP.
+//! Lists with their cursors and filters, restored context, and verification over HTTP.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,7 +198,7 @@ fn paging_neither_skips_nor_repeats_while_others_write() {
 }
 
 #[test]
-fn context_tells_what_it_left_out() {
+fn a_context_reports_the_items_that_it_omits() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

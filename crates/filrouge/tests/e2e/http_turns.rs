@@ -1,11 +1,11 @@
-//! The life of a turn, step by step (promises P2 and P4).
+//! The states of a turn, step by step (promises P2 and P4).
 
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
 use crate::world::World;
 
-/// Starts a turn and gives its path.
+/// Starts a turn; returns its path.
 fn start(client: &Client, session: &str, request: &str) -> String {
     let body = json!({ "request_id": request, "question_neutral": "Why?" });
     let turn = client.post(&format!("/{session}/turns"), &body).wrote(201);
@@ -19,7 +19,7 @@ fn channels(client: &Client, session: &str) -> Vec<String> {
 }
 
 #[test]
-fn sessions_are_made_once() {
+fn sessions_are_created_once() {
     let world = World::new();
     let server = world.serve();
     let (anyone, ada) = (server.client(), server.client().of("ada"));
@@ -54,7 +54,7 @@ fn sessions_are_made_once() {
 }
 
 #[test]
-fn a_start_repeats_its_first_answer() {
+fn a_repeated_start_returns_the_first_answer() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -239,7 +239,7 @@ fn a_final_item_is_promoted() {
 }
 
 #[test]
-fn failed_and_cancelled_turns_keep_what_was_shown() {
+fn failed_and_cancelled_turns_keep_the_shown_text() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

@@ -1,4 +1,4 @@
-//! Whole turns in one call, languages, replacements, and what is no turn.
+//! Complete turns in one request, languages, replacements, and invalid turns.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::http::text_item;
 use crate::world::World;
 
 #[test]
-fn a_whole_turn_is_one_call() {
+fn a_complete_turn_is_written_by_one_request() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -141,7 +141,7 @@ fn a_missing_language_is_a_flagged_copy() {
 }
 
 #[test]
-fn a_replacement_stands_in_the_place_of_the_old() {
+fn a_replacement_takes_the_place_of_the_old_turn() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -205,7 +205,7 @@ fn a_replacement_stands_in_the_place_of_the_old() {
 }
 
 #[test]
-fn what_is_no_turn_is_said() {
+fn invalid_turns_are_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -244,7 +244,7 @@ fn what_is_no_turn_is_said() {
 }
 
 #[test]
-fn runtime_context_is_mostly_forgotten() {
+fn only_listed_runtime_context_is_stored() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

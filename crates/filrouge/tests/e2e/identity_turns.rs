@@ -1,4 +1,4 @@
-//! The turns of all sessions of an identity: their order, paging while others write, whose they are.
+//! The turns of all sessions of an identity: order, paging under concurrent writes, and ownership.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn turn(client: &Client, session: &str, request: &str) -> Value {
     client.post(&format!("/{session}/turns"), &body).wrote(201)
 }
 
-/// `/api/v1/turns` with a query.
+/// Requests `/api/v1/turns` with a query.
 fn ask(caller: &Caller, query: &str) -> Reply {
     caller.send("GET", &format!("/api/v1/turns?{query}"), None)
 }
@@ -27,7 +27,7 @@ fn named(page: &Value) -> Vec<String> {
     page["data"].as_array().unwrap().iter().map(name).collect()
 }
 
-/// All pages, with something done between two of them.
+/// Reads all pages; `between` runs between two pages.
 fn all(caller: &Caller, query: &str, mut between: impl FnMut(usize)) -> Vec<String> {
     let (mut turns, mut cursor) = (Vec::new(), String::new());
     for n in 0.. {
@@ -44,10 +44,13 @@ fn all(caller: &Caller, query: &str, mut between: impl FnMut(usize)) -> Vec<Stri
 }
 
 #[test]
-fn newest_first_and_page_by_page() {
+fn turns_are_paged_newest_first() {
     let world = World::new();
     let server = world.serve();
-    let (client, ada) = (server.client().of("ada"), Caller::nobody(&server).of("ada"));
+    let (client, ada) = (
+        server.client().of("ada"),
+        Caller::anonymous(&server).of("ada"),
+    );
     for session in ["s1", "s2", "s3"] {
         client
             .post("", &json!({ "session_id": session }))
@@ -80,10 +83,10 @@ fn newest_first_and_page_by_page() {
     assert_eq!(
         page["data"][0],
         client.see("/s3/turns")["data"][1],
-        "a turn as it is shown elsewhere"
+        "the turn equals that of the session's list"
     );
 
-    // Replaced and redacted ones are left out.
+    // Replaced and redacted turns are left out.
     let b = client.see("/s1/turns?request_id=b")["data"][0]["turn_id"].clone();
     let path = format!("/s1/turns/{}", b.as_str().unwrap());
     let better = json!({ "request_id": "b2", "question_neutral": "?", "answer_neutral": "!" });
@@ -109,7 +112,10 @@ fn newest_first_and_page_by_page() {
 fn nothing_is_skipped_or_repeated_while_others_write() {
     let world = World::new();
     let server = world.serve();
-    let (client, ada) = (server.client().of("ada"), Caller::nobody(&server).of("ada"));
+    let (client, ada) = (
+        server.client().of("ada"),
+        Caller::anonymous(&server).of("ada"),
+    );
     let mut before = Vec::new();
     for session in 0..6 {
         for request in 0..7 {
@@ -118,7 +124,7 @@ fn nothing_is_skipped_or_repeated_while_others_write() {
         }
     }
     let seen = all(&ada, "identity_id=ada&limit=4", |n| {
-        // New turns in sessions seen and unseen, new sessions, other versions of turns, and an erased session.
+        // New turns in sessions seen and unseen, new sessions, replaced turns, and an erased session.
         for session in [0, 3, 5] {
             turn(&client, &format!("s{session}"), &format!("late{n}"));
         }
@@ -137,7 +143,7 @@ fn nothing_is_skipped_or_repeated_while_others_write() {
     let mut once = seen.clone();
     once.sort();
     once.dedup();
-    assert_eq!(once.len(), seen.len(), "none twice: {seen:?}");
+    assert_eq!(once.len(), seen.len(), "no turn is repeated: {seen:?}");
     for turn in before
         .iter()
         .filter(|t| !t.starts_with("s2/") && *t != "s1/r3")
@@ -149,14 +155,14 @@ fn nothing_is_skipped_or_repeated_while_others_write() {
     world.verify();
 }
 
-/// All of an answer but what differs from answer to answer.
+/// The parts of an answer that may not differ between callers.
 fn shape(reply: &Reply) -> (u16, Vec<String>, String) {
     let names = reply.headers.iter().map(|(n, _)| n.clone()).collect();
     (reply.status, names, reply.text.clone())
 }
 
 #[test]
-fn somebody_elses_identity_looks_like_none() {
+fn a_foreign_identity_looks_absent() {
     let world = World::new();
     let keys = ["service", "user", "auditor", "admin"].map(|role| {
         let identity: &[&str] = if role == "user" {
@@ -183,7 +189,7 @@ fn somebody_elses_identity_looks_like_none() {
         assert_eq!(shape(&foreign), shape(&never));
         assert_eq!(foreign.is(200), json!({ "data": [], "next_cursor": null }));
     }
-    // A cursor that somebody else was given opens nothing.
+    // A cursor of another caller reveals nothing.
     let cursor = 1_u64 << 32 | 2;
     assert_eq!(
         ask(&user, &format!("identity_id=ada&cursor={cursor}")).is(200)["data"],
@@ -207,15 +213,18 @@ fn somebody_elses_identity_looks_like_none() {
             Vec::<String>::new()
         );
     }
-    ask(&Caller::nobody(&server), "identity_id=ada").fails(401, "unauthenticated");
+    ask(&Caller::anonymous(&server), "identity_id=ada").fails(401, "unauthenticated");
     server.stop();
 }
 
 #[test]
-fn work_for_a_page_is_bounded_and_no_cursor_breaks_it() {
+fn the_work_for_a_page_is_limited_for_any_cursor() {
     let world = World::new();
     let server = world.serve();
-    let (client, ada) = (server.client().of("ada"), Caller::nobody(&server).of("ada"));
+    let (client, ada) = (
+        server.client().of("ada"),
+        Caller::anonymous(&server).of("ada"),
+    );
     turn(&client, "first", "r");
     for n in 0..450 {
         client
@@ -224,10 +233,7 @@ fn work_for_a_page_is_bounded_and_no_cursor_breaks_it() {
     }
     let mut pages = 0;
     assert_eq!(all(&ada, "identity_id=ada", |_| pages += 1), ["first/r"]);
-    assert_eq!(
-        pages, 2,
-        "two pages without a turn before the one that has it"
-    );
+    assert_eq!(pages, 2, "two empty pages precede the one with the turn");
     for cursor in [
         0,
         1,

@@ -1,4 +1,4 @@
-//! Importing OpenCode's histories: whole, twice, and killed in the middle.
+//! Imports of OpenCode's histories: complete, repeated, and killed midway.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::world::{World, fixture};
 
-/// Every session of the store as it is exported, without the times of the import and what is made of them.
+/// Every session of the store as exported, without the times of the import and values derived from them.
 pub(crate) fn journal(world: &World) -> Vec<Value> {
     let list = world.json(&["sessions", "list", "--limit", "500"]);
     let mut exports: Vec<Value> = Vec::new();
@@ -67,7 +67,7 @@ fn count(summary: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn the_genuine_histories() {
+fn genuine_histories_are_imported() {
     let world = World::new();
     let json = import(&world, &fixture("opencode-json"));
     assert_eq!(
@@ -155,12 +155,12 @@ fn the_genuine_histories() {
     );
 }
 
-/// The answer without `time.completed`; only finished messages are copied.
+/// The message without `time.completed`; only finished messages are imported.
 const UNFINISHED: &str = "msg_c186e388f001xGkbI1IaTNUgX8";
 
-/// Every text of the source's user and assistant messages is in the journal.
+/// Checks that the ledger contains every text of the source's user and assistant messages.
 #[test]
-fn every_text_is_there() {
+fn every_text_is_in_the_ledger() {
     fn collect(folder: &std::path::Path, texts: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -223,7 +223,7 @@ fn a_second_import_changes_nothing() {
         assert_eq!(
             world.json(&["anchor", "show"])["newest_commit"],
             position,
-            "{name}: not even a commit"
+            "{name}: no commit was added"
         );
         world.verify();
         let folder = fixture(name);
@@ -246,7 +246,7 @@ fn a_killed_import_is_finished_by_the_next() {
     let mut in_the_middle = 0;
     for part in 1..=12 {
         let world = World::new();
-        // Killed up to three times in a row, each a little later.
+        // Up to three kills in a row, each a little later than the last.
         for kill in 0..=(part % 3) {
             let arguments = ["import", "opencode", folder.to_str().unwrap()];
             let mut child = world
@@ -280,7 +280,7 @@ fn a_killed_import_is_finished_by_the_next() {
     );
 }
 
-/// The undisturbed journal; turn ids are derived by each world's own key, so they are carried over by request.
+/// The journal of an undisturbed import. Turn ids depend on each world's key, so they are replaced by request id.
 fn expected_in(world: &World, expected: &[Value]) -> Vec<Value> {
     let mut text = serde_json::to_string(expected).unwrap();
     for (mine, theirs) in journal(world).iter().zip(expected) {

@@ -1,4 +1,4 @@
-//! Histories that go on after they were imported, and files that cannot be read.
+//! Histories that continue after their import, and unreadable files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn find(folder: &Path, name: &str) -> PathBuf {
             }
         }
     }
-    panic!("{name} is not there");
+    panic!("{name} does not exist");
 }
 
 fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
@@ -63,7 +63,7 @@ fn incomplete(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn an_answer_that_was_finished_since_replaces_its_turn() {
+fn an_answer_finished_later_replaces_its_turn() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -104,7 +104,7 @@ fn an_answer_that_was_finished_since_replaces_its_turn() {
     );
     assert_eq!(journal(&world), after);
 
-    // Every state that differs from the newest one is one more version, also one that was there before.
+    // Every state that differs from the newest one becomes a new version, even one that existed before.
     let texts = [
         "a first correction",
         "a second correction",
@@ -126,7 +126,7 @@ fn an_answer_that_was_finished_since_replaces_its_turn() {
 }
 
 #[test]
-fn a_correction_stands_until_the_source_changes() {
+fn a_correction_is_kept_until_the_source_changes() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -164,7 +164,7 @@ fn a_correction_stands_until_the_source_changes() {
 }
 
 #[test]
-fn what_the_journal_does_not_take_costs_only_itself() {
+fn content_that_the_ledger_refuses_is_skipped_alone() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -195,7 +195,7 @@ fn what_the_journal_does_not_take_costs_only_itself() {
     );
 }
 
-/// A tool's part of the message that was incomplete.
+/// A tool's part of the incomplete message.
 fn incomplete_part(folder: &Path) -> PathBuf {
     part_of(folder, "ses_3e791c821ffe", "tool")
 }
@@ -218,7 +218,7 @@ fn part_of(folder: &Path, session: &str, kind: &str) -> PathBuf {
 }
 
 #[test]
-fn a_session_that_goes_on_gets_its_new_turns() {
+fn a_session_that_continues_gets_its_new_turns() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -258,7 +258,7 @@ fn a_session_that_goes_on_gets_its_new_turns() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named_and_cost_only_themselves() {
+fn unreadable_files_are_named_and_skipped_alone() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -330,6 +330,6 @@ fn files_that_cannot_be_read_are_named_and_cost_only_themselves() {
     assert_eq!(
         texts(&world),
         texts(&undisturbed),
-        "once healed, the newest versions are what there is"
+        "once readable, the newest versions are imported"
     );
 }

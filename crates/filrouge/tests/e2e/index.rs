@@ -1,4 +1,4 @@
-//! Indexes of histories by the command line: made, used, kept in step, never needed.
+//! Indexes of histories on the command line: created, used, updated, and never required.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::source_cli::{PLAN, home, json, ok, run};
 use crate::world::World;
 
-/// A home whose indexes are in a folder of its own.
+/// A home with a separate folder of indexes.
 fn indexed() -> World {
     let world = home();
     let folder = world.path("indexes");
@@ -30,8 +30,8 @@ fn files(world: &World) -> Vec<PathBuf> {
 }
 
 fn status(world: &World) -> Vec<Value> {
-    let told = json(world, &["index", "status"]);
-    told["indexes"].as_array().unwrap().clone()
+    let reported = json(world, &["index", "status"]);
+    reported["indexes"].as_array().unwrap().clone()
 }
 
 fn count(row: &Value, name: &str) -> u64 {
@@ -40,7 +40,7 @@ fn count(row: &Value, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("{name}: {row}"))
 }
 
-/// A part with a text in the first session of the tree, to be written anew.
+/// The path of a part with a text in the first session of the folder, for rewriting.
 fn part_of(world: &World) -> PathBuf {
     let parts = world.path("data/opencode/storage/part");
     let mut all = Vec::new();
@@ -59,7 +59,7 @@ fn part_of(world: &World) -> PathBuf {
 }
 
 #[test]
-fn indexes_are_made_used_and_followed() {
+fn indexes_are_created_used_and_updated() {
     let world = indexed();
     let before = status(&world);
     assert_eq!(before.len(), 3);
@@ -68,7 +68,7 @@ fn indexes_are_made_used_and_followed() {
             .iter()
             .all(|row| row["documents"].is_null() && count(row, "fresh") == 0)
     );
-    assert!(files(&world).is_empty(), "looking makes nothing");
+    assert!(files(&world).is_empty(), "a listing creates no index");
     let scanned = json(&world, &["search", "lenses"]);
     let done = run(&world, &["search", "lenses"]);
     assert!(done.stderr.contains("filrouge index update"), "{done:?}");
@@ -95,10 +95,10 @@ fn indexes_are_made_used_and_followed() {
     let done = run(&world, &["search", "lenses"]);
     assert!(!done.stderr.contains("filrouge index update"), "{done:?}");
 
-    // Nothing is left to do, then one session.
+    // One update without changes, then one with a changed session.
     let again = json(&world, &["index", "update"]);
-    let read = |told: &Value| -> u64 {
-        let rows = told["indexes"].as_array().unwrap();
+    let read = |reported: &Value| -> u64 {
+        let rows = reported["indexes"].as_array().unwrap();
         rows.iter().map(|row| count(row, "sessions")).sum()
     };
     assert_eq!(read(&again), 0);
@@ -107,7 +107,7 @@ fn indexes_are_made_used_and_followed() {
     let mut new: Value = serde_json::from_str(&text).unwrap();
     new["text"] = "quarzwort".into();
     fs::write(&part, new.to_string()).unwrap();
-    // Found at once, and in the index behind the answer.
+    // A search finds the text at once; it is indexed after the answer.
     let found = json(&world, &["search", "quarzwort"]);
     assert_eq!(found["sessions"][0]["id"], PLAN);
     assert_eq!(read(&json(&world, &["index", "update"])), 0);
@@ -118,7 +118,7 @@ fn indexes_are_made_used_and_followed() {
 }
 
 #[test]
-fn an_index_is_never_needed() {
+fn an_index_is_never_required() {
     let world = indexed();
     ok(&world, &["index", "update", "--source", "codex"]);
     let found = json(&world, &["search", "--source", "codex", "the"]);
@@ -133,13 +133,16 @@ fn an_index_is_never_needed() {
     fs::write(index, bytes).unwrap();
     let again = json(&world, &["search", "--source", "codex", "the"]);
     assert_eq!(again["sessions"], found["sessions"], "a damaged index");
-    // What is no index of filrouge's is left alone.
+    // An index path at which another program has a file is not overwritten.
     for beside in files(&world) {
         fs::remove_file(beside).unwrap();
     }
     fs::write(index, "somebody's own").unwrap();
     let again = json(&world, &["search", "--source", "codex", "the"]);
-    assert_eq!(again["sessions"], found["sessions"], "somebody else's file");
+    assert_eq!(
+        again["sessions"], found["sessions"],
+        "the file of another program"
+    );
     assert_eq!(fs::read(index).unwrap(), b"somebody's own");
     assert_ne!(
         run(&world, &["index", "update", "--source", "codex"]).code,
@@ -148,7 +151,7 @@ fn an_index_is_never_needed() {
 }
 
 #[test]
-fn without_indexes_everything_is_looked_through() {
+fn without_indexes_everything_is_scanned() {
     let world = indexed();
     let file = world.path("config/filrouge/config.toml");
     fs::write(file, "[search]\nindex = false\n").unwrap();

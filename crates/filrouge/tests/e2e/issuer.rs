@@ -1,4 +1,4 @@
-//! An issuer of tokens: its keys, its claims, and its key set behind an address.
+//! An issuer of tokens: its keys, its claims, and its key set at a URL.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -37,7 +37,7 @@ impl Signer {
         .unwrap()
     }
 
-    /// The public key as an issuer shows it, without saying for which algorithm.
+    /// The public key as an issuer publishes it, without its algorithm.
     pub(crate) fn public(self) -> Value {
         let mut jwk = Jwk::from_encoding_key(&self.private(), self.1).unwrap();
         jwk.common.key_algorithm = None;
@@ -61,8 +61,8 @@ pub(crate) fn claims() -> Value {
     json!({ "iss": ISSUER, "aud": "filrouge", "sub": "ada", "tenant": "acme", "exp": now() + 600 })
 }
 
-/// The good claims with some changed; null takes one away.
-pub(crate) fn but(changes: Value) -> Value {
+/// Valid claims with changes; null removes a member.
+pub(crate) fn claims_with(changes: Value) -> Value {
     let mut claims = claims();
     for (name, value) in changes.as_object().unwrap() {
         claims[name] = value.clone();
@@ -71,7 +71,7 @@ pub(crate) fn but(changes: Value) -> Value {
     claims
 }
 
-/// An issuer's key set behind an address.
+/// The key set of an issuer, served at a URL.
 pub(crate) struct Issuer {
     pub(crate) url: String,
     set: Arc<Mutex<Option<String>>>,
@@ -105,20 +105,20 @@ impl Issuer {
             }
         });
         let issuer = Self { url, set, asked };
-        issuer.shows(keys);
+        issuer.publish(keys);
         issuer
     }
 
-    pub(crate) fn shows(&self, keys: &[Signer]) {
+    pub(crate) fn publish(&self, keys: &[Signer]) {
         *self.set.lock().unwrap() = Some(set(keys));
     }
 
-    /// How often it was asked for its keys.
+    /// How often its keys were requested.
     pub(crate) fn asked(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn is_down(&self) {
+    pub(crate) fn stop_serving(&self) {
         *self.set.lock().unwrap() = None;
     }
 }

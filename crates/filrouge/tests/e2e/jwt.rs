@@ -1,4 +1,4 @@
-//! Tokens of an issuer: which are believed, and what they stand for (DESIGN §8).
+//! Tokens of an issuer: which are accepted, and which callers they yield (DESIGN §8).
 
 use std::fs;
 
@@ -6,7 +6,9 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, key, within_five_seconds};
-use crate::issuer::{EC, ISSUER, Issuer, NEW, OLD, PSS, RSA, Signer, WEAK, but, claims, now, set};
+use crate::issuer::{
+    EC, ISSUER, Issuer, NEW, OLD, PSS, RSA, Signer, WEAK, claims, claims_with, now, set,
+};
 use crate::world::{Server, World, fixture};
 
 fn serve(world: &World, jwks: &str, more: &str) -> Server {
@@ -30,7 +32,7 @@ fn status(server: &Server, token: &str) -> u16 {
 }
 
 #[test]
-fn a_good_token_is_an_end_user_of_its_tenant() {
+fn a_valid_token_identifies_an_end_user_of_its_tenant() {
     let world = World::new();
     let server = serve_file(&world, &[OLD, RSA, EC], "");
     for signer in [OLD, RSA, PSS, EC] {
@@ -48,22 +50,25 @@ fn a_good_token_is_an_end_user_of_its_tenant() {
         (&json!("ada"), &json!("acme"))
     );
     ada.of("bob").get("/s").fails(403, "forbidden");
-    let bob = Caller::bearing(&server, &EC.sign(&but(json!({ "sub": "bob" }))));
+    let bob = Caller::bearing(&server, &EC.sign(&claims_with(json!({ "sub": "bob" }))));
     bob.get("/s").fails(404, "session_not_found");
-    let elsewhere = Caller::bearing(&server, &EC.sign(&but(json!({ "tenant": "other" }))));
+    let elsewhere = Caller::bearing(
+        &server,
+        &EC.sign(&claims_with(json!({ "tenant": "other" }))),
+    );
     elsewhere.get("/s").fails(404, "session_not_found");
-    let list = but(json!({ "aud": ["x", "filrouge"] }));
+    let list = claims_with(json!({ "aud": ["x", "filrouge"] }));
     assert_eq!(status(&server, &RSA.sign(&list)), 200);
-    Caller::nobody(&server)
+    Caller::anonymous(&server)
         .get("")
         .fails(401, "unauthenticated");
-    Caller::nobody(&server)
+    Caller::anonymous(&server)
         .send("GET", "/healthz", None)
         .is(200);
 
     let text = key(&world, &["--role", "auditor", "--tenant", "acme"]);
     let auditor = Caller::bearing(&server, &text);
-    within_five_seconds("a key works beside tokens", || {
+    within_five_seconds("an API key works as well as tokens", || {
         auditor.get("/s").status == 200
     });
     server.stop();
@@ -71,7 +76,7 @@ fn a_good_token_is_an_end_user_of_its_tenant() {
 }
 
 #[test]
-fn a_token_that_is_not_as_configured_is_refused() {
+fn a_token_that_does_not_match_the_configuration_is_refused() {
     let world = World::new();
     let server = serve_file(&world, &[OLD, RSA], "");
     assert_eq!(status(&server, &OLD.sign(&claims())), 200);
@@ -95,7 +100,7 @@ fn a_token_that_is_not_as_configured_is_refused() {
         json!({ "sub": 7 }),
     ] {
         assert_eq!(
-            status(&server, &OLD.sign(&but(changes.clone()))),
+            status(&server, &OLD.sign(&claims_with(changes.clone()))),
             401,
             "{changes}"
         );
@@ -104,21 +109,21 @@ fn a_token_that_is_not_as_configured_is_refused() {
         json!({ "exp": now() - 10 }),
         json!({ "nbf": now() + 10 }),
         json!({ "nbf": now() - 10, "exp": 99_999_999_999_999_u64 }),
-        // Roles are for issuers that are configured to give them.
+        // Roles count only for issuers that are configured to assign them.
         json!({ "role": "admin" }),
     ] {
         assert_eq!(
-            status(&server, &OLD.sign(&but(changes.clone()))),
+            status(&server, &OLD.sign(&claims_with(changes.clone()))),
             200,
             "{changes}"
         );
     }
-    let admin = Caller::bearing(&server, &OLD.sign(&but(json!({ "role": "admin" }))));
+    let admin = Caller::bearing(&server, &OLD.sign(&claims_with(json!({ "role": "admin" }))));
     admin.of("bob").get("").fails(403, "forbidden");
     server.stop();
 }
 
-/// A token with any header, signed by nobody.
+/// An unsigned token with any header.
 fn forged(header: &Value, claims: &Value, signature: &str) -> String {
     let part = |value: &Value| encode_part(value.to_string().as_bytes());
     format!("{}.{}.{signature}", part(header), part(claims))
@@ -151,12 +156,12 @@ fn confusions_of_algorithm_and_key_are_refused() {
     assert_eq!(
         status(&server, &PSS.sign(&claims())),
         401,
-        "not on the list"
+        "not a configured algorithm"
     );
     assert_eq!(status(&server, &WEAK.sign(&claims())), 401, "1024 bits");
     assert_eq!(status(&server, &NEW.sign(&claims())), 401, "unknown key");
 
-    // A public key as a shared secret, in each form that a server may hold it in.
+    // A public key as a shared secret, in each form in which a server may store it.
     let pem = fs::read(fixture("jwt").join("rsa.pem")).unwrap();
     let public = OLD.public();
     let secrets = [
@@ -207,9 +212,9 @@ fn confusions_of_algorithm_and_key_are_refused() {
         401,
         "critical extensions are not understood"
     );
-    // Another's claims under a good signature.
+    // The claims of another user with the signature of valid claims.
     let head = good.split('.').next().unwrap();
-    let claims = encode_part(but(json!({ "sub": "bob" })).to_string().as_bytes());
+    let claims = encode_part(claims_with(json!({ "sub": "bob" })).to_string().as_bytes());
     assert_eq!(
         status(&server, &format!("{head}.{claims}.{signature}")),
         401
@@ -229,11 +234,11 @@ fn confusions_of_algorithm_and_key_are_refused() {
 }
 
 #[test]
-fn roles_and_a_fixed_tenant_are_for_the_configuration_to_allow() {
+fn roles_and_a_fixed_tenant_must_be_configured() {
     let world = World::new();
     let more = "role_claim = \"filrouge_role\"\ntenant = \"acme\"\nidentity_claim = \"email\"";
     let server = serve_file(&world, &[OLD], more);
-    let of = |changes: Value| OLD.sign(&but(changes));
+    let of = |changes: Value| OLD.sign(&claims_with(changes));
     let ada = of(json!({ "tenant": null, "email": "ada@example.org" }));
     let ada = Caller::bearing(&server, &ada);
     let made = ada.post("", &json!({ "session_id": "s" })).wrote(201);
@@ -257,47 +262,49 @@ fn roles_and_a_fixed_tenant_are_for_the_configuration_to_allow() {
 }
 
 #[test]
-fn the_issuer_is_asked_seldom_and_its_keys_work_while_it_is_down() {
+fn the_issuers_keys_are_cached_and_work_while_it_is_down() {
     let world = World::new();
     let issuer = Issuer::start(&[OLD]);
     let server = serve(&world, &issuer.url, "");
     assert_eq!(status(&server, &OLD.sign(&claims())), 200);
     assert_eq!(issuer.asked(), 1);
-    issuer.shows(&[OLD, NEW]);
-    // The set was fetched a moment ago: unknown keys do not make the server ask again and again.
+    issuer.publish(&[OLD, NEW]);
+    // The key set was fetched a moment ago: unknown keys do not make the server fetch it repeatedly.
     for _ in 0..20 {
         assert_eq!(status(&server, &NEW.sign(&claims())), 401);
     }
     assert_eq!(issuer.asked(), 1);
-    issuer.is_down();
+    issuer.stop_serving();
     assert_eq!(
-        status(&server, &OLD.sign(&but(json!({ "sub": "bob" })))),
+        status(&server, &OLD.sign(&claims_with(json!({ "sub": "bob" })))),
         200
     );
     server.stop();
 }
 
 #[test]
-fn a_server_starts_without_its_issuer_and_lets_nobody_in() {
+fn a_server_starts_without_its_issuer_and_refuses_all_tokens() {
     let world = World::new();
     let issuer = Issuer::start(&[OLD]);
-    issuer.is_down();
+    issuer.stop_serving();
     let server = serve(&world, &issuer.url, "");
     assert_eq!(status(&server, &OLD.sign(&claims())), 401);
-    Caller::nobody(&server)
+    Caller::anonymous(&server)
         .get("")
         .fails(401, "unauthenticated");
-    let ready = Caller::nobody(&server).send("GET", "/readyz", None).is(200);
+    let ready = Caller::anonymous(&server)
+        .send("GET", "/readyz", None)
+        .is(200);
     assert_eq!(
         (&ready["status"], &ready["issuer"]),
         (&json!("degraded"), &Value::Null)
     );
-    assert!(server.log().contains("the issuer's keys cannot be had"));
+    assert!(server.log().contains("the issuer's keys cannot be fetched"));
     server.stop();
 }
 
 #[test]
-fn half_an_issuer_is_refused() {
+fn an_incomplete_issuer_is_refused() {
     let world = World::new();
     fs::write(world.path("jwks.json"), set(&[OLD])).unwrap();
     fs::write(world.path("weak.json"), set(&[WEAK])).unwrap();

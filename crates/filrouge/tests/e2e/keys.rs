@@ -1,4 +1,4 @@
-//! The keyring: lost, put back, rotated (DESIGN §9).
+//! The keyring: lost, restored, rotated (DESIGN §9).
 
 use std::fs;
 
@@ -39,11 +39,15 @@ fn a_store_without_its_keyring_is_refused() {
             "{done:?}"
         );
     }
-    assert_eq!(world.run(&["verify"]).code, Some(2), "nobody can tell");
+    assert_eq!(
+        world.run(&["verify"]).code,
+        Some(2),
+        "unknown without the key"
+    );
     assert_eq!(world.run(&["doctor"]).code, Some(1));
     assert!(!world.keyring().exists(), "no new keyring for an old store");
 
-    // Nothing is written that no key authenticates.
+    // No command writes data without a MAC.
     let folder = crate::world::fixture("opencode-json");
     for command in [
         &["serve", "--listen", "127.0.0.1:0"][..],
@@ -74,7 +78,7 @@ fn a_store_without_its_keyring_is_refused() {
         (Some(1), ""),
         "another key is not this one: {done:?}"
     );
-    // A store that knows whose keys it is written with cannot tell; another one is broken by them.
+    // A store that records its key answers "unknown"; for other stores a wrong key looks like damage.
     assert!(matches!(world.run(&["verify"]).code, Some(1 | 2)));
 
     fs::rename(kept, world.keyring()).unwrap();
@@ -96,19 +100,19 @@ fn a_store_without_its_keyring_can_be_read_unverified() {
     assert_eq!(world.ok(&unverified), exported);
     world.ok(&["sessions", "list", "--unverified"]);
     world.ok(&["sessions", "show", "s", "--unverified"]);
-    // Links are checked, MACs are not: that is not enough to call the store intact.
+    // Links are checked, but MACs are not: that is not enough to call the store intact.
     let done = world.run(&["verify", "--unverified"]);
     assert_eq!(done.code, Some(2), "{done:?}");
 }
 
 #[test]
-fn a_server_from_before_a_rotation_says_what_it_lacks() {
+fn a_server_from_before_a_rotation_names_the_missing_key() {
     let world = World::new();
     let old = world.serve();
     write(&old.client(), "r1");
     let rotated = world.run(&["keyring", "rotate"]);
     assert!(
-        rotated.code == Some(0) && rotated.stderr.contains("again"),
+        rotated.code == Some(0) && rotated.stderr.contains("restart every running server"),
         "{rotated:?}"
     );
     let new = world.serve();
@@ -131,7 +135,7 @@ fn a_server_from_before_a_rotation_says_what_it_lacks() {
 }
 
 #[test]
-fn old_keys_go_on_verifying() {
+fn old_keys_still_verify() {
     let world = World::new();
     for round in 1..=3_u64 {
         let server = world.serve();
@@ -164,7 +168,7 @@ fn old_keys_go_on_verifying() {
     let secret = secret.split('"').find(|t| t.len() == 64).unwrap();
     assert!(text.contains("key 4") && !text.contains(secret), "{text}");
 
-    // Without the first key nothing it wrote can be told, and no id can be derived.
+    // Without the first key, no record under it can be verified, and no id can be derived.
     let mut ring: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(world.keyring()).unwrap()).unwrap();
     ring["keys"].as_object_mut().unwrap().remove("1");

@@ -1,4 +1,4 @@
-//! Key figures by the week, over HTTP and on the command line, of a week that is computed by hand.
+//! Weekly key figures, over HTTP and on the command line, for a week computed by hand.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use crate::world::World;
 struct Admin(Caller);
 
 impl Admin {
-    /// An event of a session that is made if need be; `at` is a day and a time of 2026. It may be told again.
-    fn tell(&self, session: &str, key: &str, kind: &str, at: &str) {
+    /// Records an event of a session, which is created if missing; `at` is a day and a time of 2026. Repeatable.
+    fn write(&self, session: &str, key: &str, kind: &str, at: &str) {
         let made = self.0.post("", &json!({ "session_id": session })).status;
         assert!([200, 201].contains(&made), "{made}");
         let at = format!("2026-{at}Z");
         let event = json!({ "key": key, "kind": kind, "at": at });
-        let told = self.0.post(&format!("/{session}/events"), &event).status;
-        assert!([200, 201].contains(&told), "{told}");
+        let reported = self.0.post(&format!("/{session}/events"), &event).status;
+        assert!([200, 201].contains(&reported), "{reported}");
     }
 
     fn kpi(&self, tenant: &str, query: &str) -> crate::http::Reply {
@@ -25,7 +25,7 @@ impl Admin {
     }
 }
 
-/// The week from Monday, 2 November, to Sunday, 8 November 2026; and what lies around it.
+/// The week from Monday, 2 November, to Sunday, 8 November 2026; and events just outside it.
 fn week(admin: &Admin) {
     for (call, at) in [
         ("c00", "11-01T23:59:59.999999"), // the week before
@@ -41,15 +41,15 @@ fn week(admin: &Admin) {
         ("c10", "11-08T23:59:59.999999"), // its last moment
         ("c11", "11-09T00:00:00"),        // the week after
     ] {
-        admin.tell(call, "start", "call_started", at);
+        admin.write(call, "start", "call_started", at);
     }
     for (call, key, kind, at) in [
         ("c02", "wait-1", "call_lock_timeout", "11-02T09:00:10"),
         ("c02", "wait-2", "call_lock_timeout", "11-02T09:00:12"),
         ("c05", "wait-1", "call_lock_timeout", "11-04T09:00:10"),
-        // Never started: it counts, and is no call.
+        // A session without `call_started`: its event counts, but it is not a call.
         ("stray", "wait-1", "call_lock_timeout", "11-04T09:00:11"),
-        // Begun the week before, gone on with in this one.
+        // Started the week before, resumed in this one.
         ("c00", "resume-1", "resume_from_pg", "11-02T00:00:05"),
         ("c03", "resume-1", "resume_from_pg", "11-03T09:01:00"),
         ("c04", "resume-1", "resume_from_pg", "11-03T10:01:00"),
@@ -76,13 +76,13 @@ fn week(admin: &Admin) {
         ("c02", "done", "booking_confirmed", "11-02T09:05:00"),
         ("c09", "done", "booking_confirmed", "11-07T09:05:00"),
     ] {
-        admin.tell(call, key, kind, at);
+        admin.write(call, key, kind, at);
     }
-    // A delivery that comes again counts once.
-    admin.tell("c05", "wait-1", "call_lock_timeout", "11-04T09:00:10");
+    // A repeated delivery counts once.
+    admin.write("c05", "wait-1", "call_lock_timeout", "11-04T09:00:10");
 }
 
-/// That week's figures.
+/// The figures of that week.
 ///
 /// Calls: c01 to c10, which are 10. Timeouts: two of c02, one of c05, one of the stray, 4; 4 / 10 x 100 = 40 percent.
 /// Resumes: c00, c03 and two of c04, 4; 4 / 10. Reconstructed: c04 alone, 1 / 10. Unknown state: c06, c07, 2 / 10.
@@ -131,7 +131,7 @@ unknown_state_rate,sessions_transferred,transfer_rate,events\r\n\
 const SPAN: &str = "?since=2026-10-26T00:00:00Z&until=2026-11-20T00:00:00Z";
 
 #[test]
-fn a_week_computed_by_hand() {
+fn the_figures_equal_those_computed_by_hand() {
     let world = World::new();
     let default = key(&world, &["--role", "admin"]);
     let other = key(&world, &["--role", "admin", "--tenant", "other"]);
@@ -139,12 +139,12 @@ fn a_week_computed_by_hand() {
     let admin = Admin(Caller::bearing(&server, &default));
     let other = Admin(Caller::bearing(&server, &other));
     week(&admin);
-    // What happens elsewhere, under the same names.
+    // Events of the same names in other tenants.
     for n in 0..3 {
         let key = format!("wait-{n}");
-        other.tell("c02", &key, "call_lock_timeout", "11-03T09:00:00");
+        other.write("c02", &key, "call_lock_timeout", "11-03T09:00:00");
     }
-    other.tell("c02", "start", "call_started", "11-03T09:00:00");
+    other.write("c02", "start", "call_started", "11-03T09:00:00");
 
     let report = admin.kpi("default", &format!("{SPAN}&by=week")).is(200);
     assert_eq!(report["tenant_id"], "default");
@@ -166,10 +166,10 @@ fn a_week_computed_by_hand() {
     let kind = csv.header("content-type").unwrap();
     assert!(kind.starts_with("text/csv"), "{kind}");
 
-    // Days, and the window's own ends.
+    // By day, in a window that starts and ends within a day.
     let days = "?since=2026-11-05T09:02:00Z&until=2026-11-06T09:03:00Z&by=day";
     let days = admin.kpi("default", days).is(200);
-    let told: Vec<(&str, u64, u64)> = days["data"]
+    let reported: Vec<(&str, u64, u64)> = days["data"]
         .as_array()
         .unwrap()
         .iter()
@@ -183,8 +183,8 @@ fn a_week_computed_by_hand() {
         .collect();
     // On the 5th from 09:02:00 on: what-2, hand-1 of c06; the start, what-1, hand-1 and hand-2 of c07. On the 6th before
     // 09:03:00: the start of c08, and not its transfer.
-    assert_eq!(told, [("2026-11-05", 6, 2), ("2026-11-06", 1, 0)]);
-    // Without a unit, one row for all: 12 calls.
+    assert_eq!(reported, [("2026-11-05", 6, 2), ("2026-11-06", 1, 0)]);
+    // Without a unit, one row with all 12 calls.
     let all = admin.kpi("default", SPAN).is(200);
     assert_eq!(all["by"], Value::Null);
     assert_eq!(all["data"].as_array().unwrap().len(), 1);
@@ -194,7 +194,7 @@ fn a_week_computed_by_hand() {
     on_the_command_line(&world, &report);
 }
 
-/// The same report, from the command line, while the server runs.
+/// Checks that the command line shows the same report while the server runs.
 fn on_the_command_line(world: &World, report: &Value) {
     let asked = [
         "stats",
@@ -220,7 +220,7 @@ fn on_the_command_line(world: &World, report: &Value) {
         "2026-W45", "10", "4", "40.00!", "4", "0.4000", "0.1000", "0.2000", "0.3000", "29",
     ];
     assert_eq!(cells, expected, "{table}");
-    // One row has room for its kinds.
+    // A single row has room for its kinds.
     let week = [
         "stats",
         "--kpi",
@@ -231,7 +231,7 @@ fn on_the_command_line(world: &World, report: &Value) {
     ];
     let week = world.ok(&week);
     assert!(week.contains("29"), "{week}");
-    // A day as an end includes that day.
+    // A day as an end is included.
     let dates = [
         "stats",
         "--kpi",
@@ -250,10 +250,10 @@ fn on_the_command_line(world: &World, report: &Value) {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_refused() {
+fn invalid_queries_are_refused() {
     let world = World::new();
     let server = world.serve();
-    let admin = Admin(Caller::nobody(&server));
+    let admin = Admin(Caller::anonymous(&server));
     for query in [
         "?by=month",
         "?since=yesterday",
@@ -266,7 +266,7 @@ fn what_is_asked_wrongly_is_refused() {
     }
     admin.kpi("other", "").fails(404, "tenant_not_found");
     admin.kpi("%2F..%2F", "").fails(404, "tenant_not_found");
-    // The last seven days are what is meant when nothing is said.
+    // The default window is the last seven days.
     let usual = admin.kpi("default", "").is(200);
     assert_eq!(usual["data"].as_array().unwrap().len(), 1);
     assert_eq!(usual["data"][0]["calls"], 0);
@@ -286,8 +286,8 @@ fn what_is_asked_wrongly_is_refused() {
             "{wrong:?}: {done:?}"
         );
     }
-    let told = world.run(&["stats"]).stderr;
+    let reported = world.run(&["stats"]).stderr;
     for way in ["stats ID", "--kpi", "--source"] {
-        assert!(told.contains(way), "{told}");
+        assert!(reported.contains(way), "{reported}");
     }
 }

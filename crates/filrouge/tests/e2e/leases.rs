@@ -1,4 +1,4 @@
-//! Leases over HTTP: one holder at a time, fences that only grow, waiters that wake (DESIGN §6).
+//! Leases over HTTP: one holder at a time, ever-growing fences, and waiters that are woken (DESIGN §6).
 
 use serde_json::{Value, json};
 
@@ -7,20 +7,20 @@ use crate::limits::{metric, until};
 use crate::upload_client::{Upload, drafted, journal, text};
 use crate::world::{Server, World};
 
-/// A server with more in its environment.
+/// Starts a server with additional environment variables.
 pub(crate) fn serve_with(world: &World, environment: &[(&str, &str)]) -> Server {
     let listen = [("FILROUGE_LISTEN", "127.0.0.1:0")];
     world.serve_where(&[&listen, environment].concat(), &[])
 }
 
-/// Starts a turn of the session `s`; gives its path.
+/// Starts a turn of the session `s`; returns its path.
 pub(crate) fn start(client: &Client, request: &str, fence: Option<u64>) -> String {
     let body = json!({"request_id": request, "question_neutral": "Which way?", "fence": fence});
     let turn = client.post("/s/turns", &body).wrote(201);
     format!("/s/turns/{}", turn["turn_id"].as_str().unwrap())
 }
 
-/// Takes the session `s`; gives the fence.
+/// Acquires the lease of the session `s`; returns the fence.
 pub(crate) fn take(client: &Client, holder: &str) -> u64 {
     let lease = client
         .post("/s/lease", &json!({"holder": holder}))
@@ -30,11 +30,11 @@ pub(crate) fn take(client: &Client, holder: &str) -> u64 {
     lease["fence"].as_u64().unwrap()
 }
 
-fn give_free(client: &Client, holder: &str, fence: u64) -> Reply {
+fn release(client: &Client, holder: &str, fence: u64) -> Reply {
     client.delete(&format!("/s/lease?holder={holder}&fence={fence}"))
 }
 
-/// Every write that goes on with the session, with this fence.
+/// Every write that continues the session, with this fence.
 fn writes(client: &Client, turn: &str, fence: Option<u64>) -> Vec<(&'static str, Reply)> {
     let with = |mut body: Value| {
         if let Some(fence) = fence {
@@ -73,7 +73,7 @@ fn writes(client: &Client, turn: &str, fence: Option<u64>) -> Vec<(&'static str,
 }
 
 #[test]
-fn one_holder_at_a_time_and_everybody_else_is_refused() {
+fn one_holder_at_a_time_and_all_others_are_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -83,13 +83,17 @@ fn one_holder_at_a_time_and_everybody_else_is_refused() {
     let first = take(&client, "a");
     assert_eq!(first, 1);
     let again = client.post("/s/lease", &json!({"holder": "a", "ttl_ms": 60_000}));
-    assert_eq!(again.wrote(200)["fence"], first, "it keeps its fence");
+    assert_eq!(
+        again.wrote(200)["fence"],
+        first,
+        "the holder keeps its fence"
+    );
     assert_eq!(client.see("/s/lease")["holder"], "a");
 
     let refused = client.post("/s/lease", &json!({"holder": "b", "wait_ms": 1}));
-    let told = refused.fails(423, "lease_timeout");
-    assert_eq!(told["holder"], "a");
-    assert_eq!(told["expires_at"], client.see("/s/lease")["expires_at"]);
+    let reported = refused.fails(423, "lease_timeout");
+    assert_eq!(reported["holder"], "a");
+    assert_eq!(reported["expires_at"], client.see("/s/lease")["expires_at"]);
     let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&seconds), "{seconds}");
 
@@ -97,11 +101,11 @@ fn one_holder_at_a_time_and_everybody_else_is_refused() {
         assert_eq!(reply.fails(409, "lease_held")["holder"], "a", "{name}");
     }
     for (name, reply) in writes(&client, &turn, Some(first + 6)) {
-        let told = reply.fails(409, "stale_fence");
-        assert_eq!(told.get("holder"), None, "{name}");
+        let reported = reply.fails(409, "stale_fence");
+        assert_eq!(reported.get("holder"), None, "{name}");
     }
     assert_eq!(client.see("/s")["last_seq"], 1, "nothing was written");
-    // What does not go on with the session is free to everybody.
+    // Writes that do not continue the session need no lease.
     client.patch("/s", &json!({"title": "A call"})).wrote(200);
     client
         .post("/s/events", &json!({"key": "k", "kind": "call_started"}))
@@ -129,19 +133,19 @@ fn one_holder_at_a_time_and_everybody_else_is_refused() {
         .post(&format!("{turn}/replace"), &replaced)
         .fails(409, "lease_held");
 
-    give_free(&client, "b", first).fails(409, "lease_held");
-    give_free(&client, "a", first + 1).wrote(200);
+    release(&client, "b", first).fails(409, "lease_held");
+    release(&client, "a", first + 1).wrote(200);
     assert_eq!(
         client.see("/s/lease")["holder"],
         "a",
-        "another fence frees nothing"
+        "a different fence does not release the lease"
     );
-    let free = give_free(&client, "a", first).wrote(200);
+    let free = release(&client, "a", first).wrote(200);
     assert_eq!(
         (&free["holder"], &free["fence"]),
         (&Value::Null, &json!(first))
     );
-    give_free(&client, "a", first).wrote(200);
+    release(&client, "a", first).wrote(200);
     client.delete("/s/lease?holder=a").fails(422, "invalid");
     client.delete("/s/lease?fence=1").fails(422, "invalid");
 
@@ -167,7 +171,7 @@ fn one_holder_at_a_time_and_everybody_else_is_refused() {
 }
 
 #[test]
-fn a_lease_is_renewed_by_its_holder_and_ends_with_its_time() {
+fn a_lease_is_renewed_by_its_holder_and_expires() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -187,13 +191,13 @@ fn a_lease_is_renewed_by_its_holder_and_ends_with_its_time() {
         &json!({"holder": "a", "fence": fence, "ttl_ms": 1}),
     );
     assert_eq!(renewed.wrote(200)["fence"], fence);
-    until("its time is up", || {
+    until("the lease expires", || {
         client.see("/s/lease")["holder"].is_null()
     });
     client
         .put("/s/lease", &json!({"holder": "a", "fence": fence}))
         .fails(409, "lease_expired");
-    // Nobody has taken it since: still the same holder gets another fence.
+    // No other caller has acquired it since: the same holder still gets a new fence.
     assert_eq!(take(&client, "a"), fence + 1);
     for bad in [
         json!({"holder": ""}),
@@ -213,7 +217,7 @@ fn a_lease_is_renewed_by_its_holder_and_ends_with_its_time() {
 }
 
 #[test]
-fn the_last_write_gives_the_session_free() {
+fn the_last_write_releases_the_session() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -227,7 +231,7 @@ fn the_last_write_gives_the_session_free() {
     let done = json!({"answer_neutral": "left", "fence": fence, "release": true});
     client.post(&format!("{turn}/finalize"), &done).wrote(200);
     assert!(free(&client));
-    // A retry of the last write is answered as before, whoever holds the session by then.
+    // A retry of the last write gets the first answer, even if another caller holds the session by then.
     let next = take(&client, "b");
     client.post(&format!("{turn}/finalize"), &done).wrote(200);
     assert!(!free(&client));
@@ -242,14 +246,17 @@ fn the_last_write_gives_the_session_free() {
     let fourth = take(&client, "d");
     let again = json!({"label": "WAIT", "state": {"n": 1}, "fence": fourth, "release": true});
     client.put("/s/checkpoints", &again).wrote(200);
-    assert!(free(&client), "also one that repeats what is there");
+    assert!(
+        free(&client),
+        "a repeated checkpoint releases the lease as well"
+    );
     server.stop();
     world.verify();
 }
 
-/// Where conversations alone are recorded, items that are not are written by nobody who may not.
+/// If only conversations are recorded, items that are not recorded still need a valid fence.
 #[test]
-fn items_that_are_not_recorded_need_the_fence_all_the_same() {
+fn items_that_are_not_recorded_need_the_fence_too() {
     let world = World::new();
     let server = serve_with(&world, &[("FILROUGE_RECORD", "conversation")]);
     let client = server.client();
@@ -270,19 +277,19 @@ fn items_that_are_not_recorded_need_the_fence_all_the_same() {
     assert_eq!(kept["not_recorded"], 1);
     assert!(
         client.see("/s/lease")["holder"].is_null(),
-        "it was the last"
+        "the write released the lease"
     );
     server.stop();
     world.verify();
 }
 
 #[test]
-fn a_waiter_at_another_server_wakes_when_the_session_is_given_free() {
+fn a_waiter_at_another_server_wakes_when_the_session_is_released() {
     let world = World::new();
     let servers = [world.serve(), world.serve()];
     let [here, there] = [servers[0].client(), servers[1].client()];
     start(&here, "r", None);
-    // Far longer than anything is waited for here.
+    // The lease lasts longer than any wait in this test.
     let lease = here
         .post("/s/lease", &json!({"holder": "a", "ttl_ms": 600_000}))
         .wrote(201);
@@ -295,7 +302,7 @@ fn a_waiter_at_another_server_wakes_when_the_session_is_given_free() {
     std::thread::scope(|scope| {
         let waiter =
             scope.spawn(|| there.post("/s/lease", &json!({"holder": "b", "wait_ms": 30_000})));
-        give_free(&here, "a", fence).wrote(200);
+        release(&here, "a", fence).wrote(200);
         let lease = waiter.join().unwrap().wrote(201);
         assert_eq!(lease["fence"], fence + 1);
     });
@@ -321,7 +328,7 @@ fn the_fence_of_a_killed_servers_holder_is_stale_once_the_session_is_taken_over(
     server.kill();
     let server = world.serve();
     let client = server.client();
-    // The time that a dead holder has is waited for.
+    // The waiter waits until the dead holder's lease expires.
     let lease = client
         .post("/s/lease", &json!({"holder": "b", "wait_ms": 30_000}))
         .wrote(201);
@@ -339,7 +346,7 @@ fn the_fence_of_a_killed_servers_holder_is_stale_once_the_session_is_taken_over(
 }
 
 #[test]
-fn a_recording_whose_lease_was_taken_over_ends_and_leaves_what_had_come() {
+fn a_recording_whose_lease_was_taken_over_ends_and_keeps_its_text() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -354,7 +361,7 @@ fn a_recording_whose_lease_was_taken_over_ends_and_leaves_what_had_come() {
     let mut upload = Upload::begin(server.origin(), &path, &[sse, ("filrouge-fence", &number)]);
     upload.say("To the left");
     drafted(&server);
-    give_free(&client, "a", fence).wrote(200);
+    release(&client, "a", fence).wrote(200);
     let next = take(&client, "b");
     upload.say(" of the exit");
     upload.reply().fails(409, "stale_fence");
@@ -362,7 +369,9 @@ fn a_recording_whose_lease_was_taken_over_ends_and_leaves_what_had_come() {
     let ended = "filrouge_streams_total{format=\"openai-chat\",outcome=\"stale_fence\"}";
     assert!(metric(&client, ended) >= 1.0);
     assert!(
-        server.log().contains("a stream is recorded no longer"),
+        server
+            .log()
+            .contains("a recording was ended: its lease no longer holds the session"),
         "{}",
         server.log()
     );
@@ -376,7 +385,7 @@ fn a_recording_whose_lease_was_taken_over_ends_and_leaves_what_had_come() {
 }
 
 #[test]
-fn who_does_not_own_a_session_finds_none() {
+fn a_session_looks_absent_to_other_callers() {
     let world = World::new();
     let server = world.serve();
     let ada = server.client().of("ada");
@@ -389,17 +398,17 @@ fn who_does_not_own_a_session_finds_none() {
             other.get("/s/lease"),
             other.post("/s/lease", &json!({"holder": "b", "wait_ms": 0})),
             other.put("/s/lease", &json!({"holder": "a", "fence": fence})),
-            give_free(&other, "a", fence),
+            release(&other, "a", fence),
             other.post("/s/resume", &json!({"holder": "a"})),
             other.put("/s/checkpoints", &json!({"state": {}, "fence": fence})),
             other.get("/s/checkpoints"),
             other.get("/s/checkpoints/latest"),
         ];
         for reply in asked {
-            let told = reply.fails(404, "session_not_found");
-            assert!(!told.to_string().contains("\"a\""), "{ask}: {told}");
+            let reported = reply.fails(404, "session_not_found");
+            assert!(!reported.to_string().contains("\"a\""), "{ask}: {reported}");
         }
-        // As whoever makes a session under a name that is taken.
+        // The error equals that for creating a session with an existing id.
         let made = other.post("/s/resume", &json!({"holder": "b", "create": true}));
         made.fails(409, "session_conflict");
     }

@@ -1,4 +1,4 @@
-//! Large, slow and many: what is sent is bounded in bytes, in time and in number, and the server lives on.
+//! Large, slow and numerous requests: limited in bytes, in time and in number, and the server keeps running.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::http::{Client, Reply, parse};
 use crate::world::{Server, World};
 
 pub(crate) const MIB: usize = 1 << 20;
-/// Longer than anything here may take on a slow machine; what hangs does not end within it.
+/// The time limit of a request: even on a slow machine, only a hanging request exceeds it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server with the section `[limits]`.
@@ -36,10 +36,10 @@ fn head(headers: &str) -> String {
     )
 }
 
-/// All that the server says until it closes.
+/// Reads all bytes from the server until it closes the connection.
 pub(crate) fn rest(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
-    // A reset after the answer is no less an end.
+    // A reset after the answer also counts as the end.
     stream.read_to_end(&mut answer).ok();
     String::from_utf8(answer).unwrap()
 }
@@ -71,7 +71,7 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_body_announced_too_large_is_refused_before_it_comes() {
+fn a_body_announced_too_large_is_refused_before_it_is_sent() {
     let world = World::new();
     let server = limited(&world, "");
     lives(&server);
@@ -83,7 +83,7 @@ fn a_body_announced_too_large_is_refused_before_it_comes() {
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
     drop(stream);
-    // Who sends it all the same gets to read why not.
+    // A client that sends the body anyway can read the refusal.
     let reply = server
         .client()
         .raw(&[head.as_bytes(), &vec![b' '; 100 * MIB]].concat());
@@ -95,7 +95,7 @@ fn a_body_announced_too_large_is_refused_before_it_comes() {
 }
 
 #[test]
-fn a_body_without_end_is_cut() {
+fn an_endless_body_is_cut() {
     let world = World::new();
     let server = limited(&world, "body_bytes = 1048576");
     let mut stream = connect(&server);
@@ -107,7 +107,7 @@ fn a_body_without_end_is_cut() {
     let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
     let begin = Instant::now();
     while stream.write_all(&chunk).is_ok() {
-        assert!(begin.elapsed() < PATIENCE, "it is read for ever");
+        assert!(begin.elapsed() < PATIENCE, "the body was read without end");
     }
     parse(&answer.join().unwrap()).fails(413, "payload_too_large");
     lives(&server);
@@ -129,7 +129,7 @@ fn post_packed(client: &Client, encoding: &str, body: &[u8]) -> Reply {
 }
 
 #[test]
-fn gzip_is_unfolded_within_bounds() {
+fn gzip_is_decompressed_within_limits() {
     let world = World::new();
     let server = limited(&world, "");
     let client = server.client();
@@ -162,7 +162,7 @@ fn gzip_is_unfolded_within_bounds() {
 }
 
 #[test]
-fn a_body_that_trickles_is_cut() {
+fn a_body_that_arrives_too_slowly_is_cut() {
     let world = World::new();
     let server = limited(&world, "body_timeout_ms = 300");
     let mut stream = connect(&server);
@@ -178,7 +178,7 @@ fn a_body_that_trickles_is_cut() {
     });
     parse(&rest(&mut stream)).fails(408, "request_timeout");
     drip.join().unwrap();
-    assert!(begin.elapsed() < PATIENCE, "it was not cut");
+    assert!(begin.elapsed() < PATIENCE, "the body was not cut");
     assert_eq!(
         metric(
             &server.client(),
@@ -190,7 +190,7 @@ fn a_body_that_trickles_is_cut() {
 }
 
 #[test]
-fn many_bodies_at_once_stay_within_the_budget() {
+fn many_concurrent_bodies_stay_within_the_budget() {
     const BODIES: usize = 200;
     let world = World::new();
     let budget = 64 * MIB;
@@ -235,11 +235,11 @@ fn many_bodies_at_once_stay_within_the_budget() {
         overloaded > 0 && overloaded + read == BODIES,
         "{overloaded} refused, {read} read"
     );
-    // A body that is being read stands there as sent and as parsed; buffers of sockets come on top.
+    // A body that is being read is in memory as sent and as parsed; socket buffers are extra.
     let grown = server.memory_peak() - before;
     assert!(grown < 2 * budget + 256 * MIB, "{grown} bytes more");
     let client = server.client();
-    until("bytes are given back", || {
+    until("the bytes are released", || {
         metric(&client, "filrouge_http_bodies_bytes") == 0.0
     });
     let refused = metric(
@@ -252,7 +252,7 @@ fn many_bodies_at_once_stay_within_the_budget() {
 }
 
 #[test]
-fn requests_are_named() {
+fn every_request_has_an_id() {
     let world = World::new();
     let server = limited(&world, "");
     let client = server.client();
@@ -281,7 +281,7 @@ fn requests_are_named() {
 }
 
 #[test]
-fn rates_are_bounded_and_the_wait_is_told() {
+fn rates_are_bounded_and_the_wait_is_reported() {
     let world = World::new();
     let server = limited(
         &world,
@@ -359,7 +359,7 @@ fn bounds_are_configured_and_shown() {
 }
 
 #[test]
-fn logs_hold_nothing_of_what_is_sent() {
+fn logs_contain_nothing_that_was_sent() {
     const CANARY: &str = "canary-7f3a91";
     let world = World::new();
     let environment = [

@@ -1,4 +1,4 @@
-//! Slow and large heads, readers that stall, too many connections, and callers that are in others' way.
+//! Slow and large heads, stalled readers, too many connections, and callers that could block others.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::limits::{MIB, PATIENCE, connect, limited, metric, rest, start, until}
 use crate::world::{Server, World};
 
 #[test]
-fn a_slow_head_is_cut_and_a_silent_connection_is_not() {
+fn a_slow_request_head_is_cut_and_an_idle_connection_is_not() {
     let world = World::new();
     let server = limited(&world, "header_timeout_ms = 300");
     let mut idle = connect(&server);
@@ -27,14 +27,14 @@ fn a_slow_head_is_cut_and_a_silent_connection_is_not() {
     });
     parse(&rest(&mut slow)).fails(408, "request_timeout");
     drip.join().unwrap();
-    assert!(begin.elapsed() < PATIENCE, "it was not cut");
+    assert!(begin.elapsed() < PATIENCE, "the connection was not cut");
     let get = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     for _ in 0..2 {
         idle.write_all(get).unwrap();
         let mut answer = [0; 12];
         idle.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 200");
-        // What is left of the answer is read before the next one comes.
+        // The rest of the answer is read before the next request is sent.
         std::thread::sleep(Duration::from_millis(500));
         idle.set_nonblocking(true).unwrap();
         assert!(idle.read(&mut [0; 4096]).unwrap() > 0);
@@ -51,7 +51,7 @@ fn a_slow_head_is_cut_and_a_silent_connection_is_not() {
 }
 
 #[test]
-fn heads_are_bounded_and_refusals_readable() {
+fn heads_are_limited_and_refusals_readable() {
     let world = World::new();
     let server = limited(&world, "");
     let client = server.client();
@@ -84,11 +84,11 @@ fn a_reader_that_stalls_is_dropped() {
     let get = b"GET /api/v1/sessions/s/items HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stalled.write_all(get).unwrap();
     let dropped = r#"filrouge_connections_dropped_total{reason="write"}"#;
-    until("it is dropped", || metric(&client, dropped) == 1.0);
+    until("the reader is dropped", || metric(&client, dropped) == 1.0);
     let mut got = Vec::new();
     stalled.read_to_end(&mut got).ok();
     assert!(got.starts_with(b"HTTP/1.1 200") && got.len() < 15 * MIB);
-    // Who reads slowly but reads gets all.
+    // A slow but steady reader gets the complete answer.
     let mut reader = connect(&server);
     reader.write_all(b"GET /api/v1/sessions/s/items HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let (mut all, mut piece) = (0, vec![0; 2 * MIB]);
@@ -114,7 +114,7 @@ fn connections_are_bounded() {
         stream.write_all(get).ok();
         rest(&mut stream)
     };
-    until("a third is refused", || {
+    until("a third connection is refused", || {
         let answer = ask();
         answer.starts_with("HTTP/1.1 503") && {
             parse(&answer).fails(503, "overloaded");
@@ -122,14 +122,14 @@ fn connections_are_bounded() {
         }
     });
     drop(held);
-    until("there is room again", || ask().starts_with("HTTP/1.1 200"));
+    until("one more is accepted", || ask().starts_with("HTTP/1.1 200"));
     server.stop();
 }
 
 #[test]
-fn large_answers_are_few_also_while_nobody_takes_them() {
+fn large_answers_are_limited_even_while_clients_do_not_read_them() {
     let world = World::new();
-    // What the search index learns beside it takes memory of its own.
+    // There is no index, since its updates would use additional memory.
     let settings = "large_answers = 2\nwrite_stall_ms = 3000\n\n[search]\nindex = false";
     let server = limited(&world, settings);
     let client = server.client();
@@ -149,7 +149,7 @@ fn large_answers_are_few_also_while_nobody_takes_them() {
         let begun = slow.iter().filter(|reader| reader.peek(&mut [0]).is_ok());
         begun.count()
     };
-    until("two are answered", || answered() >= 2);
+    until("two requests are answered", || answered() >= 2);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(answered(), 2);
     let reply = client.raw(get.as_bytes());
@@ -160,7 +160,7 @@ fn large_answers_are_few_also_while_nobody_takes_them() {
     server.stop();
 }
 
-/// The head of a turn with a body of `bytes`, but for its end.
+/// A turn's request with a body of `bytes`, except for its last bytes.
 fn announced(identity: &str, bytes: usize) -> String {
     format!(
         "POST /api/v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nfilrouge-identity: {identity}\r\ncontent-length: {bytes}\r\n"
@@ -168,7 +168,7 @@ fn announced(identity: &str, bytes: usize) -> String {
 }
 
 #[test]
-fn one_caller_does_not_take_the_room_of_all_bodies() {
+fn one_caller_does_not_use_the_budget_of_all_bodies() {
     let world = World::new();
     let server = limited(
         &world,
@@ -187,18 +187,18 @@ fn one_caller_does_not_take_the_room_of_all_bodies() {
     let client = server.client();
     let held = || metric(&client, "filrouge_http_bodies_bytes");
     let refused = r#"filrouge_http_bodies_refused_total{reason="no_room"}"#;
-    until("her share is taken", || metric(&client, refused) >= 25.0);
+    until("her share is used up", || metric(&client, refused) >= 25.0);
     assert!(held() >= bytes as f64 && held() <= (16 * MIB) as f64);
     let text = "x".repeat(2 * MIB);
     let turn = json!({ "request_id": "r", "question_neutral": text });
     client.of("bob").post("/b/turns", &turn).is(201);
-    until("a body that stands still is cut", || held() == 0.0);
+    until("a stalled body is cut", || held() == 0.0);
     drop(half);
     server.stop();
 }
 
 #[test]
-fn empty_gzip_members_keep_nobody_waiting() {
+fn empty_gzip_members_block_no_other_request() {
     let world = World::new();
     let server = limited(&world, "");
     let empty = [
@@ -226,15 +226,15 @@ fn empty_gzip_members_keep_nobody_waiting() {
 }
 
 #[test]
-fn a_strangers_flood_does_not_touch_the_owner() {
+fn a_strangers_flood_does_not_affect_the_owner() {
     let world = World::new();
     let server = limited(
         &world,
         "requests_per_second_per_session = 1\nrequests_burst_per_session = 5",
     );
-    let ann = Caller::nobody(&server).of("ann");
+    let ann = Caller::anonymous(&server).of("ann");
     ann.post("", &json!({ "session_id": "hers" })).is(201);
-    let bob = Caller::nobody(&server).of("bob");
+    let bob = Caller::anonymous(&server).of("bob");
     let flood = |session: &str| -> Vec<u16> { (0..15).map(|_| bob.get(session).status).collect() };
     for statuses in [flood("/hers"), flood("/none")] {
         assert_eq!(statuses[..5], [404; 5]);
@@ -249,7 +249,7 @@ fn a_strangers_flood_does_not_touch_the_owner() {
 }
 
 #[test]
-fn a_body_with_two_lengths_is_the_last_of_its_connection() {
+fn a_body_with_two_lengths_closes_its_connection() {
     fn asked(server: &Server, headers: &str) -> String {
         let mut stream = connect(server);
         let text = format!(
@@ -274,8 +274,8 @@ fn a_body_with_two_lengths_is_the_last_of_its_connection() {
 }
 
 #[test]
-fn a_body_behind_a_refusal_is_not_in_the_way_of_the_next_request() {
-    // Refused for its query, before anything looks at its body.
+fn a_body_after_a_refusal_does_not_disturb_the_next_request() {
+    // Refused for its query, before its body is read.
     let refused = |headers: &str| {
         format!(
             "POST /api/v1/sessions?dry_run=true HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n"
@@ -303,7 +303,7 @@ fn a_body_behind_a_refusal_is_not_in_the_way_of_the_next_request() {
         assert_eq!(first.header("connection"), None, "{first:?}");
         assert_eq!(parse(second).status, 200);
     }
-    // One that would have to be waited for, or is large, is not: the client is told to send nothing after it.
+    // A body that would make the server wait, or is large, is not drained: the client must not send another request.
     for headers in [
         "content-length: 9\r\nexpect: 100-continue\r\n",
         "content-length: 9\r\n",

@@ -1,4 +1,4 @@
-//! Where a session comes from, what it has started, and what all of it amounts to.
+//! The ancestors and descendants of a session, and their combined statistics.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn ids(relatives: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_family() {
+fn lineage_lists_ancestors_siblings_and_descendants() {
     let world = World::new();
     let server = world.serve();
     let ada = server.client().of("ada");
@@ -88,7 +88,7 @@ fn a_family() {
     assert_eq!(world.run(&["lineage", "none"]).code, Some(1));
     assert_eq!(world.run(&["lineage", ""]).code, Some(2));
 
-    // A circle, and a parent that is not there.
+    // A cycle, and a parent that does not exist.
     make(&ada, "x", Some("y"));
     let x = ada.see("/x/lineage");
     assert_eq!((&x["gaps"], &x["cycle"]), (&json!(["y"]), &json!(false)));
@@ -103,17 +103,17 @@ fn a_family() {
         ),
         (&json!([]), &json!(true), vec!["y"], vec!["y"])
     );
-    let told = world.run(&["lineage", "x"]);
+    let reported = world.run(&["lineage", "x"]);
     assert!(
-        told.code == Some(0) && told.stderr == "the parents lead round in a circle\n",
-        "{told:?}"
+        reported.code == Some(0) && reported.stderr == "the parents form a cycle\n",
+        "{reported:?}"
     );
     server.stop();
     world.verify();
 }
 
 #[test]
-fn somebody_elses_relatives_look_absent() {
+fn foreign_relatives_look_absent() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
@@ -128,20 +128,20 @@ fn somebody_elses_relatives_look_absent() {
     for call in ["lineage", "stats"] {
         let foreign = bob.get(&format!("/child-1/{call}"));
         let absent = bob.get(&format!("/child-2/{call}"));
-        let told = |text: &str| {
+        let reported = |text: &str| {
             let text = text.replace("child-1", "CHILD").replace("child-2", "CHILD");
             text.replace("adas-parent", "PARENT")
                 .replace("never-was-p", "PARENT")
         };
         assert_eq!(
-            (foreign.status, told(&foreign.text)),
-            (200, told(&absent.text)),
+            (foreign.status, reported(&foreign.text)),
+            (200, reported(&absent.text)),
             "{call}"
         );
         assert!(!absent.text.contains("adas-"), "{call}: {absent:?}");
         let foreign = bob.get(&format!("/adas-parent/{call}"));
         let absent = bob.get(&format!("/never-was-p/{call}"));
-        assert_eq!(told(&foreign.text), told(&absent.text));
+        assert_eq!(reported(&foreign.text), reported(&absent.text));
         absent.fails(404, "session_not_found");
     }
     assert_eq!(
@@ -166,7 +166,7 @@ fn five(statistics: &Value) -> u64 {
     counts.values().map(|n| n.as_u64().unwrap()).sum()
 }
 
-/// What OpenCode itself says is the total of each message of a session.
+/// The totals that OpenCode stores with the messages of a session.
 fn totals(world: &World, id: &str) -> u64 {
     let shown = world.json(&["sessions", "show", id]);
     let items = shown["items"].as_array().unwrap().iter();
@@ -176,7 +176,7 @@ fn totals(world: &World, id: &str) -> u64 {
 }
 
 #[test]
-fn statistics_of_a_history_that_was_brought_in() {
+fn statistics_of_an_imported_history_equal_its_own_totals() {
     let world = World::new();
     import(&world, &fixture("opencode-json"));
     let list = world.json(&["sessions", "list", "--limit", "500"]);
@@ -221,7 +221,7 @@ fn statistics_of_a_history_that_was_brought_in() {
     assert_eq!(world.run(&["stats", "none"]).code, Some(1));
 }
 
-/// Copies a file with other ids, and changed by `change`.
+/// Copies a file with other ids, and applies `change`.
 fn copy_json(from: &Path, to: &Path, change: &dyn Fn(&mut Value)) {
     let text = fs::read_to_string(from).unwrap();
     let text = text.replace("msg_", "msg_f").replace("prt_", "prt_f");
@@ -238,7 +238,7 @@ fn names(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Forks a session as OpenCode 1.x does: a new session, all messages and parts under new ids, their times kept.
+/// Forks a session as OpenCode 1.x does: a new session, all messages and parts under new ids with their old times.
 fn fork(storage: &Path, project: &str, old: &str, new: &str, created: u64) {
     let session = storage.join("session").join(project);
     copy_json(
@@ -270,7 +270,7 @@ fn fork(storage: &Path, project: &str, old: &str, new: &str, created: u64) {
 }
 
 #[test]
-fn what_a_fork_copied_is_told_apart() {
+fn copied_messages_of_a_fork_are_distinguished() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);

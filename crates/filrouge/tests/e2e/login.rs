@@ -1,4 +1,4 @@
-//! Login: an ephemeral session gets its owner and goes into the ledger, whole, once, and for nobody else.
+//! Login: an ephemeral session gets its owner and is moved into the ledger: complete, once, and for no other identity.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,39 +6,39 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
-use crate::hot::{CANARY, at, ephemeral, held, open, pairs, passing, whole, with_redis};
+use crate::hot::{CANARY, at, check_ephemeral, ephemeral, held, open, pairs, whole, with_redis};
 use crate::http::{Client, text_item};
 use crate::limits::{metric, until};
-use crate::upload_client::{Upload, said};
+use crate::upload_client::{Upload, text_chunk};
 use crate::world::World;
 
-/// A conversation of a visitor: two finished turns, a failed one and an open one.
+/// Records a visitor's conversation: two finished turns, a failed one and an open one.
 fn visit(client: &Client, session: &str) -> Vec<Value> {
     let turns = format!("/{session}/turns");
-    passing(&client.post(&turns, &whole("r1", "One?", CANARY)), 201);
-    let two = passing(&client.post(&turns, &open("r2", "Two?")), 201);
+    check_ephemeral(&client.post(&turns, &whole("r1", "One?", CANARY)), 201);
+    let two = check_ephemeral(&client.post(&turns, &open("r2", "Two?")), 201);
     let item = json!({ "items": [text_item("i", "assistant", "thought", "Hm.")] });
-    passing(
+    check_ephemeral(
         &client.post(&format!("{}/items", at(session, &two)), &item),
         201,
     );
     let answer = json!({ "answer_neutral": "Two." });
-    passing(
+    check_ephemeral(
         &client.post(&format!("{}/finalize", at(session, &two)), &answer),
         200,
     );
-    let three = passing(&client.post(&turns, &open("r3", "Three?")), 201);
+    let three = check_ephemeral(&client.post(&turns, &open("r3", "Three?")), 201);
     let error = json!({ "error": { "code": "c", "message": "m" } });
-    passing(
+    check_ephemeral(
         &client.post(&format!("{}/fail", at(session, &three)), &error),
         200,
     );
-    passing(&client.post(&turns, &open("r4", "Four?")), 201);
+    check_ephemeral(&client.post(&turns, &open("r4", "Four?")), 201);
     client.all(&turns, 50)
 }
 
-/// The owner has all that was said before, as it was.
-fn has_all(ada: &Client, session: &str, before: &[Value]) {
+/// Checks that the owner sees everything from before the login, unchanged.
+fn assert_complete(ada: &Client, session: &str, before: &[Value]) {
     let after = ada.all(&format!("/{session}/turns"), 50);
     for (was, is) in before.iter().zip(&after) {
         for member in [
@@ -60,8 +60,8 @@ fn has_all(ada: &Client, session: &str, before: &[Value]) {
     assert_eq!(ada.see(&format!("/{session}/verify"))["status"], "intact");
 }
 
-/// It is not there for anybody else.
-fn is_closed_to(others: &[&Client], session: &str, turn: &Value) {
+/// Checks that the session looks absent to all others.
+fn assert_absent_for(others: &[&Client], session: &str, turn: &Value) {
     for other in others {
         for path in [
             "",
@@ -89,14 +89,14 @@ fn is_closed_to(others: &[&Client], session: &str, turn: &Value) {
 }
 
 #[test]
-fn the_first_turn_of_a_known_user_brings_all_that_was_said() {
+fn the_first_turn_with_an_identity_moves_the_anonymous_history() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
-    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().of("ada"));
     let bob = server.client().of("bob");
-    let before = visit(&nobody, "v");
+    let before = visit(&anonymous, "v");
     world.holds_nowhere(CANARY);
-    // Reading is no login.
+    // A read is no login.
     assert_eq!(ada.all("/v/turns", 50), before);
     assert_eq!(world.json(&["sessions", "list"])["data"], json!([]));
 
@@ -104,21 +104,24 @@ fn the_first_turn_of_a_known_user_brings_all_that_was_said() {
         .post("/v/turns", &whole("r5", "Five?", "Five."))
         .wrote(201);
     assert_eq!(turn["ordinal"], 5);
-    has_all(&ada, "v", &before);
+    assert_complete(&ada, "v", &before);
     assert_eq!(ada.see("/v")["identity_id"], "ada");
     let linked: Vec<Value> = ada.all("/v/items", 50);
     let linked: Vec<&Value> = linked.iter().filter(|i| i["channel"] == "link").collect();
     assert_eq!(linked.len(), 1, "{linked:?}");
     assert_eq!(pairs(&ada, "v").len(), 3);
-    // The turn that was open goes on.
+    // The turn that was open can be continued.
     let path = format!("{}/finalize", at("v", &before[3]));
     ada.post(&path, &json!({ "answer_neutral": "Four." }))
         .wrote(200);
     ada.post("/v/turns", &whole("r1", "One?", CANARY))
         .wrote(200);
-    is_closed_to(&[&nobody, &bob], "v", &before[0]);
-    assert_eq!(metric(&nobody, "filrouge_logins_total"), 1.0);
-    let backfilled = metric(&nobody, r#"filrouge_backfilled_turns_total{when="login"}"#);
+    assert_absent_for(&[&anonymous, &bob], "v", &before[0]);
+    assert_eq!(metric(&anonymous, "filrouge_logins_total"), 1.0);
+    let backfilled = metric(
+        &anonymous,
+        r#"filrouge_backfilled_turns_total{when="login"}"#,
+    );
     assert_eq!(backfilled, 4.0);
     let log = server.log();
     assert!(
@@ -130,23 +133,23 @@ fn the_first_turn_of_a_known_user_brings_all_that_was_said() {
 }
 
 #[test]
-fn a_link_brings_it_and_another_one_is_refused() {
+fn a_link_moves_the_history_and_a_second_link_is_refused() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
-    let nobody = server.client();
-    let (ada, bob) = (nobody.of("ada"), nobody.of("bob"));
-    let before = visit(&nobody, "v");
+    let anonymous = server.client();
+    let (ada, bob) = (anonymous.of("ada"), anonymous.of("bob"));
+    let before = visit(&anonymous, "v");
     let to = |identity: &str| json!({ "identity_id": identity });
-    let linked = nobody.put("/v/link", &to("ada")).wrote(200);
+    let linked = anonymous.put("/v/link", &to("ada")).wrote(200);
     assert_eq!(linked["identity_id"], "ada");
-    has_all(&ada, "v", &before);
+    assert_complete(&ada, "v", &before);
     ada.put("/v/link", &to("ada")).wrote(200);
-    nobody
+    anonymous
         .put("/v/link", &to("bob"))
         .fails(409, "session_linked");
     bob.put("/v/link", &to("bob")).fails(409, "session_linked");
     assert!(server.log().contains("[SESSIONS][LINK_REFUSED]"));
-    is_closed_to(&[&nobody, &bob], "v", &before[0]);
+    assert_absent_for(&[&anonymous, &bob], "v", &before[0]);
     let stranger = server.client();
     stranger
         .put("/none/link", &to("ada"))
@@ -156,51 +159,51 @@ fn a_link_brings_it_and_another_one_is_refused() {
 }
 
 #[test]
-fn streams_and_logins_meet() {
+fn a_login_ends_an_open_stream_and_keeps_its_text() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
-    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().of("ada"));
     let response = json!({ "id": "c", "object": "chat.completion", "model": "m", "choices": [
         { "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": CANARY } }] });
-    let turn = passing(&nobody.post("/v/turns", &open("r1", "One?")), 201);
-    // The first that a known user does is to have an answer recorded.
+    let turn = check_ephemeral(&anonymous.post("/v/turns", &open("r1", "One?")), 201);
+    // The user's first authenticated request records an answer.
     let path = format!("{}/stream?format=openai-chat", at("v", &turn));
     let recorded = ada.post(&path, &response).wrote(200);
     assert_eq!(recorded["answer_neutral"], CANARY);
-    nobody.get("/v").fails(404, "session_not_found");
+    anonymous.get("/v").fails(404, "session_not_found");
 
-    // One that is under way when somebody logs in is ended by it.
-    let turn = passing(&nobody.post("/w/turns", &open("r1", "One?")), 201);
+    // A stream that is open during a login is ended by it.
+    let turn = check_ephemeral(&anonymous.post("/w/turns", &open("r1", "One?")), 201);
     let mut upload = Upload::chat(&server, &at("w", &turn), "");
     upload.say("so f");
-    let written = || metric(&nobody, "filrouge_stream_drafts_total") >= 1.0;
+    let written = || metric(&anonymous, "filrouge_stream_drafts_total") >= 1.0;
     until("a draft is written", written);
     ada.put("/w/link", &json!({ "identity_id": "ada" }))
         .wrote(200);
     let after = ada.see(&at("w", &turn));
     assert_eq!(after["status"], "interrupted", "{after}");
     assert!(ada.get("/w/items").text.contains("so f"));
-    upload.try_send(&said("ar")).ok();
-    until("it is over", || {
-        metric(&nobody, "filrouge_streams_under_way") == 0.0
+    upload.try_send(&text_chunk("ar")).ok();
+    until("the stream has ended", || {
+        metric(&anonymous, "filrouge_streams_under_way") == 0.0
     });
     server.stop();
     world.verify();
 }
 
 #[test]
-fn one_of_two_wins_wherever_they_ask() {
+fn one_of_two_concurrent_logins_wins_on_any_server() {
     const SESSIONS: usize = 8;
     let (world, redis) = (World::new(), Redis::start());
     let servers = [
         with_redis(&world, &redis, &[]),
         with_redis(&world, &redis, &[]),
     ];
-    let nobody = servers[0].client();
+    let anonymous = servers[0].client();
     let names: Vec<String> = (0..SESSIONS).map(|n| format!("v{n}")).collect();
     for name in &names {
-        passing(
-            &nobody.post(&format!("/{name}/turns"), &whole("r", "?", CANARY)),
+        check_ephemeral(
+            &anonymous.post(&format!("/{name}/turns"), &whole("r", "?", CANARY)),
             201,
         );
     }
@@ -265,7 +268,7 @@ fn one_of_two_wins_wherever_they_ask() {
 }
 
 #[test]
-fn killed_in_the_middle_of_logins_it_goes_on() {
+fn killed_in_the_middle_of_logins_it_continues() {
     const SESSIONS: usize = 24;
     let (world, redis) = (World::new(), Redis::start());
     let mut server = with_redis(&world, &redis, &[]);
@@ -279,7 +282,7 @@ fn killed_in_the_middle_of_logins_it_goes_on() {
         let from = done.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
             let work = scope.spawn(|| {
-                // What is not known to be done is done again.
+                // Every login without a known result is repeated.
                 for n in from..SESSIONS {
                     let body = whole("login", "In?", "In.").to_string();
                     match ada.try_post(&format!("/{}/turns", name(n)), &body) {
@@ -302,7 +305,7 @@ fn killed_in_the_middle_of_logins_it_goes_on() {
         let session = name(n);
         let again = ada.post(&format!("/{session}/turns"), &whole("login", "In?", "In."));
         assert!(again.status == 200 || again.status == 201, "{again:?}");
-        has_all(&ada, &session, before);
+        assert_complete(&ada, &session, before);
         let questions: Vec<_> = pairs(&ada, &session).into_iter().map(|(q, _)| q).collect();
         assert_eq!(questions, ["One?", "Two?", "In?"], "each once, in order");
         server
@@ -316,25 +319,28 @@ fn killed_in_the_middle_of_logins_it_goes_on() {
 }
 
 #[test]
-fn what_was_said_while_redis_was_away_comes_late() {
+fn the_history_is_moved_once_redis_answers_again() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[("FILROUGE_HOT_TIMEOUT_MS", "1000")]);
-    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().of("ada"));
     for n in 1..=3 {
         let body = whole(&format!("r{n}"), &format!("{n}?"), CANARY);
-        passing(&nobody.post("/v/turns", &body), 201);
+        check_ephemeral(&anonymous.post("/v/turns", &body), 201);
     }
     redis.pause();
     ada.post("/v/turns", &whole("r4", "4?", "!")).wrote(201);
     assert_eq!(pairs(&ada, "v").len(), 1);
-    nobody.get("/v").fails(404, "session_not_found");
+    anonymous.get("/v").fails(404, "session_not_found");
     redis.resume();
     let mut n = 4;
     until("they come", || {
         n += 1;
         let body = whole(&format!("r{n}"), &format!("{n}?"), "!");
         ada.post("/v/turns", &body).wrote(201);
-        metric(&nobody, r#"filrouge_backfilled_turns_total{when="late"}"#) == 3.0
+        metric(
+            &anonymous,
+            r#"filrouge_backfilled_turns_total{when="late"}"#,
+        ) == 3.0
     });
     let said = pairs(&ada, "v");
     assert_eq!(
@@ -342,22 +348,22 @@ fn what_was_said_while_redis_was_away_comes_late() {
         3
     );
     assert_eq!(said.len(), n, "{said:?}");
-    nobody.get("/v").fails(404, "session_not_found");
-    until("none is left", || !held(&redis).contains(":e"));
+    anonymous.get("/v").fails(404, "session_not_found");
+    until("no session is left", || !held(&redis).contains(":e"));
     server.stop();
     world.verify();
 }
 
 #[test]
-fn of_metadata_and_items_the_ledger_gets_what_it_is_to_have() {
+fn the_ledger_gets_only_the_configured_metadata_and_items() {
     const ADDRESS: &str = "203.0.113.77";
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[("FILROUGE_RECORD", "conversation")]);
-    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().of("ada"));
     let body = json!({ "request_id": "r1", "question_neutral": "?", "answer_neutral": "!",
         "metadata": { "channel": "web", "mood": CANARY, "ip": ADDRESS, "x-forwarded-for": ADDRESS },
         "items": [text_item("i", "assistant", "tool_result", "t00l-w0rds")] });
-    let turn = passing(&nobody.post("/v/turns", &body), 201);
+    let turn = check_ephemeral(&anonymous.post("/v/turns", &body), 201);
     let kept = &turn["metadata"];
     assert_eq!(
         (&kept["mood"], &kept["channel"]),
@@ -367,7 +373,7 @@ fn of_metadata_and_items_the_ledger_gets_what_it_is_to_have() {
         kept["ip_hash"].is_string() && kept["ip"].is_null(),
         "{kept}"
     );
-    assert_eq!(nobody.all("/v/items", 50).len(), 3);
+    assert_eq!(anonymous.all("/v/items", 50).len(), 3);
     let in_redis = held(&redis);
     assert!(in_redis.contains(CANARY) && !in_redis.contains(ADDRESS));
 
@@ -390,9 +396,9 @@ fn of_metadata_and_items_the_ledger_gets_what_it_is_to_have() {
         ada.all("/v/turns", 50)[1]["metadata"]["ip_hash"],
         kept["ip_hash"]
     );
-    assert!(metric(&nobody, r#"filrouge_metadata_dropped_total{key="mood"}"#) >= 1.0);
+    assert!(metric(&anonymous, r#"filrouge_metadata_dropped_total{key="mood"}"#) >= 1.0);
     let left_out = r#"filrouge_items_not_recorded_total{channel="tool_result"}"#;
-    assert!(metric(&nobody, left_out) >= 1.0);
+    assert!(metric(&anonymous, left_out) >= 1.0);
     server.stop();
     for words in [CANARY, ADDRESS, "t00l-w0rds"] {
         world.holds_nowhere(words);

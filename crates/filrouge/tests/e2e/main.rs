@@ -1,10 +1,10 @@
-//! End to end: the built binary in a world of its own, driven by its command line and over HTTP.
+//! End to end: the built binary in a hermetic home, driven by its command line and over HTTP.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stderr,
-    reason = "tests fail by panicking, and tell where their world was left"
+    reason = "tests fail by panicking, and print where their world was left"
 )]
 
 mod access;
@@ -109,6 +109,7 @@ mod tail_client;
 mod tamper;
 mod technical_status;
 mod upload_client;
+mod vanished;
 mod webhooks;
 mod webhooks_operator;
 mod world;

@@ -1,7 +1,8 @@
-//! Other people's clients: the inspector, the conformance suite, the official Python clients of both generations.
+//! Third-party clients: the inspector, the conformance suite, and the official Python clients of both protocol
+//! generations.
 //!
-//! They come from npm and PyPI, once, into the build folder. Where these cannot be reached the test leaves a note, and
-//! looks at nothing.
+//! They are installed once from npm and PyPI into the build folder. If these are unreachable, the test checks nothing
+//! and reports this in `not-tested`.
 
 use std::fs;
 use std::process::Command;
@@ -18,7 +19,7 @@ use installed::Installed;
 
 const OFFICIAL: &str = include_str!("mcp_clients/official.py");
 
-/// Every tool with what it is called with; `ID` is a session.
+/// Every tool with the arguments of a call; `ID` is a session.
 const CALLS: [(&str, &[&str]); 7] = [
     ("list_sessions", &["limit=3"]),
     ("search_sessions", &["query=key", "limit=3"]),
@@ -29,7 +30,7 @@ const CALLS: [(&str, &[&str]); 7] = [
     ("export_session", &["sessionID=ID", "format=md"]),
 ];
 
-/// What the conformance suite asks of every server; its other scenarios need tools made for it.
+/// The scenarios that apply to every server; the others need tools made for the suite.
 const SCENARIOS: [&str; 9] = [
     "server-initialize",
     "ping",
@@ -42,33 +43,33 @@ const SCENARIOS: [&str; 9] = [
     "dns-rebinding-protection",
 ];
 
-/// Runs a client, which must find everything right; answers what it prints.
-fn said(command: &mut Command) -> String {
+/// Runs a client, which must report no problem; returns its output.
+fn client_output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let reported = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "{command:?}: {}\n{out}\n{told}",
+        "{command:?}: {}\n{out}\n{reported}",
         output.status
     );
     out
 }
 
 fn json(command: &mut Command) -> Value {
-    let out = said(command);
+    let out = client_output(command);
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{command:?}: {e}\n{out}"))
 }
 
-/// The server as each client starts or reaches it.
-struct Ways<'a> {
+/// How clients start or reach the server.
+struct ServerAccess<'a> {
     world: &'a World,
     source: &'a str,
     server: &'a Server,
 }
 
-impl Ways<'_> {
-    /// The inspector on one of both ways, in a generation's words.
+impl ServerAccess<'_> {
+    /// Runs the inspector over stdio or HTTP, with the protocol of a generation.
     fn inspect(&self, installed: &Installed, stdio: bool, era: &str, rest: &[&str]) -> Value {
         let mut command = installed.inspector();
         command
@@ -101,7 +102,7 @@ impl Ways<'_> {
             (false, "legacy"),
             (false, "modern"),
         ] {
-            // Strict: a problem in a schema is a failure.
+            // In strict mode a problem in a schema is a failure.
             let listed = self.inspect(
                 installed,
                 stdio,
@@ -140,7 +141,7 @@ impl Ways<'_> {
         for scenario in SCENARIOS {
             let mut command = installed.conformance();
             let url = self.server.origin();
-            let out = said(command.args(["server", "--url", url, "--scenario", scenario]));
+            let out = client_output(command.args(["server", "--url", url, "--scenario", scenario]));
             assert!(out.contains("0 failed"), "{scenario}: {out}");
         }
     }
@@ -176,8 +177,8 @@ impl Ways<'_> {
     }
 }
 
-/// What is asked of the server, where the clients are here.
-fn with_clients(what: fn(&Ways<'_>, &Installed)) {
+/// Runs `what` with the server and the clients, if the clients can be installed.
+fn with_clients(what: fn(&ServerAccess<'_>, &Installed)) {
     let subject = "filrouge mcp with @modelcontextprotocol/inspector, @modelcontextprotocol/conformance and the \
                    official Python clients";
     let Some(installed) = or_note("mcp_clients", subject, Installed::here()) else {
@@ -185,26 +186,26 @@ fn with_clients(what: fn(&Ways<'_>, &Installed)) {
     };
     let (world, source) = with_history();
     let server = world.start_mcp(&["--source", &source]);
-    let ways = Ways {
+    let access = ServerAccess {
         world: &world,
         source: &source,
         server: &server,
     };
-    what(&ways, &installed);
+    what(&access, &installed);
     server.stop();
 }
 
 #[test]
-fn the_official_python_clients_of_both_generations() {
-    with_clients(|ways, installed| ways.official(installed));
+fn the_official_python_clients_of_both_generations_work() {
+    with_clients(|access, installed| access.official(installed));
 }
 
 #[test]
-fn the_conformance_suite() {
-    with_clients(|ways, installed| ways.conformance(installed));
+fn the_conformance_suite_passes() {
+    with_clients(|access, installed| access.conformance(installed));
 }
 
 #[test]
 fn the_inspector_lists_and_calls_every_tool() {
-    with_clients(|ways, installed| ways.inspector(installed));
+    with_clients(|access, installed| access.inspector(installed));
 }

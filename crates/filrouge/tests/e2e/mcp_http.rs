@@ -7,7 +7,7 @@ use crate::http::{Client, Reply};
 use crate::mcp_stdio::with_history;
 use crate::world::{Server, World};
 
-/// An agent that bears a key, or none.
+/// An agent with a key, or without one.
 struct Agent {
     client: Client,
     headers: String,
@@ -22,7 +22,7 @@ impl Agent {
         }
     }
 
-    /// Sends a message with these headers besides those of every client.
+    /// Sends a message with further headers.
     fn send(&self, headers: &str, message: &Value) -> Reply {
         let body = message.to_string();
         let host = match headers.contains("host:") {
@@ -54,7 +54,7 @@ impl Agent {
         result["structuredContent"].clone()
     }
 
-    /// As [`Agent::tool`], in the words of 2026-07-28.
+    /// As [`Agent::tool`], with the protocol of 2026-07-28.
     fn newest(&self, name: &str, arguments: Value) -> Value {
         let params = json!({ "name": name, "arguments": arguments, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -161,7 +161,7 @@ fn users_see_their_own_sessions_alone() {
                 let missing = agent.ask("tools/call", absent);
                 let shape = |answer: &Value, id: &str| answer.to_string().replace(id, "ID");
                 assert_eq!(shape(&refused, &format!("of-{other}")), shape(&missing, "of-xyz"));
-                // A service acts for whom it names.
+                // A service acts for the identity that it names.
                 let acting = Agent {
                     headers: format!("authorization: Bearer {service}\r\nfilrouge-identity: {me}\r\n"),
                     ..Agent::new(server, None)
@@ -175,7 +175,7 @@ fn users_see_their_own_sessions_alone() {
 }
 
 #[test]
-fn foreign_names_are_refused_unless_they_are_set() {
+fn foreign_host_names_are_refused_unless_configured() {
     let world = World::new();
     key(&world, &["--role", "service"]);
     let service = key(&world, &["--role", "service"]);
@@ -210,9 +210,9 @@ fn foreign_names_are_refused_unless_they_are_set() {
     server.stop();
 }
 
-/// What `--source` names is everybody's; the ledger's sessions stay their owners'.
+/// Histories named by `--source` are visible to everybody; sessions of the ledger only to their owners.
 #[test]
-fn histories_of_agents_are_served_when_asked_for() {
+fn histories_of_agents_are_served_on_request() {
     let (world, source) = with_history();
     let server = world.serve_with(&["--source", &source]);
     record(&server.client().of("ada"), "of-ada", "?");
@@ -228,7 +228,7 @@ fn histories_of_agents_are_served_when_asked_for() {
 }
 
 #[test]
-fn one_persons_histories_on_this_machine() {
+fn mcp_over_http_serves_the_histories_on_this_machine() {
     let (world, source) = with_history();
     let server = world.start_mcp(&["--source", &source]);
     let agent = Agent::new(&server, None);

@@ -1,4 +1,4 @@
-//! `filrouge mcp install`: other people's configuration is changed as little as can be, or not at all.
+//! `filrouge mcp install`: changes other programs' configuration as little as possible, or not at all.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -39,14 +39,14 @@ fn json_of(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The path of this program as it names itself.
+/// The path of this program, as it reports it.
 fn own() -> String {
     let own = fs::canonicalize(BINARY).unwrap();
     own.to_str().unwrap().to_owned()
 }
 
 #[test]
-fn a_new_file_in_each_place_and_no_second_time() {
+fn a_file_is_created_in_each_place_once() {
     let world = World::new();
     let stdio = json!({ "type": "stdio", "command": own(), "args": ["mcp"] });
     let local = json!({ "type": "local", "command": [own(), "mcp"], "enabled": true });
@@ -78,7 +78,7 @@ fn a_new_file_in_each_place_and_no_second_time() {
     ] {
         let path = world.path(path);
         let refused = run(&world, arguments);
-        assert_eq!(refused.code, Some(2), "nobody can be asked: {refused:?}");
+        assert_eq!(refused.code, Some(2), "there is no terminal: {refused:?}");
         assert!(
             refused.stdout.contains("+++") && refused.stdout.contains("filrouge"),
             "{refused:?}"
@@ -114,7 +114,7 @@ fn a_new_file_in_each_place_and_no_second_time() {
 }
 
 #[test]
-fn comments_modes_and_links_stay_and_backups_are_never_overwritten() {
+fn comments_modes_and_links_are_kept_and_backups_never_overwritten() {
     let world = World::new();
     let real = world.path("dotfiles/opencode.jsonc");
     let old = "{\n  // my model\n  \"model\": \"x/y\", // fast\n  \"mcp\": {\n    \"other\": { \"type\": \"remote\", \"url\": \"https://x\" },\n  },\n}\n";
@@ -147,7 +147,7 @@ fn comments_modes_and_links_stay_and_backups_are_never_overwritten() {
     let kept = fs::read_to_string(world.path("dotfiles/opencode.jsonc.bak.1"));
     assert_eq!(kept.unwrap(), "an older one");
     let names = fs::read_dir(world.path("dotfiles")).unwrap().count();
-    assert_eq!(names, 3, "nothing else is left");
+    assert_eq!(names, 3, "no other file was left");
 
     let toml = world.path("home-of-codex/config.toml");
     write(
@@ -166,7 +166,7 @@ fn comments_modes_and_links_stay_and_backups_are_never_overwritten() {
 }
 
 #[test]
-fn what_is_not_understood_is_left_alone() {
+fn files_that_cannot_be_parsed_are_not_changed() {
     let world = World::new();
     for (client, path, text, place) in [
         (
@@ -232,7 +232,7 @@ fn what_is_not_understood_is_left_alone() {
 }
 
 #[test]
-fn an_entry_of_the_users_own_is_never_overwritten() {
+fn an_entry_of_the_user_is_never_overwritten() {
     let world = World::new();
     let opencode = |entry: Value| json!({ "mcp": { "filrouge": entry } }).to_string();
     let claude = |entry: Value| json!({ "mcpServers": { "filrouge": entry } }).to_string();
@@ -243,17 +243,17 @@ fn an_entry_of_the_users_own_is_never_overwritten() {
         (
             "opencode",
             opencode(json!({ "type": "local", "command": ["/old/filrouge", "mcp"] })),
-            "mcp.filrouge is there and is another one",
+            "mcp.filrouge already exists and differs",
         ),
         (
             "opencode",
             opencode(json!({ "type": "remote", "url": "http://127.0.0.1:1/mcp" })),
-            "another one",
+            "already exists and differs",
         ),
         (
             "opencode",
             opencode(json!({ "type": "local", "command": with_sources, "enabled": false })),
-            "switched off",
+            "is disabled",
         ),
         (
             "opencode",
@@ -265,9 +265,13 @@ fn an_entry_of_the_users_own_is_never_overwritten() {
         (
             "claude-code",
             claude(json!({ "command": own(), "args": ["serve"] })),
-            "mcpServers.filrouge is there and is another one",
+            "mcpServers.filrouge already exists and differs",
         ),
-        ("claude-code", claude(json!("text")), "another one"),
+        (
+            "claude-code",
+            claude(json!("text")),
+            "already exists and differs",
+        ),
         (
             "claude-code",
             claude(json!({ "command": own(), "args": ["mcp", "--source", "ledger"], "env": {} })),
@@ -276,12 +280,12 @@ fn an_entry_of_the_users_own_is_never_overwritten() {
         (
             "codex",
             codex("command = \"/old/filrouge\"\nargs = [\"mcp\"]"),
-            "[mcp_servers.filrouge] is there and is another one",
+            "[mcp_servers.filrouge] already exists and differs",
         ),
         (
             "codex",
             codex(&format!("{own_toml}\nargs = [\"mcp\"]\nenabled = false")),
-            "switched off",
+            "is disabled",
         ),
         (
             "codex",
@@ -301,7 +305,7 @@ fn an_entry_of_the_users_own_is_never_overwritten() {
         let code = if said == there { 0 } else { 2 };
         assert_eq!(done.code, Some(code), "{text}: {done:?}");
         assert!(done.stderr.contains(said), "{text}: {done:?}");
-        // What to write by hand.
+        // The lines to write by hand.
         assert!(
             code == 0 || done.stderr.contains(&own()),
             "{text}: {done:?}"
@@ -314,7 +318,7 @@ fn an_entry_of_the_users_own_is_never_overwritten() {
 }
 
 #[test]
-fn settings_of_this_call_alone_are_refused() {
+fn options_of_this_call_are_refused() {
     let world = World::new();
     for setting in [
         &["--store", "sqlite:/elsewhere.db"][..],
@@ -379,7 +383,7 @@ fn the_change_is_shown_without_the_users_credentials() {
             "{done:?}"
         );
     }
-    // What is written has it still.
+    // The written file still contains it.
     assert_eq!(json_of(&file)["mcpServers"]["aws"]["env"]["KEY"], secret);
     assert_eq!(json_of(&file)["mcpServers"]["filrouge"]["command"], own());
 }

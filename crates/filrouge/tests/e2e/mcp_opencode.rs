@@ -1,7 +1,7 @@
-//! A real OpenCode, with a scripted model on loopback, asks `filrouge mcp` for its own history.
+//! A real OpenCode, with a scripted model on loopback, queries `filrouge mcp` about its own history.
 //!
-//! OpenCode comes from the npm registry, once, into the build folder. Where npm or the registry cannot be had, the test
-//! leaves a note and looks at nothing: it is about a program that is somebody else's.
+//! OpenCode is installed once from the npm registry into the build folder. If npm or the registry is unreachable,
+//! the test checks nothing and reports this in `not-tested`, since it depends on a third-party program.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,18 +10,18 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::not_tested::{NotHere, installed, npm_install, or_note};
+use crate::not_tested::{Unavailable, installed, npm_install, or_note};
 use crate::world::World;
 
-/// The last version of the storage that most people have.
+/// The last version with the storage that most people have.
 const VERSION: &str = "1.18.33";
 
-/// The program itself, downloaded if need be.
-fn opencode() -> Result<PathBuf, NotHere> {
+/// The program, installed if missing.
+fn opencode() -> Result<PathBuf, Unavailable> {
     let package = match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => "opencode-linux-x64",
         ("linux", "aarch64") => "opencode-linux-arm64",
-        (os, arch) => return Err(NotHere(format!("no known package for {os} on {arch}"))),
+        (os, arch) => return Err(Unavailable(format!("no known package for {os} on {arch}"))),
     };
     let versioned = format!("{package}@{VERSION}");
     let folder = installed("opencode", &versioned, |folder| {
@@ -30,7 +30,7 @@ fn opencode() -> Result<PathBuf, NotHere> {
     Ok(folder.join(format!("node_modules/{package}/bin/opencode")))
 }
 
-/// The scripted model, gone with its owner.
+/// The scripted model; killed when dropped.
 struct Model {
     child: Child,
     port: String,
@@ -53,7 +53,7 @@ impl Model {
         Self { child, port, log }
     }
 
-    /// What the agent was last shown of a tool.
+    /// The newest tool result that the agent sent to the model.
     fn last_shown(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap();
         let requests = log.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -71,7 +71,7 @@ impl Model {
 
 impl Drop for Model {
     fn drop(&mut self) {
-        // It may have gone by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -129,14 +129,14 @@ impl<'a> Agent<'a> {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&out.stdout).into_owned();
-        let told = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{said}\n{told}");
+        let reported = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{said}\n{reported}");
         said
     }
 }
 
 #[test]
-fn opencode_finds_what_it_said_and_knows_which_session_it_is_in() {
+fn opencode_finds_its_history_and_its_own_session() {
     let subject = format!("filrouge mcp with OpenCode {VERSION}");
     let Some(program) = or_note("mcp_opencode", &subject, opencode()) else {
         return;
@@ -150,7 +150,7 @@ fn opencode_finds_what_it_said_and_knows_which_session_it_is_in() {
     let found = model.last_shown();
     assert!(found.contains("ask_user is broken"), "{found}");
 
-    // Neither names a session: it is the one in which the tool is running.
+    // The calls name no session: the server uses the one that calls the tool.
     for tool in ["get_session_history", "get_compacted_context"] {
         let word = format!("own-{tool}");
         agent.run(&format!(

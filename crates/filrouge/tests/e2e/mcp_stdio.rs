@@ -12,10 +12,10 @@ use crate::world::{World, copy_tree, finish, fixture};
 
 /// The session of `opencode-json` that was compacted.
 pub(crate) const COMPACTED: &str = "ses_41fc9dacbffe";
-/// And one that has started another.
+/// A session that started another one.
 const PARENT: &str = "ses_44e90f601ffe";
 
-/// The server at the other end of a pipe.
+/// A client of a server process, connected by pipes.
 pub(crate) struct Agent {
     child: Child,
     input: Option<ChildStdin>,
@@ -70,7 +70,7 @@ impl Agent {
         answer["result"].clone()
     }
 
-    /// What a tool answers to programs.
+    /// The structured result of a tool.
     pub(crate) fn tool(&mut self, name: &str, arguments: Value) -> Value {
         let answer = self.ask(
             "tools/call",
@@ -83,20 +83,20 @@ impl Agent {
         result["structuredContent"].clone()
     }
 
-    /// Says nothing more; the end must be a good one, and nobody must have been told anything.
+    /// Closes the input; the server must end without an error and without further output.
     pub(crate) fn end(mut self) {
         drop(self.input.take());
         let mut rest = String::new();
         self.output.read_line(&mut rest).unwrap();
         assert_eq!(rest, "");
         let output = self.child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {told}", output.status);
-        assert_eq!(told, "");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {reported}", output.status);
+        assert_eq!(reported, "");
     }
 }
 
-/// A world with OpenCode's files in it, and the words that name them.
+/// A world with OpenCode's files, and the value of `--source` that names them.
 pub(crate) fn with_history() -> (World, String) {
     let world = World::new();
     let path = world.path("history");
@@ -105,7 +105,7 @@ pub(crate) fn with_history() -> (World, String) {
     (world, source)
 }
 
-/// The whole id of a session that begins like this.
+/// The full id of the session whose id has this prefix.
 pub(crate) fn id(agent: &mut Agent, start: &str) -> String {
     let found = agent.tool("list_sessions", json!({}));
     let mut ids = found["sessions"].as_array().unwrap().iter();
@@ -126,7 +126,7 @@ fn tree(path: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
 }
 
 #[test]
-fn a_history_over_a_pipe() {
+fn a_history_is_served_over_a_pipe() {
     let (world, source) = with_history();
     let mut before = BTreeMap::new();
     tree(&world.path("history"), &mut before);
@@ -163,7 +163,7 @@ fn a_history_over_a_pipe() {
 }
 
 #[test]
-fn without_a_handshake_and_with_garbage() {
+fn garbage_and_a_missing_handshake_are_tolerated() {
     let (world, source) = with_history();
     let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
     for garbage in ["hello?", "{\"jsonrpc\": \"2.0\""] {
@@ -184,9 +184,9 @@ fn without_a_handshake_and_with_garbage() {
     agent.end();
 }
 
-/// What is written while it runs is seen without a restart.
+/// A session that is written while the server runs is found without a restart.
 #[test]
-fn a_new_session_is_seen() {
+fn a_new_session_is_found() {
     let (world, source) = with_history();
     let sessions = world.path("history/storage/session");
     let mut files = BTreeMap::new();
@@ -207,7 +207,7 @@ fn a_new_session_is_seen() {
 }
 
 #[test]
-fn ones_own_session_is_named_by_the_environment() {
+fn the_environment_names_the_callers_session() {
     let (world, source) = with_history();
     let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
     agent.initialize("2025-11-25");
@@ -225,9 +225,9 @@ fn ones_own_session_is_named_by_the_environment() {
     agent.end();
 }
 
-/// The ledger's sessions come through the same tools; without `--source` all that is there is asked.
+/// The ledger's sessions are served by the same tools; without `--source`, everything that exists is queried.
 #[test]
-fn the_ledger_is_a_history() {
+fn the_ledger_is_served_as_a_history() {
     let (world, source) = with_history();
     let path = source.strip_prefix("opencode:").unwrap().to_owned();
     world.ok(&["import", "opencode", &path]);
@@ -260,7 +260,7 @@ fn the_ledger_is_a_history() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused() {
+fn invalid_arguments_are_refused() {
     let world = World::new();
     for (arguments, said) in [
         (&["mcp", "--source", "opencode:/nowhere"][..], "hint:"),

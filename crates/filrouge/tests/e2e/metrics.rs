@@ -1,4 +1,4 @@
-//! `/metrics`: what can be read by Prometheus, and counts.
+//! `/metrics`: samples that Prometheus can parse, and their counts.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::limits::metric;
 use crate::world::World;
 
-/// One sample: a name, labels that are quoted, and a number.
+/// One sample: a name, quoted labels, and a number.
 fn sample(line: &str) -> (&str, f64) {
     let (name, value) = line.rsplit_once(' ').unwrap();
     let (plain, labels) = name.split_once('{').unwrap_or((name, "}"));
@@ -22,7 +22,7 @@ fn sample(line: &str) -> (&str, f64) {
 }
 
 #[test]
-fn a_scrape_can_be_read_and_counts() {
+fn a_scrape_can_be_parsed_and_is_counted() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -43,7 +43,7 @@ fn a_scrape_can_be_read_and_counts() {
     assert_eq!(scrape.status, 200);
     let kind = scrape.header("content-type").unwrap();
     assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for line in scrape.text.lines() {
         match line.strip_prefix("# ") {
             Some("EOF") => {}
@@ -51,7 +51,7 @@ fn a_scrape_can_be_read_and_counts() {
                 let mut words = comment.split(' ');
                 let kind = words.next().unwrap();
                 assert!(["HELP", "TYPE", "UNIT"].contains(&kind), "{line}");
-                told.insert(words.next().unwrap().to_owned());
+                reported.insert(words.next().unwrap().to_owned());
             }
             None => {
                 let (name, value) = sample(line);
@@ -61,7 +61,7 @@ fn a_scrape_can_be_read_and_counts() {
                     .iter()
                     .find_map(|e| name.strip_suffix(e))
                     .unwrap_or(name);
-                assert!(told.contains(base), "{line} has no family");
+                assert!(reported.contains(base), "{line} has no family");
                 assert!(name.starts_with("filrouge_"), "{line}");
             }
         }

@@ -1,4 +1,4 @@
-//! `filrouge migrate`: what the store has, what would be done, and doing it.
+//! `filrouge migrate`: the store's schema, the pending steps, and running them.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Whatever changes a store outside filrouge.
+/// Changes a store without filrouge.
 fn sql(path: &Path, script: &str) {
     let run = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
     let mut python = Command::new("python3");
@@ -25,19 +25,8 @@ fn filled() -> World {
     world
 }
 
-/// As a filrouge without drafts has left it.
-fn older() -> World {
-    let world = filled();
-    sql(
-        &world.store(),
-        "DROP TABLE checkpoint; DROP INDEX event_at; ALTER TABLE event DROP COLUMN at;
-         DROP TABLE draft; DROP TABLE draft_chunk; PRAGMA user_version = 3; VACUUM;",
-    );
-    world
-}
-
-fn states(told: &Value) -> Vec<&str> {
-    let migrations = told["migrations"].as_array().unwrap();
+fn states(reported: &Value) -> Vec<&str> {
+    let migrations = reported["migrations"].as_array().unwrap();
     migrations
         .iter()
         .map(|m| m["state"].as_str().unwrap())
@@ -45,69 +34,54 @@ fn states(told: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn an_older_store() {
-    let world = older();
+fn a_current_store_has_no_pending_steps() {
+    let world = filled();
     let before = fs::read(world.store()).unwrap();
-    let told = world.json(&["migrate", "status"]);
-    assert_eq!((&told["schema"], &told["known"]), (&json!(3), &json!(5)));
-    let expected = ["applied", "applied", "applied", "pending", "pending"];
-    assert_eq!(states(&told), expected);
-    let text = world.ok(&["migrate", "status"]);
-    assert!(
-        text.contains(
-            "0003  sessions   applied\n0004  drafts     pending\n0005  leases     pending\n"
-        ),
-        "{text}"
+    let reported = world.json(&["migrate", "status"]);
+    assert_eq!(
+        (&reported["schema"], &reported["known"]),
+        (&json!(1), &json!(1))
     );
-    for dry in [
-        &["migrate", "--dry-run"][..],
-        &["migrate", "up", "--dry-run"],
-    ] {
-        let text = world.ok(dry);
-        assert!(text.starts_with("-- 0004 drafts\n"), "{text}");
-        assert!(text.contains("CREATE TABLE draft_chunk"), "{text}");
-        let told = world.json(dry);
-        assert_eq!((&told["from"], &told["to"]), (&json!(3), &json!(5)));
-        let pending = told["pending"].as_array().unwrap();
-        assert_eq!(pending.len(), 2);
-        assert_eq!(pending[0]["name"], "drafts");
-        assert!(pending[0]["sql"].as_str().unwrap().contains("CREATE TABLE"));
+    assert_eq!(states(&reported), ["applied"]);
+    assert_eq!(
+        world.ok(&["migrate", "status"]),
+        "schema 1; this filrouge writes 1\n0001  ledger     applied\n"
+    );
+    for asked in [&["migrate", "up"][..], &["migrate", "--dry-run"]] {
+        assert_eq!(world.ok(asked), "up to date: schema 1\n");
     }
-    let copy = world.copy(&[]);
-    assert_eq!(copy.code, Some(2), "{copy:?}");
-    assert!(copy.stderr.contains("filrouge migrate up"), "{copy:?}");
+    let reported = world.json(&["migrate", "up"]);
+    assert_eq!(reported, json!({ "from": 1, "to": 1, "applied": [] }));
     assert!(
         fs::read(world.store()).unwrap() == before,
-        "nothing is changed by looking"
+        "a current store is not changed"
     );
-
-    assert_eq!(
-        world.ok(&["migrate", "up"]),
-        "applied 0004 drafts\napplied 0005 leases\n"
-    );
-    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 5\n");
-    assert_eq!(
-        world.ok(&["migrate", "--dry-run"]),
-        "up to date: schema 5\n"
-    );
-    let told = world.json(&["migrate", "up"]);
-    assert_eq!(told, json!({ "from": 5, "to": 5, "applied": [] }));
-    assert_eq!(states(&world.json(&["migrate", "status"])), ["applied"; 5]);
-    world.verify();
-    assert_eq!(world.copy(&[]).code, Some(0));
 }
 
-/// A server does it by itself.
+/// Format 1 was not released: no version reads or converts it.
 #[test]
-fn a_server_migrates_when_it_starts() {
-    let world = older();
-    world.serve().stop();
-    assert_eq!(world.json(&["migrate", "status"])["schema"], 5);
-    world.verify();
+fn a_store_of_format_1_is_refused() {
+    let world = filled();
+    sql(&world.store(), "PRAGMA application_id = 1718185009");
+    let before = fs::read(world.store()).unwrap();
+    for command in [
+        &["migrate", "status"][..],
+        &["migrate", "up"],
+        &["sessions", "list"],
+        &["verify"],
+    ] {
+        let done = world.run(command);
+        assert!(done.code != Some(0) && done.stdout.is_empty(), "{done:?}");
+        assert!(
+            done.stderr.contains("the store has format 1"),
+            "{command:?}: {done:?}"
+        );
+    }
+    assert!(fs::read(world.store()).unwrap() == before);
 }
 
 #[test]
-fn stores_that_cannot_be_migrated() {
+fn stores_that_cannot_be_migrated_are_refused() {
     let world = World::on_sqlite();
     let refused = |arguments: &[&str], code: i32, words: &str| {
         let done = world.run(&[&["migrate"], arguments].concat());
@@ -129,18 +103,18 @@ fn stores_that_cannot_be_migrated() {
     }
     assert!(
         !world.store().exists() && !world.keyring().exists(),
-        "nothing is made"
+        "nothing is created"
     );
     refused(&["up", "--store", "memory:"], 2, "in memory");
     refused(&["up", "--unverified"], 2, "--unverified");
     refused(&[], 2, "Usage:");
-    // Files that are not filrouge's, and one that is of the future.
+    // Files of other programs, and one with a newer schema.
     let foreign = world.path("foreign.db");
     sql(&foreign, "CREATE TABLE a (b)");
     let newer = world.path("newer.db");
     sql(
         &newer,
-        "CREATE TABLE a (b); PRAGMA application_id = 1718185009; PRAGMA user_version = 99",
+        "CREATE TABLE a (b); PRAGMA application_id = 1718185010; PRAGMA user_version = 99",
     );
     for command in [&["status"][..], &["up"], &["--dry-run"]] {
         for (path, words) in [(&foreign, "another program"), (&newer, "has schema 99")] {
@@ -155,10 +129,13 @@ fn stores_that_cannot_be_migrated() {
     let empty = world.path("empty.db");
     fs::write(&empty, "").unwrap();
     let store = crate::copy::url(&empty);
-    let told = world.json(&["migrate", "status", "--store", &store]);
-    assert_eq!(states(&told), ["pending"; 5]);
+    let reported = world.json(&["migrate", "status", "--store", &store]);
+    assert_eq!(states(&reported), ["pending"]);
     assert_eq!(fs::metadata(&empty).unwrap().len(), 0);
-    let told = world.ok(&["migrate", "up", "--store", &store]);
-    assert_eq!(told.lines().count(), 5, "{told}");
+    let plan = world.ok(&["migrate", "--dry-run", "--store", &store]);
+    assert!(plan.starts_with("-- 0001 ledger\n"), "{plan}");
+    assert!(plan.contains("CREATE TABLE commit_log"), "{plan}");
+    let applied = world.ok(&["migrate", "up", "--store", &store]);
+    assert_eq!(applied, "applied 0001 ledger\n");
     world.ok(&["sessions", "list", "--store", &store]);
 }

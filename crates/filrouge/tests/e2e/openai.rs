@@ -14,7 +14,7 @@ fn get(client: &Client, path: &str) -> Reply {
     client.bare("GET", &at(path), "")
 }
 
-/// A failure as OpenAI's clients read it.
+/// Checks a failure in the form of OpenAI's API; returns its message.
 #[track_caller]
 fn fails(reply: &Reply, status: u16, code: &str) -> String {
     let body = reply.is(status);
@@ -33,11 +33,11 @@ fn fails(reply: &Reply, status: u16, code: &str) -> String {
     error["message"].as_str().unwrap().to_owned()
 }
 
-fn said(text: &str) -> Value {
+fn output_text_part(text: &str) -> Value {
     json!({ "type": "output_text", "text": text, "annotations": [] })
 }
 
-/// A turn with all shapes; the third of its items makes four of OpenAI's.
+/// A turn with items of all shapes; its third item becomes four OpenAI items.
 fn recorded(server: &Server) -> Value {
     let client = server.client();
     let session =
@@ -59,7 +59,7 @@ fn recorded(server: &Server) -> Value {
     client.post("/s/turns", &body).wrote(201)
 }
 
-/// All items in pages of `limit`.
+/// All items, in pages of `limit`.
 #[track_caller]
 fn paged(client: &Client, order: &str, limit: usize) -> Vec<Value> {
     let (mut all, mut after) = (Vec::new(), String::new());
@@ -80,7 +80,7 @@ fn paged(client: &Client, order: &str, limit: usize) -> Vec<Value> {
 }
 
 #[test]
-fn shapes_and_pages() {
+fn conversations_have_openais_shapes_and_pages() {
     let world = World::new();
     let server = world.serve();
     recorded(&server);
@@ -109,15 +109,15 @@ fn shapes_and_pages() {
         message(
             "item_3",
             "assistant",
-            json!([said("I look"), said("around.")]),
+            json!([output_text_part("I look"), output_text_part("around.")]),
         ),
         call("item_3_1", "1", "left"),
         call("item_3_2", "2", "right"),
-        message("item_3_3", "assistant", json!([said("So.")])),
+        message("item_3_3", "assistant", json!([output_text_part("So.")])),
         output("item_4", "1", "completed", "a wall"),
         output("item_5", "2", "incomplete", "too dark"),
         message("item_6", "system", heard("Noted.")),
-        message("item_7", "assistant", json!([said("Left.")])),
+        message("item_7", "assistant", json!([output_text_part("Left.")])),
     ];
     for limit in [1, 2, 3, 4, 10, 100] {
         assert_eq!(paged(&client, "asc", limit), all, "{limit}");
@@ -136,9 +136,9 @@ fn shapes_and_pages() {
     server.stop();
 }
 
-/// Pages that are cut for their size, in both directions.
+/// Pages that end early because of their size, in both directions.
 #[test]
-fn items_of_many_bytes_are_paged_to_the_end() {
+fn large_items_are_paged_to_the_end() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -171,7 +171,7 @@ fn items_of_many_bytes_are_paged_to_the_end() {
 }
 
 #[test]
-fn redacted_items_show_no_word() {
+fn redacted_items_show_no_text() {
     let world = World::new();
     let server = world.serve();
     let turn = recorded(&server);
@@ -206,7 +206,7 @@ fn redacted_items_show_no_word() {
 }
 
 #[test]
-fn what_is_somebody_elses_is_absent() {
+fn foreign_conversations_look_absent() {
     let world = World::new();
     let admin = key(&world, &["--role", "admin"]);
     let server = world.serve();
@@ -221,7 +221,7 @@ fn what_is_somebody_elses_is_absent() {
         let absent = fails(&ask(&admin.of("bob"), "missing"), 404, "session_not_found");
         assert_eq!(foreign.replace("private", "missing"), absent);
         fails(
-            &ask(&Caller::nobody(&server), "private"),
+            &ask(&Caller::anonymous(&server), "private"),
             401,
             "unauthenticated",
         );
@@ -230,7 +230,7 @@ fn what_is_somebody_elses_is_absent() {
 }
 
 #[test]
-fn what_is_not_known_is_refused() {
+fn unknown_parameters_are_refused() {
     let world = World::new();
     let server = world.serve();
     recorded(&server);

@@ -1,5 +1,5 @@
-//! The document at `/openapi.json`: it is the committed one, answers are as it says, and whoever walks all of it with
-//! somebody else's ids learns nothing (promise P6).
+//! The document at `/openapi.json`: it equals the committed one, answers match it, and a client that calls all of it
+//! with another user's ids learns nothing (promise P6).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,19 +38,19 @@ struct Operation<'a> {
     id: &'a str,
     method: String,
     path: &'a str,
-    told: &'a Value,
+    reported: &'a Value,
 }
 
 fn operations(document: &Value) -> Vec<Operation<'_>> {
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
-        for (method, told) in item.as_object().unwrap() {
-            let id = told["operationId"].as_str().unwrap();
+        for (method, reported) in item.as_object().unwrap() {
+            let id = reported["operationId"].as_str().unwrap();
             all.push(Operation {
                 id,
                 method: method.to_uppercase(),
                 path,
-                told,
+                reported,
             });
         }
     }
@@ -58,7 +58,7 @@ fn operations(document: &Value) -> Vec<Operation<'_>> {
     all
 }
 
-/// Whom an operation is called for.
+/// The session and the turn that a call names.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     session: &'a str,
@@ -70,18 +70,18 @@ impl Operation<'_> {
         self.path.contains("{session_id}")
     }
 
-    /// Calls it with the example of its body and the parameters it must have.
+    /// Calls it with its example body and its required parameters.
     fn call(&self, client: &Client, identity: Option<&str>, at: Target<'_>) -> Reply {
         let mut target = self
             .path
             .replace("{session_id}", at.session)
             .replace("{turn_id}", at.turn)
             .replace("{tenant_id}", "default");
-        let parameters = self.told["parameters"].as_array();
+        let parameters = self.reported["parameters"].as_array();
         let query: Vec<String> = parameters
             .into_iter()
             .flatten()
-            // What a search looks for is one of three.
+            // A search needs exactly one of three parameters.
             .filter(|p| p["required"] == true || self.id == "search" && p["name"] == "q")
             .filter(|p| p["in"] == "query")
             .map(|p| {
@@ -97,10 +97,10 @@ impl Operation<'_> {
         if !query.is_empty() {
             target = format!("{target}?{}", query.join("&"));
         }
-        let told = &self.told["requestBody"]["content"]["application/json"];
-        let several = told["examples"].as_object();
+        let reported = &self.reported["requestBody"]["content"]["application/json"];
+        let several = reported["examples"].as_object();
         let first = several.and_then(|all| all.values().next());
-        let body = match (&told["example"], first) {
+        let body = match (&reported["example"], first) {
             (Value::Null, None) => String::new(),
             (Value::Null, Some(named)) => named["value"].to_string(),
             (example, _) => example.to_string(),
@@ -122,7 +122,7 @@ impl Operation<'_> {
     }
 }
 
-/// An answer without the ids that were asked for, the date and the request's own name.
+/// An answer without the requested ids, the date and the request id.
 fn shape(reply: &Reply, at: Target<'_>) -> (u16, Vec<(String, String)>, String) {
     let own = ["date", "filrouge-request-id", "x-request-id"];
     let headers = reply.headers.iter();
@@ -137,16 +137,16 @@ fn shape(reply: &Reply, at: Target<'_>) -> (u16, Vec<(String, String)>, String) 
     (reply.status, headers, text)
 }
 
-/// Calls that say that an id is taken, and what they say of one that is free (DESIGN §1 P6, §7).
-const TELLS: &[(&str, &str)] = &[
-    // Creating under an id that is somebody else's.
+/// Operations that report that an id exists already, with their error code (DESIGN §1 P6, §7).
+const REPORTS: &[(&str, &str)] = &[
+    // A start creates a session, which may not have a foreign id.
     ("startTurn", "session_conflict"),
-    // With `create`.
+    // Only a resume with `create`.
     ("resumeSession", "session_conflict"),
 ];
 
 #[test]
-fn somebody_elses_ids_look_absent_on_every_operation() {
+fn foreign_ids_look_absent_on_every_operation() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
@@ -154,7 +154,7 @@ fn somebody_elses_ids_look_absent_on_every_operation() {
     let question =
         json!({ "request_id": "r", "question_neutral": "secret", "answer_neutral": "secret" });
     let ada = client.of("ada");
-    // One that is there, and one that was.
+    // An existing session, and an erased one.
     for session in ["ada-owns-00", "ada-had-000"] {
         let turn = ada.post(&format!("/{session}/turns"), &question).wrote(201);
         let turn = turn["turn_id"].as_str().unwrap().to_owned();
@@ -176,7 +176,7 @@ fn somebody_elses_ids_look_absent_on_every_operation() {
             },
         );
         assert_eq!(ada.get(&format!("/{session}")).text, before);
-        // The id in a body: the one documented exception.
+        // Creating a session under an existing id is the one documented exception.
         let taken = client.of("bob").post("", &json!({ "session_id": session }));
         taken.fails(409, "session_conflict");
     }
@@ -185,7 +185,7 @@ fn somebody_elses_ids_look_absent_on_every_operation() {
     world.verify();
 }
 
-/// How many statements the store was asked.
+/// The number of statements that the store has executed.
 fn statements(client: &Client) -> u64 {
     let metrics = client.bare("GET", "/metrics", "").text;
     let line = metrics
@@ -194,8 +194,8 @@ fn statements(client: &Client) -> u64 {
     line.expect("the counter").parse().unwrap()
 }
 
-/// A call that is refused, and how many statements it takes: the fewest of several, for the server's own work comes
-/// in between.
+/// Makes a call that is refused; returns it with the number of its statements: the least of several tries,
+/// since the server's own work may run in between.
 fn counted(client: &Client, call: impl Fn() -> Reply) -> (Reply, u64) {
     let tries = (0..4).map(|_| {
         let before = statements(client);
@@ -205,11 +205,11 @@ fn counted(client: &Client, call: impl Fn() -> Reply) -> (Reply, u64) {
     tries.min_by_key(|(_, cost)| *cost).unwrap()
 }
 
-/// Calls every operation as bob, with ids of ada's and with ids that never were.
+/// Calls every operation as bob, with ids of ada and with ids that never existed.
 fn walk(client: &Client, document: &Value, foreign: Target<'_>) {
     let mut walked = 0;
     for operation in operations(document).iter().filter(|o| o.names_a_session()) {
-        // A call may make the session it names: each has an id of its own that never was.
+        // A call may create the session that it names, so each has its own unused id.
         let session = format!("no-{}-{walked:03}", &foreign.session[4..7]);
         let session = format!("{session:-<11}");
         let absent = Target {
@@ -222,7 +222,7 @@ fn walk(client: &Client, document: &Value, foreign: Target<'_>) {
             "{}: {reply:?}",
             operation.id
         );
-        match TELLS.iter().find(|(id, _)| *id == operation.id) {
+        match REPORTS.iter().find(|(id, _)| *id == operation.id) {
             Some((_, code)) => {
                 reply.fails(409, code);
             }
@@ -243,7 +243,7 @@ fn walk(client: &Client, document: &Value, foreign: Target<'_>) {
     assert!(walked > 12, "{walked} operations");
 }
 
-/// No list shows bob what is ada's.
+/// Checks that no list shows bob anything of ada.
 fn world_without_ada(client: &Client) {
     for list in [
         "?limit=500",
@@ -260,7 +260,7 @@ fn world_without_ada(client: &Client) {
     }
 }
 
-/// The schema that `$ref` leads to.
+/// The schema that a `$ref` names.
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str() {
         Some(reference) => document.pointer(&reference[1..]).unwrap(),
@@ -268,7 +268,7 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// `answer` has the members that the schema names, all of them, and no others.
+/// Checks that `answer` has exactly the members of the schema.
 fn same_members(document: &Value, schema: &Value, answer: &Value, at: &str) {
     let schema = resolved(document, schema);
     let (Some(known), Some(members)) = (schema["properties"].as_object(), answer.as_object())
@@ -304,23 +304,23 @@ fn answers_have_the_members_that_the_document_names() {
     };
     let mut seen = 0;
     for operation in operations(&document).iter().filter(|o| o.method == "GET") {
-        let told = &operation.told["responses"]["200"]["content"]["application/json"];
-        if !told.is_object() {
+        let reported = &operation.reported["responses"]["200"]["content"]["application/json"];
+        if !reported.is_object() {
             continue;
         }
-        // What is about a whole tenant is not for end users.
+        // Operations about an entire tenant are not for end users.
         let of_tenant = ["listAudit", "getTechnicalStatus", "getKeyFigures"];
         let identity = Some("ada").filter(|_| !of_tenant.contains(&operation.id));
         let reply = operation.call(&client, identity, at);
         assert_eq!(reply.status, 200, "{}: {reply:?}", operation.id);
-        same_members(&document, &told["schema"], &reply.body(), operation.id);
+        same_members(&document, &reported["schema"], &reply.body(), operation.id);
         seen += 1;
     }
     assert!(seen >= 10, "{seen} answers");
 }
 
 #[test]
-fn a_query_that_is_not_understood_is_told_what_is_known() {
+fn an_unknown_parameter_gets_a_list_of_the_known_ones() {
     let world = World::new();
     let server = world.serve();
     for (query, hint) in [
@@ -331,10 +331,10 @@ fn a_query_that_is_not_understood_is_told_what_is_known() {
         ("?since=2026-11-21T09:30:00+01:00", "write + as %2B"),
         ("/s?verbose=1", "takes no parameters"),
     ] {
-        let told = server.client().get(query).fails(422, "invalid");
+        let reported = server.client().get(query).fails(422, "invalid");
         assert!(
-            told["hint"].as_str().unwrap().contains(hint),
-            "{query}: {told}"
+            reported["hint"].as_str().unwrap().contains(hint),
+            "{query}: {reported}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Spans reach a collector, part of the caller's trace, with no credentials in them.
+//! Spans reach a collector as part of the caller's trace, without credentials.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::world::World;
 
-/// One export: its target and its body.
+/// Receives one export: its target and its body.
 fn receive(stream: TcpStream) -> Option<(String, Vec<u8>)> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut target = String::new();
@@ -42,11 +42,11 @@ fn a_collector_gets_the_span_and_no_credentials() {
     ];
     let collector = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", collector.local_addr().unwrap());
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in collector.incoming() {
             if let Some(export) = receive(stream.unwrap()) {
-                tell.send(export).ok();
+                sender.send(export).ok();
             }
         }
     });
@@ -68,7 +68,7 @@ fn a_collector_gets_the_span_and_no_credentials() {
     server.ask_to_stop();
     server.ended();
     let (mut targets, mut sent) = (Vec::new(), Vec::new());
-    while let Ok((target, body)) = told.recv_timeout(Duration::from_secs(1)) {
+    while let Ok((target, body)) = receiver.recv_timeout(Duration::from_secs(1)) {
         targets.push(target);
         sent.extend(body);
     }
@@ -81,7 +81,7 @@ fn a_collector_gets_the_span_and_no_credentials() {
     assert!(holds(b"/api/v1/sessions/{session_id}/turns"));
     assert!(holds(b"gen_ai.conversation.id") && holds(b"the-session"));
     assert!(holds(b"http.response.status_code"));
-    assert!(holds(&TRACE), "the caller's trace goes on");
+    assert!(holds(&TRACE), "the span belongs to the caller's trace");
     assert!(!holds(CANARY.as_bytes()));
     assert!(!holds(b"authorization"));
 }

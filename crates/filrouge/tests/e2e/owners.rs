@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use crate::http::{Client, Reply};
 use crate::world::World;
 
-/// The answer without the id that was asked for, and without the date.
+/// An answer without the requested id and without the date.
 fn shape(reply: &Reply, id: &str) -> (u16, Vec<String>, String) {
     let names = reply.headers.iter().map(|(n, _)| n.clone()).collect();
     (reply.status, names, reply.text.replace(id, "ID"))
 }
 
-/// Every read and write that names a session, under ids of one length.
+/// Sends every read and write that names a session; all ids have the same length.
 fn ask_all(client: &Client, session: &str, turn: &str) -> Vec<Reply> {
     let reads = [
         "",
@@ -111,7 +111,7 @@ fn a_foreign_turn_looks_absent_in_ones_own_session() {
 }
 
 #[test]
-fn what_is_nobodys_is_found_by_id_alone() {
+fn anonymous_sessions_are_found_only_by_id() {
     let world = World::new();
     let server = world.serve();
     let (anyone, ada) = (server.client(), server.client().of("ada"));

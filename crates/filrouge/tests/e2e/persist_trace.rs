@@ -1,4 +1,4 @@
-//! `[SESSIONS][PERSIST_TRACE]`: one line for each write that puts items, with ids, seqs, counts and times, and no
+//! `[SESSIONS][PERSIST_TRACE]`: one line for each write that adds items, with ids, seqs, counts and times, but no
 //! content.
 
 use std::fs;
@@ -12,7 +12,7 @@ use crate::world::{World, fixture};
 const SECRET: &str = "s3cret-words";
 const JSON: (&str, &str) = ("FILROUGE_LOG_FORMAT", "json");
 
-/// The lines' fields, in order.
+/// The fields of the lines, in order.
 fn lines(log: &str) -> Vec<Value> {
     let lines = log
         .lines()
@@ -37,9 +37,9 @@ fn one<'a>(lines: &'a [Value], op: &str, turn: &Value) -> &'a Value {
     found[0]
 }
 
-/// What every line has.
+/// Checks the fields that every line must have.
 #[track_caller]
-fn assert_whole(line: &Value) {
+fn assert_complete(line: &Value) {
     for id in ["tenant_id", "session_id"] {
         assert!(line[id].is_string(), "{id}: {line}");
     }
@@ -68,7 +68,7 @@ fn assert_whole(line: &Value) {
     }
 }
 
-/// Together the lines tell of each item of a session once.
+/// Checks that the lines together report each item of a session once.
 fn assert_dense(lines: &[Value], session: &str, last_seq: u64) {
     let own = lines
         .iter()
@@ -94,7 +94,7 @@ fn stream() -> String {
 }
 
 #[test]
-fn every_write_tells_ids_seqs_counts_and_times_and_no_content() {
+fn every_write_shows_ids_seqs_counts_and_times_but_no_content() {
     let world = World::new();
     let environment = [
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -151,7 +151,7 @@ fn every_write_tells_ids_seqs_counts_and_times_and_no_content() {
     let log = server.ended();
     assert!(!log.contains(SECRET), "{log}");
 
-    // Nobody is waited for here: the open turn has to be silent for longer than the next server allows.
+    // No event can be awaited here: the open turn must be silent for longer than the next server allows.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let environment = [&environment[..], &[("FILROUGE_TURN_TIMEOUT_S", "1")]].concat();
     let server = world.serve_where(&environment, &[]);
@@ -164,7 +164,7 @@ fn every_write_tells_ids_seqs_counts_and_times_and_no_content() {
     server.ask_to_stop();
     let log = log + &server.ended();
     let lines = lines(&log);
-    lines.iter().for_each(assert_whole);
+    lines.iter().for_each(assert_complete);
     assert_dense(&lines, "s", last_seq);
 
     let started = one(&lines, "start", &kept);
@@ -233,7 +233,7 @@ fn every_write_tells_ids_seqs_counts_and_times_and_no_content() {
 }
 
 #[test]
-fn imports_tell_of_what_they_bring() {
+fn imports_report_their_items() {
     let world = World::new();
     let traced = |arguments: &[&str]| {
         let mut command = world.command(arguments);
@@ -248,7 +248,7 @@ fn imports_tell_of_what_they_bring() {
         !brought.is_empty() && brought.iter().all(|l| l["op"] == "import"),
         "{brought:#?}"
     );
-    brought.iter().for_each(assert_whole);
+    brought.iter().for_each(assert_complete);
     let list = world.json(&["sessions", "list", "--limit", "500"]);
     for session in list["data"].as_array().unwrap() {
         let id = session["session_id"].as_str().unwrap();
@@ -281,6 +281,6 @@ fn imports_tell_of_what_they_bring() {
     ]);
     let last = session["last_seq"].as_u64().unwrap();
     assert_eq!(taken.len(), 1, "{taken:#?}");
-    assert_whole(&taken[0]);
+    assert_complete(&taken[0]);
     assert_dense(&taken, id, last);
 }

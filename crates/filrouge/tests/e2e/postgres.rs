@@ -1,4 +1,4 @@
-//! One server on PostgreSQL, as somebody meets it who has just set it up.
+//! One server on PostgreSQL, from its first setup on.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -16,13 +16,13 @@ fn write(client: &Client, request: &str) {
     client.post("/s/turns", &body).wrote(201);
 }
 
-/// A server that asks for passwords over loopback, with the role `app` and a database that it owns.
+/// A server that requires passwords over loopback, with the role `app` and a database that it owns.
 fn guarded() -> (Database, String, tempfile::NamedTempFile) {
     let mut rules = tempfile::NamedTempFile::new().unwrap();
     rules
         .write_all(b"local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
         .unwrap();
-    // The server is another user's.
+    // The server runs as another user.
     let mode = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(rules.path(), mode).unwrap();
     let file = rules.path().display().to_string();
@@ -39,25 +39,25 @@ fn guarded() -> (Database, String, tempfile::NamedTempFile) {
     (database, name, rules)
 }
 
-/// All that a command says, with all its logs, which never holds the password.
+/// The result of a command with its complete log, which must not contain the password.
 #[track_caller]
-fn said(world: &World, arguments: &[&str]) -> Done {
+fn run_without_secrets(world: &World, arguments: &[&str]) -> Done {
     let mut command = world.command(arguments);
     command.env("FILROUGE_LOG", "trace");
     let done = crate::world::finish(command, &format!("{arguments:?}"));
     for secret in [PASSWORD, "wrong-pass"] {
-        let told = format!("{}{}", done.stdout, done.stderr);
-        assert!(!told.contains(secret), "{arguments:?}: {told}");
+        let reported = format!("{}{}", done.stdout, done.stderr);
+        assert!(!reported.contains(secret), "{arguments:?}: {reported}");
     }
     done
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_with_a_hint_and_without_the_password() {
+fn an_unreachable_store_is_reported_with_a_hint_but_no_password() {
     let (database, name, _rules) = guarded();
     let (address, port) = (database.tcp(), database.tcp().port());
-    // The system gives it to nobody.
-    let nobody = 1;
+    // A reserved port on which no process listens.
+    let closed_port = 1;
     let cases = [
         (
             "the password",
@@ -77,7 +77,7 @@ fn what_cannot_be_reached_is_told_with_a_hint_and_without_the_password() {
         ),
         (
             "the port",
-            format!("app:{PASSWORD}@127.0.0.1:{nobody}/{name}"),
+            format!("app:{PASSWORD}@127.0.0.1:{closed_port}/{name}"),
             "127.0.0.1",
         ),
         (
@@ -92,7 +92,7 @@ fn what_cannot_be_reached_is_told_with_a_hint_and_without_the_password() {
         ),
         ("a user", format!("{address}/{name}"), "user"),
     ];
-    for (what, place, told) in cases {
+    for (what, place, reported) in cases {
         let world = World::at(&format!("postgres://{place}"), "buffered");
         for arguments in [
             &["serve", "--listen", "127.0.0.1:0"][..],
@@ -100,9 +100,9 @@ fn what_cannot_be_reached_is_told_with_a_hint_and_without_the_password() {
             &["sessions", "list"],
             &["verify"],
         ] {
-            let done = said(&world, arguments);
+            let done = run_without_secrets(&world, arguments);
             if what == "rights" && matches!(arguments[0], "sessions" | "verify") {
-                // Nothing was made yet, which needs no right to be seen.
+                // Nothing was created yet, and checking that needs no privileges.
                 assert!(done.stderr.contains("there is no store"), "{done:?}");
                 continue;
             }
@@ -113,25 +113,25 @@ fn what_cannot_be_reached_is_told_with_a_hint_and_without_the_password() {
             assert!(done.stdout.is_empty(), "{what}: {done:?}");
             let error = done.stderr.lines().find(|l| l.starts_with("error"));
             let error = error.unwrap_or_else(|| panic!("{what}: {done:?}"));
-            assert!(error.contains(told), "{what}: {arguments:?}: {error}");
+            assert!(error.contains(reported), "{what}: {arguments:?}: {error}");
             assert!(
                 done.stderr.contains("hint:"),
                 "{what}: {arguments:?}: {done:?}"
             );
         }
-        let doctor = said(&world, &["doctor"]);
+        let doctor = run_without_secrets(&world, &["doctor"]);
         assert_eq!(doctor.code, Some(1), "{what}: {doctor:?}");
         assert!(
             doctor.stdout.contains("FAILED  store"),
             "{what}: {doctor:?}"
         );
-        let shown = said(&world, &["config", "show"]);
+        let shown = run_without_secrets(&world, &["config", "show"]);
         assert!(shown.stdout.contains("postgres://"), "{what}: {shown:?}");
     }
 }
 
 #[test]
-fn the_password_is_nowhere_but_in_the_configuration() {
+fn the_password_appears_only_in_the_configuration() {
     let (database, name, _rules) = guarded();
     let address = database.tcp();
     let url = format!("postgres://app:{PASSWORD}@{address}/{name}");
@@ -152,17 +152,17 @@ fn the_password_is_nowhere_but_in_the_configuration() {
     let refused = server.client().get("/s");
     assert!(!refused.text.contains(PASSWORD));
     refused.fails(503, "store_unavailable");
-    database.start_again();
+    database.restart();
     for arguments in [
         &["doctor"][..],
         &["config", "show"],
         &["migrate", "status"],
         &["sessions", "list"],
     ] {
-        let done = said(&world, arguments);
+        let done = run_without_secrets(&world, arguments);
         assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
     }
-    let doctor = said(&world, &["doctor"]);
+    let doctor = run_without_secrets(&world, &["doctor"]);
     let checked = format!("postgres://app:***@{address}/{name}");
     assert!(doctor.stdout.contains(&checked), "{doctor:?}");
     server.ask_to_stop();
@@ -189,11 +189,11 @@ fn another_machine_needs_the_keys_of_the_first() {
     refused(&["sessions", "list"]);
     assert!(
         !other.keyring().exists(),
-        "no new keys for a store that has some"
+        "no new keys for a store that already has keys"
     );
     let read = other.ok(&["sessions", "list", "--unverified"]);
     assert!(read.contains('s'), "{read}");
-    // One that had its own store before.
+    // This machine had another store before.
     other.ok(&[
         "keys",
         "create",
@@ -208,12 +208,15 @@ fn another_machine_needs_the_keys_of_the_first() {
     assert_eq!(other.run(&["doctor"]).code, Some(1));
     std::fs::write(other.keyring(), copied).unwrap();
     assert_eq!(other.serve().client().all("/s/turns", 50).len(), 1);
+    // This machine cannot know older states of the store.
+    assert_eq!(other.run(&["doctor"]).code, Some(1));
+    other.ok(&["anchor", "accept"]);
     other.ok(&["doctor"]);
     first.verify();
 }
 
 #[test]
-fn a_server_that_waits_for_its_disk_is_called_flushed() {
+fn a_server_that_waits_for_its_disk_reports_flushed_writes() {
     let database = Database::start(Options {
         durable: true,
         ..Options::default()
@@ -231,7 +234,7 @@ fn a_server_that_waits_for_its_disk_is_called_flushed() {
 }
 
 #[test]
-fn a_database_put_back_is_refused_until_it_is_accepted() {
+fn a_database_that_was_rolled_back_is_refused_until_it_is_accepted() {
     let database = Database::start(Options::default());
     let name = database.database();
     let world = World::at(&database.url(&name), "buffered");

@@ -1,5 +1,5 @@
-//! Clients of several tenants that vanish at random points, while others read whole answers: no connection to the database
-//! is left in a transaction, and nobody ever gets a byte of another tenant's (promise P6 of the design).
+//! Clients of several tenants that disconnect at random points while others read complete answers: no database
+//! connection stays in a transaction, and no caller ever gets a byte of another tenant (promise P6 of the design).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,10 +17,10 @@ use crate::world::{Server, World};
 
 const TENANTS: [&str; 3] = ["ash", "oak", "elm"];
 const VANISHING: usize = 10_000;
-/// Of whom so many are there at a time.
+/// The number of clients that are connected at a time.
 const AT_ONCE: usize = 8;
 
-/// What no other tenant's answer may hold.
+/// A text that may occur only in the tenant's own answers.
 fn tag(tenant: &str) -> String {
     format!("tag-of-{tenant}")
 }
@@ -35,7 +35,7 @@ fn path(rng: &mut StdRng) -> String {
     }
 }
 
-/// A request of `tenant`, as it is sent.
+/// A request of `tenant` in bytes.
 fn request(tenant: &str, key: &str, name: &str, rng: &mut StdRng) -> Vec<u8> {
     let head = format!("host: localhost\r\nauthorization: Bearer {key}\r\nconnection: close\r\n");
     if rng.random_bool(0.6) {
@@ -51,7 +51,7 @@ fn request(tenant: &str, key: &str, name: &str, rng: &mut StdRng) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Sends a part of a request, or all of it, waits for a part of the answer, or for none, and is gone.
+/// Sends all or part of a request, reads part of the answer or nothing, and disconnects.
 fn vanish(server: &Server, request: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let address = server.origin().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -70,7 +70,7 @@ fn vanish(server: &Server, request: &[u8], rng: &mut StdRng) -> Vec<u8> {
                     .set_read_timeout(Some(Duration::from_secs(30)))
                     .unwrap();
                 let most = rng.random_range(1..2000);
-                // Whether the server closes first is all the same.
+                // It does not matter whether the server closes first.
                 stream.take(most).read_to_end(&mut answer).ok();
             }
         }
@@ -82,16 +82,16 @@ fn holds(bytes: &[u8], words: &str) -> bool {
     bytes.windows(words.len()).any(|w| w == words.as_bytes())
 }
 
-/// Nothing of another tenant's is in the answer.
+/// Checks that the answer contains nothing of another tenant.
 #[track_caller]
-fn is_of(tenant: &str, answer: &[u8]) {
+fn assert_only_of(tenant: &str, answer: &[u8]) {
     for other in TENANTS.iter().filter(|other| **other != tenant) {
         let text = String::from_utf8_lossy(answer);
-        assert!(!holds(answer, &tag(other)), "{tenant} was told {text}");
+        assert!(!holds(answer, &tag(other)), "{tenant} received {text}");
     }
 }
 
-/// Whole answers, all of whose values are the tenant's own.
+/// Reads complete answers; all values must belong to the tenant.
 fn read_whole(server: &Server, tenant: &str, key: &str, vanished: &AtomicUsize) -> usize {
     let mut rng = StdRng::seed_from_u64(key.len() as u64);
     let caller = Caller::bearing(server, key);
@@ -100,7 +100,7 @@ fn read_whole(server: &Server, tenant: &str, key: &str, vanished: &AtomicUsize) 
         let path = path(&mut rng);
         let reply = caller.send("GET", &path, None);
         assert!(reply.status == 200 || reply.status == 404, "{reply:?}");
-        is_of(tenant, reply.text.as_bytes());
+        assert_only_of(tenant, reply.text.as_bytes());
         if path.contains("/items") && reply.status == 200 {
             for item in reply.body()["data"].as_array().unwrap() {
                 let text = item["parts"][0]["text"].as_str().unwrap();
@@ -118,7 +118,7 @@ fn keys(world: &World) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn clients_that_vanish_leave_nothing_behind_and_see_nothing_of_others() {
+fn clients_that_disconnect_leave_no_transaction_and_see_nothing_of_others() {
     let world = World::on_postgres();
     world.serve().stop();
     let keys = keys(&world);
@@ -137,7 +137,7 @@ fn clients_that_vanish_leave_nothing_behind_and_see_nothing_of_others() {
                     let (tenant, key) = &keys[rng.random_range(0..keys.len())];
                     let request = request(tenant, key, &n.to_string(), &mut rng);
                     let answer = vanish(&servers[n % 2], &request, &mut rng);
-                    is_of(tenant, &answer);
+                    assert_only_of(tenant, &answer);
                 }
             });
         }

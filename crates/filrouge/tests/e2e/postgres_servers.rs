@@ -1,4 +1,4 @@
-//! Several servers on one PostgreSQL database, each as on a machine of its own: one truth (DESIGN §4).
+//! Several servers on one PostgreSQL database, each as on its own machine: all show the same data (DESIGN §4).
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::changes::all;
 use crate::limits::until;
 use crate::receiver::{Message, Receiver};
 use crate::tail_client::Tail;
-use crate::upload_client::{Upload, drafted, journal, said, stop, text, turn};
+use crate::upload_client::{Upload, drafted, journal, stop, text, text_chunk, turn};
 use crate::webhooks::{configure, secret};
 use crate::world::{Server, World};
 
-/// Two machines on one database, and a server on each.
+/// Starts two machines on one database, with a server on each.
 pub(crate) fn two() -> ([World; 2], [Server; 2]) {
     let one = World::on_postgres();
     let first = one.serve();
@@ -23,7 +23,7 @@ pub(crate) fn two() -> ([World; 2], [Server; 2]) {
     ([one, other], [first, second])
 }
 
-/// Asks both servers the same at the same moment, so often each; gives what they answered.
+/// Sends `each` concurrent requests to each server; returns the answers.
 fn at_once<T: Send>(
     servers: &[Server],
     each: usize,
@@ -45,7 +45,7 @@ fn at_once<T: Send>(
 }
 
 #[test]
-fn of_many_starts_with_one_request_id_comes_one_turn() {
+fn concurrent_starts_with_one_request_id_create_one_turn() {
     let (worlds, servers) = two();
     for round in 0..5 {
         let session = format!("/s{round}");
@@ -56,10 +56,10 @@ fn of_many_starts_with_one_request_id_comes_one_turn() {
         assert_eq!(replies.iter().filter(|r| r.status == 201).count(), 1);
         let first = replies.iter().find(|r| r.status == 201).unwrap().body();
         for reply in &replies {
-            let told = reply.wrote(reply.status);
-            assert_eq!(told["turn_id"], first["turn_id"]);
-            assert_eq!(told["question_neutral"], first["question_neutral"]);
-            assert_eq!(told["replayed"], reply.status == 200);
+            let reported = reply.wrote(reply.status);
+            assert_eq!(reported["turn_id"], first["turn_id"]);
+            assert_eq!(reported["question_neutral"], first["question_neutral"]);
+            assert_eq!(reported["replayed"], reply.status == 200);
         }
         for server in &servers {
             let client = server.client();
@@ -71,12 +71,12 @@ fn of_many_starts_with_one_request_id_comes_one_turn() {
 }
 
 #[test]
-fn of_several_answers_the_first_wins() {
+fn the_first_of_several_answers_wins() {
     let (worlds, servers) = two();
     for round in 0..5 {
         let path = turn(&servers[round % 2].client(), &format!("r{round}"));
         let replies = at_once(&servers, 6, |server, n| {
-            // Every answer is given by two clients.
+            // Two clients send each answer.
             let body = json!({ "answer_neutral": format!("{}!", n / 2) });
             (
                 n / 2,
@@ -93,16 +93,16 @@ fn of_several_answers_the_first_wins() {
             assert_eq!(reply.status, 409, "{reply:?}");
         }
         for server in &servers {
-            let told = server.client().see(&path);
-            assert_eq!(told["answer_neutral"], format!("{}!", won[0]));
-            assert_eq!(told["status"], "finalized");
+            let reported = server.client().see(&path);
+            assert_eq!(reported["answer_neutral"], format!("{}!", won[0]));
+            assert_eq!(reported["status"], "finalized");
         }
     }
     worlds[0].verify();
 }
 
 #[test]
-fn a_tail_follows_what_another_server_writes() {
+fn a_tail_follows_the_writes_of_another_server() {
     let (_worlds, [one, other]) = two();
     let path = turn(&one.client(), "r");
     let item = |n: u64| json!({ "items": [crate::http::text_item(&format!("i{n}"), "assistant", "thought", "t")] });
@@ -121,7 +121,7 @@ fn a_tail_follows_what_another_server_writes() {
             .wrote(201);
         assert_eq!(ids(&mut tail, 1), [n]);
     }
-    // Text that grows at one server is seen at the other.
+    // A draft that grows at one server is shown at the other.
     let mut upload = Upload::chat(&one, &path, "");
     upload.say("To the ");
     let draft = tail.next().unwrap();
@@ -145,7 +145,7 @@ fn a_tail_follows_what_another_server_writes() {
         (end.id, &end.json()["parts"]),
         (Some(21), &text("To the left"))
     );
-    // Whoever comes back goes on where it was.
+    // A follower that reconnects resumes from its position.
     let mut again = Tail::open(other.origin(), "/s/items", &[("last-event-id", "20")]);
     assert_eq!(ids(&mut again, 1), [21]);
 }
@@ -164,19 +164,19 @@ fn a_stream_whose_server_was_killed_is_ended_by_another() {
     let mut upload = Upload::chat(&server, &path, "");
     upload.say("To the left");
     drafted(&server);
-    // As long as it is recorded, nobody ends it, however little is said.
+    // While the stream is recorded, no sweep ends it, however little text arrives.
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(other.client().see(&path)["status"], "open");
-    // SIGKILL.
+    // The drop sends SIGKILL.
     drop(server);
-    until("it is interrupted", || {
+    until("the turn is interrupted", || {
         other.client().see(&path)["status"] == "interrupted"
     });
     let journal = journal(&other.client());
     let channels: Vec<&str> = journal.iter().map(|(c, _)| c.as_str()).collect();
     assert_eq!(channels, ["question", "partial", "interrupted"]);
     assert_eq!(journal[1].1, text("To the left"));
-    // A second machine that starts later finds nothing left to do.
+    // Another server that starts later has nothing to do.
     let again = world.serve();
     assert_eq!(again.client().all("/s/items", 50).len(), 3);
     world.verify();
@@ -195,14 +195,14 @@ fn a_turn_that_fell_silent_is_ended_by_another_server() {
         ],
         &[],
     );
-    until("it is interrupted", || {
+    until("the turn is interrupted", || {
         impatient.client().see(&path)["status"] == "interrupted"
     });
     worlds[1].verify();
 }
 
 #[test]
-fn servers_that_start_at_once_make_one_store() {
+fn servers_that_start_concurrently_create_one_store() {
     let world = World::on_postgres();
     let servers: Vec<Server> = std::thread::scope(|scope| {
         let starting: Vec<_> = (0..4).map(|_| scope.spawn(|| world.serve())).collect();
@@ -220,23 +220,23 @@ fn servers_that_start_at_once_make_one_store() {
 }
 
 #[test]
-fn keys_of_the_command_line_are_known_to_all_servers() {
+fn keys_of_the_command_line_work_on_all_servers() {
     let (worlds, servers) = two();
-    let told = |server: &Server, key: &str| Caller::bearing(server, key).get("").status;
+    let reported = |server: &Server, key: &str| Caller::bearing(server, key).get("").status;
     let made = key(&worlds[0], &["--role", "service"]);
     for server in &servers {
-        within_five_seconds("everybody is asked for a key", || {
-            Caller::nobody(server).get("").status == 401 && told(server, &made) == 200
+        within_five_seconds("every caller needs a key", || {
+            Caller::anonymous(server).get("").status == 401 && reported(server, &made) == 200
         });
     }
     worlds[1].ok(&["keys", "revoke", crate::caller::key_id(&made)]);
     for server in &servers {
-        within_five_seconds("it is revoked", || told(server, &made) == 401);
+        within_five_seconds("the key is revoked", || reported(server, &made) == 401);
     }
 }
 
 #[test]
-fn a_webhook_of_two_servers_is_told_of_each_change_once() {
+fn a_webhook_of_two_servers_gets_each_change_once() {
     let one = World::on_postgres();
     let receiver = Receiver::start();
     let setting = secret("from = \"beginning\"");
@@ -260,8 +260,12 @@ fn a_webhook_of_two_servers_is_told_of_each_change_once() {
         feed,
         "once each, in the order of commits"
     );
-    assert_eq!(all(&servers[0].client()), feed, "both tell the same");
-    // The other one takes over when either stops, and then nothing is told twice.
+    assert_eq!(
+        all(&servers[0].client()),
+        feed,
+        "both servers show the same feed"
+    );
+    // The other server takes over when one stops, and nothing is delivered twice.
     for left in 0..2 {
         if left == 1 {
             servers.remove(0).stop();
@@ -269,13 +273,13 @@ fn a_webhook_of_two_servers_is_told_of_each_change_once() {
         let body = json!({ "session_id": format!("later{left}") });
         servers[0].client().post("", &body).wrote(201);
         let feed = all(&servers[0].client());
-        receiver.until("the later ones", |got| count(got) >= feed.len());
+        receiver.until("the later changes arrive", |got| count(got) >= feed.len());
         assert_eq!(receiver.changes(), feed);
     }
 }
 
 #[test]
-fn both_feeds_tell_every_commit_while_both_write() {
+fn both_feeds_report_every_commit_while_both_write() {
     let (worlds, servers) = two();
     let feeds: Vec<Vec<Value>> = std::thread::scope(|scope| {
         let readers: Vec<_> = servers
@@ -312,7 +316,7 @@ fn both_feeds_tell_every_commit_while_both_write() {
 }
 
 #[test]
-fn a_stream_at_each_server_into_one_session() {
+fn two_servers_record_streams_into_one_session() {
     let (worlds, [one, other]) = two();
     let paths = [turn(&one.client(), "a"), turn(&other.client(), "b")];
     let mut uploads = [
@@ -320,10 +324,10 @@ fn a_stream_at_each_server_into_one_session() {
         Upload::chat(&other, &paths[1], ""),
     ];
     for upload in &mut uploads {
-        upload.send(&said("half"));
+        upload.send(&text_chunk("half"));
     }
     for upload in &mut uploads {
-        upload.send(&(said(" and half") + &stop()));
+        upload.send(&(text_chunk(" and half") + &stop()));
     }
     for upload in uploads {
         upload.end().is(200);

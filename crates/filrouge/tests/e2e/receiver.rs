@@ -1,4 +1,4 @@
-//! A receiver of webhooks: takes what it is sent, and answers what it is told.
+//! A receiver of webhooks: records requests, and returns prepared answers.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// One request as it came.
+/// One received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) id: String,
@@ -28,20 +28,20 @@ impl Message {
     }
 }
 
-/// What a request is answered.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
     Status(u16),
     /// A status and further header lines.
     With(u16, &'static str),
-    /// Nothing at all.
+    /// No answer.
     Silence,
-    /// 204, after a while.
+    /// 204, after a delay.
     Slow(Duration),
 }
 
 #[derive(Default)]
-struct Told {
+struct Reported {
     answers: VecDeque<Answer>,
     otherwise: Option<Answer>,
     got: Vec<Message>,
@@ -50,16 +50,16 @@ struct Told {
 #[derive(Clone)]
 pub(crate) struct Receiver {
     address: SocketAddr,
-    told: Arc<(Mutex<Told>, Condvar)>,
+    reported: Arc<(Mutex<Reported>, Condvar)>,
 }
 
 impl Receiver {
-    /// Takes everything.
+    /// A receiver that accepts everything.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let receiver = Self {
             address: listener.local_addr().unwrap(),
-            told: Arc::default(),
+            reported: Arc::default(),
         };
         let own = receiver.clone();
         std::thread::spawn(move || {
@@ -75,41 +75,41 @@ impl Receiver {
         format!("http://{}/a-secret-path?token=in-the-query", self.address)
     }
 
-    /// Answers these in turn.
+    /// Returns these answers next, in order.
     pub(crate) fn will(&self, answers: &[Answer]) {
-        self.told.0.lock().unwrap().answers.extend(answers);
+        self.reported.0.lock().unwrap().answers.extend(answers);
     }
 
-    /// Answers so when nothing else was told.
+    /// The default answer.
     pub(crate) fn otherwise(&self, answer: Answer) {
-        self.told.0.lock().unwrap().otherwise = Some(answer);
+        self.reported.0.lock().unwrap().otherwise = Some(answer);
     }
 
     pub(crate) fn got(&self) -> Vec<Message> {
-        self.told.0.lock().unwrap().got.clone()
+        self.reported.0.lock().unwrap().got.clone()
     }
 
-    /// All changes that came, in the order they came.
+    /// All received changes, in order.
     pub(crate) fn changes(&self) -> Vec<Value> {
         self.got().iter().flat_map(Message::changes).collect()
     }
 
-    /// Waits until what came is as wanted; gives it.
+    /// Waits until the received messages are as wanted; returns them.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, wanted: impl Fn(&[Message]) -> bool) -> Vec<Message> {
-        let (told, news) = &*self.told;
+        let (reported, news) = &*self.reported;
         let end = Instant::now() + Duration::from_secs(60);
-        let mut told = told.lock().unwrap();
-        while !wanted(&told.got) {
+        let mut reported = reported.lock().unwrap();
+        while !wanted(&reported.got) {
             let left = end.saturating_duration_since(Instant::now());
             assert!(
                 !left.is_zero(),
-                "not in time: {what}; {} came",
-                told.got.len()
+                "not in time: {what}; {} messages arrived",
+                reported.got.len()
             );
-            told = news.wait_timeout(told, left).unwrap().0;
+            reported = news.wait_timeout(reported, left).unwrap().0;
         }
-        told.got.clone()
+        reported.got.clone()
     }
 
     fn serve(&self, stream: TcpStream) {
@@ -117,11 +117,11 @@ impl Receiver {
         let mut stream = stream;
         while let Some(message) = read(&mut reader) {
             let answer = {
-                let (told, news) = &*self.told;
-                let mut told = told.lock().unwrap();
-                told.got.push(message);
+                let (reported, news) = &*self.reported;
+                let mut reported = reported.lock().unwrap();
+                reported.got.push(message);
                 news.notify_all();
-                let next = told.answers.pop_front().or(told.otherwise);
+                let next = reported.answers.pop_front().or(reported.otherwise);
                 next.unwrap_or(Answer::Status(204))
             };
             let (status, more) = match answer {

@@ -1,4 +1,4 @@
-//! Redaction over HTTP and by the command line: the words are gone from every answer and from every file.
+//! Redaction over HTTP and on the command line: the text is removed from every answer and every file.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::world::{World, copy_tree, fixture};
 
 const SECRET: &str = "the-launch-code-is-80085";
 
-/// A whole turn about `words`.
+/// Records a complete turn about `words`.
 fn whole(client: &Client, session: &str, request: &str, words: &str) -> Value {
     let body = json!({ "request_id": request, "question_neutral": format!("{words}?"),
         "answer_neutral": format!("{words}!"), "items": [{ "item_id": format!("{request}-i"),
@@ -24,7 +24,7 @@ fn path(session: &str, turn: &Value) -> String {
 }
 
 #[test]
-fn a_turn_over_http() {
+fn a_turn_is_redacted_over_http() {
     let world = World::new();
     let server = world.serve();
     let ada = server.client().of("ada");
@@ -50,13 +50,13 @@ fn a_turn_over_http() {
     let redacted: Vec<&Value> = items.iter().filter(|i| i["redacted"] == true).collect();
     assert_eq!(redacted.len(), 3);
     assert!(redacted.iter().all(|i| i["parts"] == json!([])));
-    let told = items.last().unwrap();
+    let reported = items.last().unwrap();
     assert_eq!(
         (
-            &told["seq"],
-            &told["channel"],
-            &told["role"],
-            &told["turn_id"]
+            &reported["seq"],
+            &reported["channel"],
+            &reported["role"],
+            &reported["turn_id"]
         ),
         (
             &json!(7),
@@ -66,7 +66,7 @@ fn a_turn_over_http() {
         )
     );
     assert_eq!(
-        told["parts"],
+        reported["parts"],
         json!([{ "type": "redaction", "seqs": [[4, 6]], "turn_id": turn["turn_id"], "by": "ada",
             "reason": "asked to by the user" }])
     );
@@ -112,7 +112,7 @@ fn a_turn_over_http() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_redactions_are_refused() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
@@ -160,29 +160,33 @@ fn what_is_refused() {
 }
 
 #[test]
-fn by_the_command_line() {
+fn a_turn_is_redacted_on_the_command_line() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     let first = whole(&client, "s", "r1", SECRET);
     whole(&client, "s", "r2", "another-secret");
     let id = first["turn_id"].as_str().unwrap();
-    // While the server runs.
-    let told = world.json(&["redact", "s", "--turn", id, "--reason", "why not"]);
+    // The server keeps running.
+    let reported = world.json(&["redact", "s", "--turn", id, "--reason", "why not"]);
     assert_eq!(
-        (&told["session_id"], &told["turn_id"], &told["seqs"]),
+        (
+            &reported["session_id"],
+            &reported["turn_id"],
+            &reported["seqs"]
+        ),
         (&json!("s"), &first["turn_id"], &json!([[1, 3]]))
     );
     assert_eq!(
-        (&told["redaction_seq"], &told["replayed"]),
+        (&reported["redaction_seq"], &reported["replayed"]),
         (&json!(7), &json!(false))
     );
     let shown = client.see(&path("s", &first));
-    assert_eq!(shown["deleted_at"], told["at"]);
+    assert_eq!(shown["deleted_at"], reported["at"]);
     let again = world.json(&["redact", "s", "--turn", id, "--reason", "why not"]);
     assert_eq!(
         (&again["replayed"], &again["at"]),
-        (&json!(true), &told["at"])
+        (&json!(true), &reported["at"])
     );
     server.stop();
     let text = world.ok(&["redact", "s", "--seq", "4", "--seq", "5-6", "--reason", "x"]);
@@ -246,7 +250,7 @@ fn rewrite(folder: &Path) {
     assert!(changes > 3);
 }
 
-/// The ids of all sessions that hold something.
+/// The ids of all sessions that have items.
 fn session_ids(world: &World) -> Vec<String> {
     let sessions = world.json(&["sessions", "list"]);
     let data = sessions["data"].as_array().unwrap().iter();
@@ -255,9 +259,9 @@ fn session_ids(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// A history that is brought in again does not bring back what was redacted, whatever became of its source.
+/// A repeated import does not restore redacted contents, however its source has changed.
 #[test]
-fn an_import_brings_nothing_back() {
+fn an_import_restores_nothing() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -284,7 +288,7 @@ fn an_import_brings_nothing_back() {
     world.verify();
 }
 
-/// Nor does it replace a turn of which one item was redacted; others it does.
+/// It also does not replace a turn with a redacted item; it replaces others.
 #[test]
 fn an_import_respects_redacted_items() {
     let world = World::new();

@@ -1,14 +1,14 @@
-//! What was redacted or erased is gone from Redis at once, and no older state of Redis brings it back.
+//! Redacted and erased contents are removed from Redis at once, and no older state of Redis restores them.
 
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
-use crate::hot::{CANARY, at, copied, held, pairs, passing, whole, with_redis};
+use crate::hot::{CANARY, at, check_ephemeral, copied, held, pairs, whole, with_redis};
 use crate::http::Client;
 use crate::limits::{metric, until};
 use crate::world::{World, finish};
 
-/// Three turns of a session, the middle one of which is about the canary.
+/// Records three turns of a session; the middle one is about the canary.
 fn three(client: &Client, session: &str) -> Vec<Value> {
     let words = ["One", CANARY, "Three"];
     let turns = words.iter().enumerate().map(|(n, words)| {
@@ -18,9 +18,9 @@ fn three(client: &Client, session: &str) -> Vec<Value> {
     turns.collect()
 }
 
-/// Nothing that is read tells of it.
+/// Checks that no read shows the canary.
 #[track_caller]
-fn is_gone(client: &Client, session: &str) {
+fn assert_absent(client: &Client, session: &str) {
     for path in [
         "/turns?status=finalized",
         "/turns",
@@ -40,14 +40,14 @@ fn redact(client: &Client, session: &str, turn: &Value) {
         .is(200);
 }
 
-/// What Redis has in its memory and on its disk, in turn older than what it had.
+/// Empties Redis, starts it from an older dump, and restarts it after a kill; runs `after` each time.
 fn troubles(redis: &Redis, older: &[u8], after: impl Fn(&str)) {
     redis.cli(&["FLUSHALL"]);
     after("emptied");
     redis.start_from(older);
     after("an older dump");
     redis.kill();
-    redis.start_again();
+    redis.restart();
     after("started again");
 }
 
@@ -65,21 +65,24 @@ fn a_redacted_turn_of_the_ledger_does_not_come_back() {
     );
     let older = redis.save();
     redact(&ada, "s", &turns[1]);
-    assert!(!held(&redis).contains(CANARY), "gone before it is answered");
-    is_gone(&ada, "s");
+    assert!(
+        !held(&redis).contains(CANARY),
+        "erased from Redis before the answer"
+    );
+    assert_absent(&ada, "s");
     troubles(&redis, &older, |what| {
         until(what, || ada.see("/readyz")["status"] == "ready");
-        is_gone(&ada, "s");
+        assert_absent(&ada, "s");
         assert_eq!(pairs(&ada, "s").len(), 2, "{what}");
         let again = with_redis(&world, &redis, &[]);
-        is_gone(&again.client().of("ada"), "s");
+        assert_absent(&again.client().of("ada"), "s");
     });
     server.stop();
     world.verify();
 }
 
 #[test]
-fn a_redacted_turn_of_nobody_does_not_come_back() {
+fn a_redacted_anonymous_turn_does_not_come_back() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let client = server.client();
@@ -88,42 +91,45 @@ fn a_redacted_turn_of_nobody_does_not_come_back() {
     assert!(held(&redis).contains(CANARY));
     let older = redis.save();
     redact(&client, "v", &turns[1]);
-    is_gone(&client, "v");
+    assert_absent(&client, "v");
     assert_eq!(pairs(&client, "v").len(), 2);
     client.delete("/w").is(200);
-    assert!(!held(&redis).contains(CANARY), "gone before it is answered");
+    assert!(
+        !held(&redis).contains(CANARY),
+        "erased from Redis before the answer"
+    );
     let newest = redis.save();
     troubles(&redis, &older, |what| {
         until(what, || client.see("/readyz")["status"] == "ready");
         let again = with_redis(&world, &redis, &[]);
         for client in [&client, &again.client()] {
-            is_gone(client, "v");
-            is_gone(client, "w");
-            // Not even to who logs in.
+            assert_absent(client, "v");
+            assert_absent(client, "w");
+            // A user who logs in does not see it either.
             assert!(!client.of("ada").get("/w/items").text.contains(CANARY));
         }
     });
-    // What is newer than the redaction is shown, also by who has just been started.
+    // Turns newer than the redaction are shown, also by a server that has just started.
     redis.start_from(&newest);
     let again = with_redis(&world, &redis, &[]);
     assert_eq!(pairs(&again.client(), "v").len(), 2);
     let ada = again.client().of("ada");
     ada.post("/v/turns", &whole("login", "?", "!")).wrote(201);
-    is_gone(&ada, "v");
+    assert_absent(&ada, "v");
     world.holds_nowhere(CANARY);
     server.stop();
     world.verify();
 }
 
 #[test]
-fn lost_writes_are_found_out() {
+fn lost_writes_are_detected() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let client = server.client();
     let turns = format!("/{}/turns", "v");
-    passing(&client.post(&turns, &whole("r1", "One?", "One.")), 201);
+    check_ephemeral(&client.post(&turns, &whole("r1", "One?", "One.")), 201);
     let older = redis.save();
-    let lost = passing(&client.post(&turns, &whole("r2", "Two?", "Two.")), 201);
+    let lost = check_ephemeral(&client.post(&turns, &whole("r2", "Two?", "Two.")), 201);
     redis.start_from(&older);
     until("Redis answers", || {
         client.see("/readyz")["status"] == "ready"
@@ -131,15 +137,15 @@ fn lost_writes_are_found_out() {
     client.get("/v").fails(404, "session_not_found");
     client.get(&at("v", &lost)).fails(410, "turn_expired");
     assert_eq!(metric(&client, "filrouge_ephemeral_went_back_total"), 1.0);
-    // It begins anew, with the same names.
-    let again = passing(&client.post(&turns, &whole("r2", "Two?", "Two.")), 201);
+    // The session starts anew, with the same ids.
+    let again = check_ephemeral(&client.post(&turns, &whole("r2", "Two?", "Two.")), 201);
     assert_eq!(again["turn_id"], lost["turn_id"]);
     assert_eq!(pairs(&client, "v").len(), 1);
     server.stop();
 }
 
 #[test]
-fn the_command_line_reaches_it() {
+fn the_command_line_erases_contents_in_redis() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let ada = server.client().of("ada");
@@ -156,10 +162,10 @@ fn the_command_line_reaches_it() {
     let erased = |store: &str| json!({ "store": store, "status": "erased" });
     assert_eq!(receipt["stores"], json!([erased("ledger"), erased("hot")]));
     assert!(!held(&redis).contains(turn));
-    is_gone(&ada, "s");
+    assert_absent(&ada, "s");
     let erase = ["--hot", &url, "erase", "--session", "t", "--yes"];
-    let told = world.ok(&erase);
-    assert!(told.contains("hot store: erased"), "{told}");
+    let reported = world.ok(&erase);
+    assert!(reported.contains("hot store: erased"), "{reported}");
     copied(&ada);
     redis.pause();
     let done = world.run(&[
@@ -169,19 +175,19 @@ fn the_command_line_reaches_it() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(
         done.stdout
-            .contains("hot store: unreachable; send it again"),
+            .contains("hot store: unreachable; repeat the command"),
         "{done:?}"
     );
     assert!(!ada.get("/s/turns?status=finalized").text.contains("One?"));
-    // Without Redis named, nothing is said of it.
-    let told = world.json(&["redact", "s", "--seq", "2", "--reason", "asked to"]);
-    assert_eq!(told["stores"], json!([erased("ledger")]));
+    // Without `--hot` the receipt does not mention Redis.
+    let reported = world.json(&["redact", "s", "--seq", "2", "--reason", "asked to"]);
+    assert_eq!(reported["stores"], json!([erased("ledger")]));
     server.stop();
     world.verify();
 }
 
 #[test]
-fn the_command_line_reaches_what_is_nowhere_else() {
+fn the_command_line_erases_ephemeral_sessions() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let (client, url) = (server.client(), redis.url());
@@ -192,11 +198,11 @@ fn the_command_line_reaches_what_is_nowhere_else() {
         finish(command, "filrouge")
     };
     let said = whole("r1", CANARY, CANARY);
-    passing(&client.post("/v/turns", &said), 201);
+    check_ephemeral(&client.post("/v/turns", &said), 201);
     client.of("ada").post("/hers/turns", &said).is(201);
     let all = run(&["--json", "erase", "--all-of-tenant", "--yes"]);
     assert_eq!(all.code, Some(0), "{all:?}");
-    assert!(all.stderr.contains("are not listed"), "{all:?}");
+    assert!(all.stderr.contains("are not erased"), "{all:?}");
     let receipt: Value = serde_json::from_str(all.stdout.trim()).unwrap();
     assert_eq!(receipt["session_id"], "hers");
     assert!(receipt["not_listed"].is_string(), "{receipt}");
@@ -212,7 +218,7 @@ fn the_command_line_reaches_what_is_nowhere_else() {
 }
 
 #[test]
-fn a_password_is_needed_and_never_told() {
+fn a_password_is_required_and_never_reported() {
     const PASSWORD: &str = "h0t-p4ssw0rd";
     let world = World::new();
     let redis = Redis::with_settings(&[("requirepass", PASSWORD)]);
@@ -232,21 +238,24 @@ fn a_password_is_needed_and_never_told() {
             ("FILROUGE_LOG", "trace"),
         ],
     );
-    passing(
+    check_ephemeral(
         &server.client().post("/v/turns", &whole("r", "?", "!")),
         201,
     );
     let ready = server.client().get("/readyz");
     assert_eq!(ready.is(200)["status"], "ready");
     let wrong = format!("redis://:{PASSWORD}-not@{}", redis.tcp());
-    let told = world.run(&["--hot", &wrong, "doctor"]).stdout;
-    assert!(told.contains("refuses the user or the password"), "{told}");
+    let reported = world.run(&["--hot", &wrong, "doctor"]).stdout;
+    assert!(
+        reported.contains("refuses the user or the password"),
+        "{reported}"
+    );
     let other = format!("redis://:{PASSWORD}@{}/99", redis.tcp());
-    let told = world.run(&["--hot", &other, "doctor"]).stdout;
-    assert!(told.contains("has no database 99"), "{told}");
+    let reported = world.run(&["--hot", &other, "doctor"]).stdout;
+    assert!(reported.contains("has no database 99"), "{reported}");
     let other = format!("redis://:{PASSWORD}@{}/?cluster=true", redis.tcp());
-    let told = world.run(&["--hot", &other, "doctor"]).stdout;
-    assert!(told.contains("is no cluster"), "{told}");
+    let reported = world.run(&["--hot", &other, "doctor"]).stdout;
+    assert!(reported.contains("is not a cluster"), "{reported}");
     for arguments in [&["doctor"][..], &["config", "show"], &["sessions", "list"]] {
         let done = world.run(&[&["--hot", &wrong], arguments].concat());
         assert!(
@@ -264,12 +273,12 @@ fn a_password_is_needed_and_never_told() {
 }
 
 #[test]
-fn a_full_redis_is_told_of() {
+fn a_full_redis_is_reported() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let (client, url) = (server.client(), redis.url());
     let doctor = || world.run(&["--hot", &url, "doctor"]);
-    passing(&client.post("/v/turns", &whole("r1", "One?", "1")), 201);
+    check_ephemeral(&client.post("/v/turns", &whole("r1", "One?", "1")), 201);
     assert!(doctor().stdout.contains("it has no maxmemory"));
     redis.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -285,7 +294,7 @@ fn a_full_redis_is_told_of() {
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.stdout.contains("refuses writes"), "{done:?}");
     redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    passing(&client.post("/v/turns", &whole("r2", "Two?", "2")), 201);
+    check_ephemeral(&client.post("/v/turns", &whole("r2", "Two?", "2")), 201);
     assert_eq!(client.see("/readyz")["status"], "ready");
     server.stop();
 }

@@ -1,4 +1,5 @@
-//! Copies of durable sessions in Redis: answers are those of a server without one, to the byte, whatever befalls Redis.
+//! Copies of durable sessions in Redis: answers equal those of a server without Redis, byte for byte, whatever happens
+//! to Redis.
 
 use filrouge_testbed::{Options, Redis, Server as Database};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ fn reads(outcome: &str) -> String {
     format!("filrouge_hot_reads_total{{outcome=\"{outcome}\"}}")
 }
 
-/// Both answer the same bytes, with every limit.
+/// Checks that both servers return the same bytes, with every limit.
 #[track_caller]
 fn same(hot: &Client, plain: &Client, session: &str) {
     for limit in [1, 2, 3, 20, 500] {
@@ -41,7 +42,7 @@ fn same(hot: &Client, plain: &Client, session: &str) {
     }
 }
 
-/// Every kind of write to a session; what is read is compared after each.
+/// Sends every kind of write to a session; compares the answers after each.
 fn written(hot: &Client, plain: &Client, session: &str) {
     let turns = format!("/{session}/turns");
     let mut last = Value::Null;
@@ -82,7 +83,7 @@ fn written(hot: &Client, plain: &Client, session: &str) {
 }
 
 #[test]
-fn answers_are_those_without_redis() {
+fn answers_are_the_same_without_redis() {
     let (world, redis) = (World::new(), Redis::start());
     let (with, without) = (serve(&world, &redis, &[]), world.serve());
     let (hot, plain) = (with.client().of("ada"), without.client().of("ada"));
@@ -105,7 +106,7 @@ fn answers_are_those_without_redis() {
     redis.kill();
     written(&hot, &plain, "c");
     assert_eq!(hot.see("/readyz")["status"], "degraded");
-    redis.start_again();
+    redis.restart();
     until("Redis is back", || hot.see("/readyz")["status"] == "ready");
     written(&hot, &plain, "d");
     assert!(metric(&hot, &reads("hit")) > 0.0 && metric(&hot, "filrouge_hot_steps_waiting") == 0.0);
@@ -118,7 +119,7 @@ fn answers_are_those_without_redis() {
 }
 
 #[test]
-fn a_copy_of_another_ledger_is_of_no_use() {
+fn a_copy_of_another_ledger_is_not_used() {
     let redis = Redis::start();
     let worlds = [World::new(), World::new()];
     let servers = worlds.each_ref().map(|world| serve(world, &redis, &[]));
@@ -156,21 +157,21 @@ fn doctor_compares_copies_with_the_ledger() {
         let report: Value = serde_json::from_str(&done.stdout).unwrap();
         (done.code, report["hot"].clone())
     };
-    let (code, told) = doctor(&[]);
-    assert_eq!(code, Some(0), "{told}");
-    assert_eq!(told["kind"], "redis");
+    let (code, reported) = doctor(&[]);
+    assert_eq!(code, Some(0), "{reported}");
+    assert_eq!(reported["kind"], "redis");
     assert!(
-        told["version"].is_string() && told["used_bytes"].as_u64() > Some(0),
-        "{told}"
+        reported["version"].is_string() && reported["used_bytes"].as_u64() > Some(0),
+        "{reported}"
     );
-    let copies = &told["copies"];
+    let copies = &reported["copies"];
     assert_eq!(
         (&copies["sessions"], &copies["fresh"]),
         (&json!(4), &json!(4)),
-        "{told}"
+        "{reported}"
     );
-    let (_, told) = doctor(&["--sessions", "3"]);
-    assert_eq!(told["copies"]["sessions"], 3);
+    let (_, reported) = doctor(&["--sessions", "3"]);
+    assert_eq!(reported["copies"]["sessions"], 3);
     let text = world.ok(&["--hot", &url, "doctor"]);
     assert!(
         text.contains("SQLite ") || text.contains("PostgreSQL "),
@@ -181,7 +182,7 @@ fn doctor_compares_copies_with_the_ledger() {
         "{text}"
     );
 
-    // Written past it: one is behind, one is not there, one is somebody's forgery.
+    // Writes that bypass the copies leave one stale, one absent and one forged copy.
     let plain = world.serve();
     plain
         .client()
@@ -197,9 +198,9 @@ fn doctor_compares_copies_with_the_ledger() {
     };
     let (gone, forged) = (of("s1"), of("s2"));
     redis.cli(&["DEL", &gone]);
-    let (code, told) = doctor(&[]);
-    let copies = &told["copies"];
-    assert_eq!(code, Some(0), "{told}");
+    let (code, reported) = doctor(&[]);
+    let copies = &reported["copies"];
+    assert_eq!(code, Some(0), "{reported}");
     assert_eq!(
         (
             &copies["fresh"],
@@ -220,9 +221,9 @@ fn doctor_compares_copies_with_the_ledger() {
         end \
         return n";
     assert_eq!(redis.cli(&["EVAL", forge, "1", &forged]), "1");
-    let (code, told) = doctor(&[]);
-    assert_eq!(code, Some(1), "{told}");
-    assert_eq!(told["copies"]["different"], json!(["s2"]));
+    let (code, reported) = doctor(&[]);
+    assert_eq!(code, Some(1), "{reported}");
+    assert_eq!(reported["copies"]["different"], json!(["s2"]));
     assert_eq!(
         client.see("/s2/turns?status=finalized")["data"][0]["answer_neutral"],
         "!"
@@ -236,9 +237,9 @@ fn doctor_compares_copies_with_the_ledger() {
     server.stop();
 }
 
-/// Not on SQLite: its store does not go away.
+/// Not tested on SQLite, whose store cannot be stopped.
 #[test]
-fn while_the_database_is_gone_a_copy_says_what_it_stands_at() {
+fn while_the_database_is_down_a_copy_shows_its_position() {
     let (database, redis) = (Database::start(Options::default()), Redis::start());
     let world = World::at(&database.url(&database.database()), "buffered");
     let server = serve(&world, &redis, &[]);
@@ -261,10 +262,10 @@ fn while_the_database_is_gone_a_copy_says_what_it_stands_at() {
     assert_eq!(as_of.header("filrouge-source"), Some("hot"));
     let seq = newest["last_seq"].to_string();
     assert_eq!(as_of.header("filrouge-as-of-seq"), Some(seq.as_str()));
-    // Whose it is not, and what is not in it, is the database's to say.
+    // The copy does not answer for another owner, or for contents that it lacks.
     bob.get(path).fails(503, "store_unavailable");
     ada.get("/s").fails(503, "store_unavailable");
-    database.start_again();
+    database.restart();
     until("the database answers", || ada.get("/s").status == 200);
     assert!(metric(&ada, &reads("as_of")) >= 1.0);
     assert_eq!(ada.get(path).header("filrouge-source"), None);

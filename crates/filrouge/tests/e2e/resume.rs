@@ -1,4 +1,4 @@
-//! Going on with a session over HTTP: the newest checkpoint, what came after it, and who knows what (P3, DESIGN §6).
+//! Resuming a session over HTTP: the newest checkpoint, the items after it, and the caller's known seq (P3, DESIGN §6).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ fn resume(client: &Client, body: &Value) -> Value {
     client.post("/s/resume", body).wrote(200)
 }
 
-/// Goes on with the session, and gives it free at once.
+/// Resumes the session, and releases it at once.
 fn look(client: &Client, holder: &str, known: Option<u64>) -> Value {
     let resumed = resume(client, &json!({"holder": holder, "known_seq": known}));
     client
@@ -40,7 +40,7 @@ fn events(client: &Client, kind: &str) -> usize {
 }
 
 #[test]
-fn it_goes_on_where_it_stopped_and_tells_who_is_behind() {
+fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -83,7 +83,7 @@ fn it_goes_on_where_it_stopped_and_tells_who_is_behind() {
     );
     assert_eq!(
         resumed["stale"], true,
-        "the copy stands at 4, the session at 6"
+        "the copy ends at seq 4, the session at seq 6"
     );
     assert_eq!(
         resumed["tail"],
@@ -95,12 +95,12 @@ fn it_goes_on_where_it_stopped_and_tells_who_is_behind() {
     assert_eq!(
         events(&client, "resume_from_pg"),
         1,
-        "nothing came from the store that was not known"
+        "the store returned only known items"
     );
     assert_eq!(
         look(&client, "d", Some(7))["stale"],
         true,
-        "it knows what is not there"
+        "the server lacks items that the caller knows"
     );
     assert_eq!(look(&client, "e", None)["stale"], Value::Null);
     assert_eq!(events(&client, "resume_from_pg"), 3);
@@ -123,8 +123,8 @@ fn it_goes_on_where_it_stopped_and_tells_who_is_behind() {
     world.verify();
 }
 
-/// Changes what is stored of a checkpoint whose state holds `needle`. No server runs meanwhile.
-fn bite(world: &World, on_sqlite: bool, (seq, needle): (u64, &str)) {
+/// Damages a stored checkpoint whose state contains `needle`. No server may run meanwhile.
+fn damage(world: &World, on_sqlite: bool, (seq, needle): (u64, &str)) {
     if on_sqlite {
         let mut bytes = fs::read(world.store()).unwrap();
         let found: Vec<usize> = bytes
@@ -147,7 +147,7 @@ fn bite(world: &World, on_sqlite: bool, (seq, needle): (u64, &str)) {
 }
 
 #[test]
-fn a_checkpoint_that_cannot_be_read_falls_back_to_the_one_before_then_to_all_items() {
+fn an_unreadable_checkpoint_falls_back_to_the_one_before_then_to_all_items() {
     let world = World::new();
     let on_sqlite = std::env::var_os("FILROUGE_TEST_STORE").is_none();
     let server = world.serve();
@@ -163,7 +163,7 @@ fn a_checkpoint_that_cannot_be_read_falls_back_to_the_one_before_then_to_all_ite
             .wrote(201);
     }
     server.stop();
-    bite(&world, on_sqlite, (3, "needle-3-needle"));
+    damage(&world, on_sqlite, (3, "needle-3-needle"));
     let server = world.serve();
     let client = server.client();
     let older = look(&client, "a", None);
@@ -171,7 +171,7 @@ fn a_checkpoint_that_cannot_be_read_falls_back_to_the_one_before_then_to_all_ite
         (&older["checkpoint"]["seq"], &older["fallback"]),
         (&json!(2), &json!("older_checkpoint"))
     );
-    assert_eq!(seqs(&older), [3], "what is behind the older one");
+    assert_eq!(seqs(&older), [3], "the items after the older checkpoint");
     assert_eq!(events(&client, "session_reconstruct_used"), 1);
     let listed = client.see("/s/checkpoints");
     assert_eq!(
@@ -189,7 +189,7 @@ fn a_checkpoint_that_cannot_be_read_falls_back_to_the_one_before_then_to_all_ite
     );
     server.stop();
     for n in [1, 2] {
-        bite(&world, on_sqlite, (n, &format!("needle-{n}-needle")));
+        damage(&world, on_sqlite, (n, &format!("needle-{n}-needle")));
     }
     let server = world.serve();
     let client = server.client();
@@ -203,7 +203,7 @@ fn a_checkpoint_that_cannot_be_read_falls_back_to_the_one_before_then_to_all_ite
     client
         .get("/s/checkpoints/latest")
         .fails(404, "checkpoint_not_found");
-    // The next one is a good one again.
+    // The next checkpoint is readable.
     client
         .put(
             "/s/checkpoints",
@@ -219,7 +219,7 @@ fn a_checkpoint_that_cannot_be_read_falls_back_to_the_one_before_then_to_all_ite
 }
 
 #[test]
-fn a_session_in_a_terminal_state_does_not_go_on() {
+fn a_session_in_a_terminal_state_cannot_be_resumed() {
     let world = World::new();
     let server = serve_with(
         &world,
@@ -247,11 +247,11 @@ fn a_session_in_a_terminal_state_does_not_go_on() {
         .post("/s/lease", &json!({"holder": "b"}))
         .fails(409, "session_terminated");
     assert_eq!(client.see("/s/lease")["holder"], Value::Null);
-    // Whoever puts it into another state opens it again.
+    // A write of another state reopens the session.
     client.patch("/s", &json!({"state": "START"})).wrote(200);
     resume(&client, &json!({"holder": "b"}));
     server.stop();
-    // Without the setting no state is the last one; a closed session is closed.
+    // Without the setting no state is terminal; a closed session stays closed.
     let server = world.serve();
     let client = server.client();
     client.post("/s/close", &json!({"fence": 2})).wrote(200);
@@ -264,7 +264,7 @@ fn a_session_in_a_terminal_state_does_not_go_on() {
 }
 
 #[test]
-fn the_journal_may_be_written_alone_or_off() {
+fn reading_or_writing_the_journal_can_be_disabled() {
     let world = World::new();
     let server = serve_with(&world, &[("FILROUGE_JOURNAL", "shadow")]);
     let client = server.client();
@@ -298,7 +298,7 @@ fn the_journal_may_be_written_alone_or_off() {
     assert_eq!(
         client.see("/s/checkpoints/latest")["label"],
         "WAIT",
-        "what was written is there"
+        "the earlier checkpoint is readable"
     );
     server.stop();
     let server = world.serve();
@@ -350,7 +350,7 @@ fn a_long_tail_is_read_to_its_end_by_the_cursor() {
         "{} of them",
         seen.iter().collect::<BTreeSet<_>>().len()
     );
-    // With a fresh checkpoint there is nothing left to read.
+    // With a fresh checkpoint the tail is empty.
     client
         .put("/s/checkpoints", &json!({"state": {}}))
         .wrote(201);

@@ -1,11 +1,11 @@
-//! What `filrouge doctor` says of searches.
+//! The checks of `filrouge doctor` about searches.
 
 use filrouge_testbed::Database;
 
 use crate::search_http::turn;
 use crate::world::World;
 
-fn told(world: &World) -> (String, Option<String>) {
+fn reported(world: &World) -> (String, Option<String>) {
     let report = world.json(&["doctor"]);
     let mut checks = report["checks"].as_array().unwrap().iter();
     let check = checks.find(|check| check["name"] == "search").unwrap();
@@ -15,7 +15,7 @@ fn told(world: &World) -> (String, Option<String>) {
 }
 
 #[test]
-fn of_a_file() {
+fn a_file_is_checked() {
     let world = World::on_sqlite();
     let without = [
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -25,20 +25,20 @@ fn of_a_file() {
     turn(&server.client(), "s", "r", ("a lantern", "lit"));
     server.stop();
     let file = world.path("data/filrouge/filrouge.db.index");
-    let (detail, hint) = told(&world);
+    let (detail, hint) = reported(&world);
     assert!(detail.contains("no index yet") && hint.unwrap().contains("index update"));
-    assert!(!file.exists(), "who looks makes none");
+    assert!(!file.exists(), "a check creates no index");
     world.ok(&["index", "update", "--source", "ledger"]);
-    assert_eq!(told(&world), (file.display().to_string(), None));
+    assert_eq!(reported(&world), (file.display().to_string(), None));
     let mut off = world.command(&["doctor"]);
     off.env("FILROUGE_SEARCH_INDEX", "false");
     let off = crate::world::finish(off, "doctor").stdout;
     assert!(off.contains("search.index is false"), "{off}");
 }
 
-/// A database whose owner may not make extensions: searches are slow there, and nothing else tells whoever runs it.
+/// A database whose owner may not create extensions: searches are slow, and only `doctor` shows why.
 #[test]
-fn of_a_database_without_extensions() {
+fn a_database_without_extensions_is_reported() {
     let database = Database::new();
     let role = format!("maker_{}", database.name());
     database.sql(&format!(
@@ -49,7 +49,7 @@ fn of_a_database_without_extensions() {
     let server = world.serve();
     turn(&server.client(), "s", "r", ("a lantern", "lit"));
     server.stop();
-    let (detail, hint) = told(&world);
+    let (detail, hint) = reported(&world);
     assert!(detail.contains("pg_trgm"), "{detail}");
     assert!(hint.unwrap().contains("CREATE on the database"));
     database.sql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));

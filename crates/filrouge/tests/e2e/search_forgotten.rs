@@ -1,4 +1,4 @@
-//! What is redacted or erased is found no more when that is answered, and no file tells of it.
+//! Redacted or erased text is not found once the request is answered, and no file contains it.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use crate::http::Client;
 use crate::search_http::{ask, found, turn};
 use crate::world::{Server, World};
 
-/// A zstd frame begins with it.
+/// The first bytes of a zstd frame.
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 fn holds(bytes: &[u8], word: &str) -> bool {
     bytes.windows(word.len()).any(|w| w == word.as_bytes())
 }
 
-/// What the frames among these bytes unpack to; of a torn one what is left.
+/// The decompressed frames among these bytes; of a torn frame the readable part.
 fn unpacked(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     let frames = bytes.windows(4).enumerate().filter(|(_, w)| *w == MAGIC);
     frames.filter_map(|(at, _)| {
@@ -24,7 +24,7 @@ fn unpacked(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     })
 }
 
-/// A row of PostgreSQL has its bytes as `\ooo`.
+/// PostgreSQL prints the bytes of a row as `\ooo`.
 fn unescaped(bytes: &[u8]) -> Vec<u8> {
     let (mut plain, mut rest) = (Vec::new(), bytes);
     while let Some((first, behind)) = rest.split_first() {
@@ -44,29 +44,30 @@ fn unescaped(bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The pieces of the store that tell of a word: as it is, in another case, or packed.
-fn telling(world: &World, word: &str) -> Vec<String> {
-    let tells = |bytes: &[u8]| {
+/// The pieces of the store that contain a word: plain, in another case, or compressed.
+fn reporting(world: &World, word: &str) -> Vec<String> {
+    let reports = |bytes: &[u8]| {
         let plain = unescaped(bytes);
         [bytes, &plain[..]]
             .iter()
             .any(|b| holds(b, word) || unpacked(b).any(|text| holds(&text, word)))
     };
     let stored = world.stored().into_iter();
-    let told = stored.filter(|(_, bytes)| tells(bytes));
-    told.map(|(name, _)| name).collect()
+    let reported = stored.filter(|(_, bytes)| reports(bytes));
+    reported.map(|(name, _)| name).collect()
 }
 
-/// Whether the search index tells of a word.
+/// Whether the search index contains a word.
 fn indexed(world: &World, word: &str) -> bool {
-    let told = telling(world, word);
-    told.iter()
+    let reported = reporting(world, word);
+    reported
+        .iter()
         .any(|name| name.contains(".index") || name.starts_with("search_"))
 }
 
 #[track_caller]
 fn gone(world: &World, word: &str) {
-    assert_eq!(telling(world, word), Vec::<String>::new(), "{word}");
+    assert_eq!(reporting(world, word), Vec::<String>::new(), "{word}");
 }
 
 #[track_caller]
@@ -78,8 +79,8 @@ fn finds(client: &Client, word: &str, sessions: &[&str]) {
     assert_eq!(ids, sessions, "{word}");
 }
 
-/// A session with a turn for each word, which are in the index.
-fn said(world: &World, client: &Client, session: &str, words: &[&str]) -> Vec<Value> {
+/// Records a session with a turn for each word, and waits until they are indexed.
+fn record_session(world: &World, client: &Client, session: &str, words: &[&str]) -> Vec<Value> {
     let turns = words.iter().enumerate().map(|(n, word)| {
         let long = format!("{word} {}", "and what else was said ".repeat(40));
         turn(
@@ -108,12 +109,12 @@ fn redact(client: &Client, session: &str, turn: &Value) {
 }
 
 #[test]
-fn over_http() {
+fn text_redacted_over_http_is_not_found() {
     let world = World::new();
     let server = world.serve();
     let ada = server.client().of("ada");
-    let turns = said(&world, &ada, "s", &["kingfisher", "xylophone", "marmalade"]);
-    said(&world, &ada, "t", &["nightingale"]);
+    let turns = record_session(&world, &ada, "s", &["kingfisher", "xylophone", "marmalade"]);
+    record_session(&world, &ada, "t", &["nightingale"]);
     redact(&ada, "s", &turns[1]);
     gone(&world, "xylophone");
     finds(&ada, "xylophone", &[]);
@@ -127,7 +128,7 @@ fn over_http() {
         finds(&ada, word, &[]);
     }
     finds(&ada, "nightingale", &["t"]);
-    // A title, too.
+    // The same for a title.
     let title = json!({ "title": "periwinkle" });
     ada.patch("/t", &title).wrote(200);
     finds(&ada, "periwinkle", &["t"]);
@@ -140,16 +141,16 @@ fn over_http() {
 }
 
 #[test]
-fn by_the_command_line() {
+fn text_redacted_on_the_command_line_is_not_found() {
     let world = World::new();
     for runs in [true, false] {
         let server = world.serve();
         let client = server.client();
         let (one, two) = (format!("one-{runs}"), format!("two-{runs}"));
         let words = [format!("kingfisher{runs}"), format!("marmalade{runs}")];
-        let turns = said(&world, &client, &one, &[&words[0], &words[1]]);
+        let turns = record_session(&world, &client, &one, &[&words[0], &words[1]]);
         let erased = format!("nightingale{runs}");
-        said(&world, &client, &two, &[&erased]);
+        record_session(&world, &client, &two, &[&erased]);
         let running: Option<Server> = match runs {
             true => Some(server),
             false => {
@@ -178,16 +179,16 @@ fn by_the_command_line() {
     world.verify();
 }
 
-/// SIGKILL right behind the answer.
+/// The process gets SIGKILL right after the answer.
 #[test]
-fn whoever_is_killed_behind_the_answer_leaves_nothing() {
+fn a_process_killed_after_the_answer_leaves_nothing() {
     let world = World::new();
     for round in 0..3 {
         let mut server = world.serve();
         let client = server.client();
         let session = format!("s{round}");
         let words = [format!("kingfisher{round}"), format!("marmalade{round}")];
-        let turns = said(&world, &client, &session, &[&words[0], &words[1]]);
+        let turns = record_session(&world, &client, &session, &[&words[0], &words[1]]);
         match round {
             0 | 1 => redact(&client, &session, &turns[0]),
             _ => drop(client.delete(&format!("/{session}")).is(200)),

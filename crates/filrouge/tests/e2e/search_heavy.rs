@@ -1,4 +1,4 @@
-//! What takes long costs its caller's time: who goes away leaves no work behind.
+//! A slow search costs its caller's time: when the client disconnects, the work stops.
 
 use std::io::Write;
 
@@ -6,11 +6,11 @@ use crate::limits::{connect, metric, until};
 use crate::search_http::{ask, found, target, turn};
 use crate::world::World;
 
-/// Every state of it is alive all the time: of the text below minutes.
+/// Every state of this expression stays active: matching the text below would take minutes.
 const HEAVY: &str = "[a-d][a-p ]{0,8000}[q-z]{2}";
 
 #[test]
-fn who_goes_away_leaves_no_work_behind() {
+fn a_client_that_disconnects_stops_its_search() {
     let world = World::new();
     let settings = [
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -26,13 +26,13 @@ fn who_goes_away_leaves_no_work_behind() {
         let target = target(&[("regex", HEAVY)]);
         let head = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // This one asks, too.
+        // This request is counted too.
         let in_flight = || metric(&client, "filrouge_http_requests_in_flight");
         until("the search has begun", || in_flight() >= 2.0);
         drop(stream);
-        until("nobody waits for it any more", || in_flight() < 2.0);
+        until("the search has stopped", || in_flight() < 2.0);
     }
-    // There is one place for all searches.
+    // All searches share one slot, which must be free: `large_answers` is 1.
     assert_eq!(found(&client, &[("q", "lantern")]), ["long"]);
     ask(&client, &[("regex", "lan.ern$")]).is(200);
     server.stop();

@@ -1,11 +1,11 @@
-//! `GET /api/v1/search`: everything that was said is found, each place leads to its item, and what is wrong is pointed at.
+//! `GET /api/v1/search`: all recorded text is found, each place leads to its item, and errors name their position.
 
 use serde_json::{Value, json};
 
 use crate::http::{Client, Reply};
 use crate::world::World;
 
-/// A text in a query.
+/// Percent-encodes a text for a query.
 pub(crate) fn encoded(text: &str) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
     let of = |b: u8| match plain(&b) {
@@ -28,7 +28,7 @@ pub(crate) fn ask(client: &Client, pairs: &[(&str, &str)]) -> Reply {
     client.get(&target(pairs))
 }
 
-/// The ids of the sessions that were found, in their order.
+/// The ids of the found sessions, in order.
 #[track_caller]
 pub(crate) fn found(client: &Client, pairs: &[(&str, &str)]) -> Vec<String> {
     ids(&ask(client, pairs).is(200))
@@ -40,15 +40,15 @@ pub(crate) fn ids(page: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A whole turn.
+/// Records a complete turn.
 pub(crate) fn turn(client: &Client, session: &str, request: &str, said: (&str, &str)) -> Value {
     let body =
         json!({ "request_id": request, "question_neutral": said.0, "answer_neutral": said.1 });
     client.post(&format!("/{session}/turns"), &body).wrote(201)
 }
 
-/// A session with words of every kind in every place; and two more.
-fn told(client: &Client) {
+/// Records a session with all kinds of words in all kinds of places, and two more sessions.
+fn reported(client: &Client) {
     let made = json!({ "session_id": "s1", "title": "Étude of moss", "project_id": "garden" });
     client.post("", &made).wrote(201);
     let call = json!({ "item_id": "c", "role": "assistant", "channel": "tool_call", "agent": "botanist",
@@ -71,11 +71,11 @@ fn told(client: &Client) {
 }
 
 #[test]
-fn words_phrases_regexes_and_filters() {
+fn sessions_are_found_by_words_phrases_regexes_and_filters() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    told(&client);
+    reported(&client);
     let q = |text: &str| {
         let mut ids = found(&client, &[("q", text)]);
         ids.sort();
@@ -125,7 +125,7 @@ fn words_phrases_regexes_and_filters() {
         (("since", "2200-01-01T00:00:00Z"), &[]),
         (("until", "2026-03-05T10:00:00.5Z"), &["s1"]),
     ] {
-        // A filter alone asks for all that passes it.
+        // A filter without words returns everything that passes it.
         let mut ids = found(&client, &[beside]);
         ids.sort();
         assert_eq!(ids, expected, "{beside:?}");
@@ -138,7 +138,7 @@ fn words_phrases_regexes_and_filters() {
     server.stop();
 }
 
-/// Each place leads to the item that holds it, by the index and when everything is looked through.
+/// Each place leads to the item that contains it, by the index and by a full scan.
 #[test]
 fn places_lead_to_items() {
     let world = World::new();
@@ -147,7 +147,7 @@ fn places_lead_to_items() {
         let server = world.serve_where(&[&listen, settings].concat(), &[]);
         let client = server.client();
         if settings.is_empty() {
-            told(&client);
+            reported(&client);
         }
         for query in ["cafe", "天気", "moss_beds", "well", "etude", "retry-after"] {
             let page = ask(&client, &[("q", query)]).is(200);
@@ -157,8 +157,8 @@ fn places_lead_to_items() {
             let session = row["session_id"].as_str().unwrap();
             let place = &row["excerpts"][0];
             if query == "etude" {
-                let told = (&place["place"], &place["seq"], &place["field"]);
-                assert_eq!(told, (&json!("s1"), &Value::Null, &json!("title")));
+                let reported = (&place["place"], &place["seq"], &place["field"]);
+                assert_eq!(reported, (&json!("s1"), &Value::Null, &json!("title")));
                 assert_eq!(place["text"], "«Étude» of moss");
                 continue;
             }
@@ -175,7 +175,7 @@ fn places_lead_to_items() {
 }
 
 #[test]
-fn pages_go_on_to_the_last_hit() {
+fn pages_continue_to_the_last_hit() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -215,7 +215,7 @@ fn pages_go_on_to_the_last_hit() {
     }
     let newest = found(&client, &[("q", "lantern"), ("order", "newest")]);
     assert_eq!(newest, ["s6", "s5", "s4", "s3", "s2", "s1", "s0"]);
-    // Within one session pages go through its matches.
+    // Within one session, pages continue through its matches.
     let (mut places, mut cursor) = (Vec::new(), None::<String>);
     loop {
         let mut asked = vec![("q", "lantern"), ("session_id", "s6")];
@@ -235,16 +235,16 @@ fn pages_go_on_to_the_last_hit() {
 }
 
 #[test]
-fn what_is_wrong_is_pointed_at() {
+fn errors_name_their_position() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    told(&client);
+    reported(&client);
     let cursor = ask(&client, &[("q", "gate"), ("limit", "1")]).is(200);
     let cursor = cursor["next_cursor"].as_str().unwrap();
     let long = "x".repeat(4097);
     let bomb = format!("{}b", "(a{1000}){1000}");
-    for (asked, tells) in [
+    for (asked, reports) in [
         (&[("q", "")][..], "the query is empty"),
         (&[], "the query is empty"),
         (&[("q", "say \"open")], "character 5"),
@@ -257,7 +257,10 @@ fn what_is_wrong_is_pointed_at() {
         (&[("q", "gate"), ("similar", "gate")], "exclude each other"),
         (&[("q", "-gate")], "absent"),
         (&[("q", "other"), ("cursor", cursor)], "another search"),
-        (&[("q", "gate"), ("cursor", "search.x")], "none of a search"),
+        (
+            &[("q", "gate"), ("cursor", "search.x")],
+            "not a cursor of a search",
+        ),
         (&[("q", &long)], "character 4097"),
         (&[("regex", &long)], "character 4097"),
         (&[("regex", &bomb)], "character"),
@@ -271,17 +274,17 @@ fn what_is_wrong_is_pointed_at() {
         (&[("q", "gate"), ("verbose", "1")], "verbose"),
         (&[("similar", " ")], "empty"),
     ] {
-        let told = ask(&client, asked).fails(422, "invalid");
-        let detail = told["detail"].as_str().unwrap();
-        assert!(detail.contains(tells), "{asked:?}: {detail}");
+        let reported = ask(&client, asked).fails(422, "invalid");
+        let detail = reported["detail"].as_str().unwrap();
+        assert!(detail.contains(reports), "{asked:?}: {detail}");
     }
-    // Latin-1, as some programs still encode it.
-    let told = client
+    // Latin-1, which some programs still use.
+    let reported = client
         .get("/api/v1/search?limit=1&q=caf%E9")
         .fails(422, "invalid");
-    let detail = told["detail"].as_str().unwrap();
+    let detail = reported["detail"].as_str().unwrap();
     assert!(detail.contains("`q` is not UTF-8"), "{detail}");
-    // A cursor that somebody has made is answered, or refused: it is no fault of the server's.
+    // A forged cursor is answered or refused, but never causes a server error.
     let words: Vec<&str> = cursor.splitn(7, '.').collect();
     for place in 2..6 {
         for number in [i64::MIN, -1, 0, i64::MAX] {
@@ -301,13 +304,13 @@ fn what_is_wrong_is_pointed_at() {
     ] {
         ask(&client, asked).fails(404, "session_not_found");
     }
-    // The longest query, and one that takes most of a request's head.
+    // The longest query, and one that fills most of a request's head.
     let longest = "gate ".repeat(31) + &"x".repeat(4096 - 155);
     assert_eq!(longest.len(), 4096);
     assert_eq!(found(&client, &[("q", &longest)]), Vec::<String>::new());
     let wide = "天".repeat(3_000);
     assert_eq!(found(&client, &[("q", &wide)]), Vec::<String>::new());
-    // Nobody embeds anything: that is said, and words are found all the same.
+    // There is no embedder: a notice reports that, and the words are still found.
     for asked in [
         &[("q", "gate"), ("mode", "both")][..],
         &[("similar", "where is the gate")],

@@ -1,4 +1,4 @@
-//! The ledger's index by the command line: told of, brought up to date, built anew; and what the server tells of it.
+//! The ledger's index on the command line: shown, updated and rebuilt; and how the server shows it.
 
 use std::fs;
 
@@ -8,18 +8,18 @@ use crate::caller::within_five_seconds;
 use crate::search_http::{ask, found, turn};
 use crate::world::World;
 
-/// The ledger's row of `filrouge index` with these words.
+/// The ledger's row of `filrouge index` with these arguments.
 fn row(world: &World, words: &[&str]) -> Value {
     let asked = [&["index"], words, &["--source", "ledger"]].concat();
-    let told = world.json(&asked);
-    let rows = told["indexes"].as_array().unwrap();
-    assert_eq!(rows.len(), 1, "{told}");
-    assert_eq!(rows[0]["source"], "ledger", "{told}");
+    let reported = world.json(&asked);
+    let rows = reported["indexes"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{reported}");
+    assert_eq!(rows[0]["source"], "ledger", "{reported}");
     rows[0].clone()
 }
 
 #[test]
-fn told_of_brought_up_to_date_and_built_anew() {
+fn the_index_is_shown_updated_and_rebuilt() {
     let world = World::on_sqlite();
     let without = [
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -41,18 +41,22 @@ fn told_of_brought_up_to_date_and_built_anew() {
     assert!(before["documents"].is_null() && !file.exists(), "{before}");
 
     let made = row(&world, &["update"]);
-    let told = (&made["status"], &made["sessions"], &made["documents"]);
-    assert_eq!(told, (&json!("updated"), &json!(9), &json!(18)), "{made}");
+    let reported = (&made["status"], &made["sessions"], &made["documents"]);
+    assert_eq!(
+        reported,
+        (&json!("updated"), &json!(9), &json!(18)),
+        "{made}"
+    );
     let after = row(&world, &["status"]);
-    let told = (&after["sessions"], &after["documents"], &after["behind"]);
-    assert_eq!(told, (&json!(9), &json!(18), &json!(0)), "{after}");
+    let reported = (&after["sessions"], &after["documents"], &after["behind"]);
+    assert_eq!(reported, (&json!(9), &json!(18), &json!(0)), "{after}");
     assert!(after["bytes"].as_u64() > Some(0) && after["as_of"].is_string());
     assert_eq!(row(&world, &["update"])["documents"], 0);
     let found = world.json(&["search", "lantern", "--source", "ledger"]);
     assert_eq!(found["totalSessions"], 9, "{found}");
     assert!(found["asOf"].is_i64(), "by the index: {found}");
 
-    // Behind by what a server without the index has written.
+    // Stale after writes of a server that does not use the index.
     let server = world.serve_where(&without, &[]);
     turn(&server.client(), "s9", "r", ("a lantern", "lit"));
     server.stop();
@@ -68,11 +72,11 @@ fn told_of_brought_up_to_date_and_built_anew() {
     }
     let found = world.json(&["search", "lantern", "--source", "ledger"]);
     assert_eq!(found["totalSessions"], 10, "{found}");
-    assert!(!file.exists(), "who searches makes none");
+    assert!(!file.exists(), "a search creates no index");
 }
 
 #[test]
-fn on_postgresql() {
+fn the_index_is_rebuilt_and_used_on_postgresql() {
     let world = World::on_postgres();
     let server = world.serve();
     turn(&server.client(), "s", "r", ("a lantern", "lit"));
@@ -91,7 +95,7 @@ fn on_postgresql() {
         (&after["documents"], &after["behind"]),
         (&json!(2), &json!(0))
     );
-    // What a database may not take in a text is looked for like any other.
+    // A text that some databases cannot store is searched for like any other.
     let server = world.serve();
     let client = server.client();
     turn(&client, "t", "r", ("a nul \0 inside", "50% of_it \\ 'all'"));
@@ -105,8 +109,8 @@ fn on_postgresql() {
         "0% o",
     ] {
         let page = ask(&client, &[("q", query)]).is(200);
-        let told = (&page["total_sessions"], &page["notices"]);
-        assert_eq!(told, (&json!(1), &json!([])), "{query:?}: {page}");
+        let reported = (&page["total_sessions"], &page["notices"]);
+        assert_eq!(reported, (&json!(1), &json!([])), "{query:?}: {page}");
         assert!(page["as_of"].is_string(), "{query:?}: {page}");
     }
     let page = ask(&client, &[("q", "5%f")]).is(200);
@@ -114,9 +118,9 @@ fn on_postgresql() {
     server.stop();
 }
 
-/// `7d` is the same on every page.
+/// `7d` means the same on every page.
 #[test]
-fn pages_of_what_was_said_lately() {
+fn a_relative_time_means_the_same_on_every_page() {
     let world = World::on_sqlite();
     let server = world.serve();
     for n in 0..3 {
@@ -149,9 +153,9 @@ fn gauge(text: &str, name: &str) -> u64 {
         .unwrap()
 }
 
-/// An index that does not answer is told of, and everything is looked through meanwhile.
+/// An index that does not answer is reported; meanwhile everything is scanned.
 #[test]
-fn an_index_that_does_not_answer() {
+fn an_index_that_does_not_answer_is_reported() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
@@ -163,7 +167,7 @@ fn an_index_that_does_not_answer() {
     assert_eq!(gauge(&metrics, "filrouge_search_index_behind_commits "), 0);
     assert!(client.see("/readyz")["search"].is_null());
 
-    // Its tables go, under the server's hands.
+    // Its tables are dropped while the server runs.
     let file = world.path("data/filrouge/filrouge.db.index");
     let index = rusqlite::Connection::open(&file).unwrap();
     index
@@ -172,13 +176,13 @@ fn an_index_that_does_not_answer() {
     turn(&client, "t", "r", ("a second lantern", "lit"));
     let page = ask(&client, &[("q", "lantern")]).is(200);
     assert_eq!(page["total_sessions"], 2, "{page}");
-    // Why it does not answer is the operator's to know.
-    let told = "a search index does not answer: its history was looked through";
+    // Only the operator learns why it does not answer.
+    let reported = "a search index does not answer: its history was scanned";
     assert_eq!(
         (&page["as_of"], &page["notices"]),
-        (&Value::Null, &json!([told]))
+        (&Value::Null, &json!([reported]))
     );
-    within_five_seconds("the server says so", || {
+    within_five_seconds("the server logs the failure", || {
         let ready = client.see("/readyz");
         ready["status"] == "degraded" && ready["search"].is_string()
     });
@@ -190,7 +194,7 @@ fn an_index_that_does_not_answer() {
     index
         .execute_batch("ALTER TABLE elsewhere RENAME TO document")
         .unwrap();
-    within_five_seconds("and that it is well again", || {
+    within_five_seconds("the server logs the recovery", || {
         client.see("/readyz")["status"] == "ready"
     });
     let page = ask(&client, &[("q", "lantern")]).is(200);

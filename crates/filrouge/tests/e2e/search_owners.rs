@@ -1,13 +1,14 @@
-//! Who searches is answered as if nobody else had ever said a word.
+//! A search is answered as if the caller's sessions were the only ones.
 
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, key};
 use crate::http::{Client, Reply};
+use crate::limits::until;
 use crate::search_http::{ask, found, ids, target, turn};
 use crate::world::World;
 
-/// All that two users ask, once for each shape of an answer.
+/// The queries of two users, at least one for each shape of an answer.
 const QUESTIONS: &[&[(&str, &str)]] = &[
     &[("q", "gate")],
     &[("q", "gate"), ("limit", "1")],
@@ -26,7 +27,7 @@ const QUESTIONS: &[&[(&str, &str)]] = &[
     &[("q", "gate"), ("mode", "both")],
 ];
 
-/// An answer without when it was given: `as_of`, and what is as recent as the question in a cursor.
+/// An answer without its time: without `as_of`, and without the query's time in a cursor.
 fn timeless(reply: &Reply) -> String {
     let mut page = reply.is(200);
     assert!(page["as_of"].take().is_string(), "{reply:?}");
@@ -48,20 +49,24 @@ fn talk(client: &Client, name: &str, sessions: usize) {
 }
 
 #[test]
-fn others_change_nothing() {
+fn sessions_of_others_do_not_change_answers() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
     talk(&ada, "adas", 3);
+    until("every session is found", || {
+        found(&ada, &[("q", "gate")]).len() == 3
+    });
     let before: Vec<String> = QUESTIONS.iter().map(|q| timeless(&ask(&ada, q))).collect();
     assert!(before[0].contains("\"total_sessions\":3"), "{}", before[0]);
     talk(&bob, "bobs", 12);
     talk(&server.client(), "nobodys", 2);
-    assert_eq!(found(&bob, &[("q", "gate")]).len(), 12);
+    let gates = |client: &Client| found(client, &[("q", "gate")]).len();
+    until("every session is found", || gates(&bob) == 12);
     for (question, before) in QUESTIONS.iter().zip(&before) {
         assert_eq!(&timeless(&ask(&ada, question)), before, "{question:?}");
     }
-    // As if they had never been: also by name.
+    // Sessions of others look absent even to a query that names them.
     let of = |text: &str| {
         let query = format!("gate -session:{text}");
         timeless(&ask(&ada, &[("q", &query)])).replace(text, "ID")
@@ -87,7 +92,7 @@ fn others_change_nothing() {
         };
         assert_eq!(names(&theirs), names(&never));
     }
-    // Bob's words have gone again, and nothing of that is seen either.
+    // Bob's texts are erased, and that has no visible effect either.
     for n in 0..12 {
         bob.delete(&format!("/bobs-{n}")).is(200);
     }
@@ -99,9 +104,10 @@ fn others_change_nothing() {
     world.verify();
 }
 
-/// What it costs the store: the fewest statements of several tries, for the server's own work comes in between.
+/// The number of a search's statements in the store: the least of several tries, since the server's own work may run in
+/// between.
 fn statements(client: &Client, pairs: &[(&str, &str)]) -> u64 {
-    let told = || {
+    let reported = || {
         let metrics = client.bare("GET", "/metrics", "").text;
         let line = metrics
             .lines()
@@ -109,15 +115,15 @@ fn statements(client: &Client, pairs: &[(&str, &str)]) -> u64 {
         line.expect("the counter").parse::<u64>().unwrap()
     };
     let tries = (0..6).map(|_| {
-        let before = told();
+        let before = reported();
         ask(&client.of("ada"), pairs);
-        told() - before
+        reported() - before
     });
     tries.min().unwrap()
 }
 
 #[test]
-fn others_cost_nothing() {
+fn sessions_of_others_cost_no_statements() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
@@ -139,7 +145,7 @@ fn others_cost_nothing() {
 }
 
 #[test]
-fn whoever_sees_the_tenant_finds_all_of_it_and_another_tenant_nothing() {
+fn a_caller_who_sees_the_tenant_finds_all_of_it_and_other_tenants_find_nothing() {
     let world = World::new();
     let (service, admin) = (
         key(&world, &["--role", "service"]),
@@ -163,8 +169,8 @@ fn whoever_sees_the_tenant_finds_all_of_it_and_another_tenant_nothing() {
     assert_eq!(of(&admin.of("bob")), ["bobs"]);
     assert_eq!(of(&service.of("ada")), ["adas"]);
     assert_eq!(of(&service), Vec::<String>::new());
-    let nobody = Caller::nobody(&server).send("GET", &target(&[("q", "gate")]), None);
-    nobody.fails(401, "unauthenticated");
+    let anonymous = Caller::anonymous(&server).send("GET", &target(&[("q", "gate")]), None);
+    anonymous.fails(401, "unauthenticated");
     let by_operator = world.json(&["search", "gate", "--source", "ledger"]);
     assert_eq!(by_operator["totalSessions"], 2, "{by_operator}");
     server.stop();
@@ -197,14 +203,14 @@ fn whoever_sees_the_tenant_finds_all_of_it_and_another_tenant_nothing() {
 }
 
 #[test]
-fn sessions_without_an_owner_and_those_that_get_one() {
+fn anonymous_sessions_are_found_until_they_get_an_owner() {
     let world = World::new();
     let server = world.serve();
-    let (nobody, ada) = (server.client(), server.client().of("ada"));
-    turn(&nobody, "open", "r", ("a gate for all", "yes"));
+    let (anonymous, ada) = (server.client(), server.client().of("ada"));
+    turn(&anonymous, "open", "r", ("a gate for all", "yes"));
     let secret = ("filrouge-session-token", "0123456789abcdef");
     let body = json!({ "request_id": "r", "question_neutral": "a gate with a lock" });
-    nobody
+    anonymous
         .send("POST", "/locked/turns", Some(&body), &[secret])
         .wrote(201);
     let q = |client: &Client, headers: &[(&str, &str)]| {
@@ -213,23 +219,23 @@ fn sessions_without_an_owner_and_those_that_get_one() {
         ids.sort();
         ids
     };
-    assert_eq!(q(&nobody, &[]), ["open"]);
-    let with = q(&nobody, &[secret]);
-    let listed = nobody.send("GET", "", None, &[secret]).is(200);
+    assert_eq!(q(&anonymous, &[]), ["open"]);
+    let with = q(&anonymous, &[secret]);
+    let listed = anonymous.send("GET", "", None, &[secret]).is(200);
     let mut listed = ids(&listed);
     listed.sort();
-    assert_eq!(with, listed, "what lists show is searched");
+    assert_eq!(with, listed, "a search covers exactly the listed sessions");
     assert!(with.contains(&"locked".to_owned()));
     assert_eq!(q(&ada, &[]), Vec::<String>::new());
-    // Linked: from this answer on it is hers, and nobody's no more.
+    // Once the link is answered, the session is hers and no longer anonymous.
     for (session, headers) in [("open", &[][..]), ("locked", &[secret])] {
         let link = json!({ "identity_id": "ada" });
-        let linked = nobody.send("PUT", &format!("/{session}/link"), Some(&link), headers);
+        let linked = anonymous.send("PUT", &format!("/{session}/link"), Some(&link), headers);
         linked.wrote(200);
-        assert!(!q(&nobody, &[secret]).contains(&session.to_owned()));
+        assert!(!q(&anonymous, &[secret]).contains(&session.to_owned()));
         assert!(q(&ada, &[]).contains(&session.to_owned()));
     }
-    assert_eq!(q(&nobody, &[secret]), Vec::<String>::new());
+    assert_eq!(q(&anonymous, &[secret]), Vec::<String>::new());
     assert_eq!(q(&ada, &[]), ["locked", "open"]);
     let page: Value = ask(&ada, &[("q", "all")]).is(200);
     assert_eq!(page["data"][0]["excerpts"][0]["place"], "open:1");

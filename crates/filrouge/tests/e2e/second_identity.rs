@@ -1,4 +1,4 @@
-//! A second identity for a session is refused, counted and told of, whichever way it comes.
+//! A second identity for a session is refused, counted and logged on every path.
 
 use serde_json::json;
 
@@ -11,10 +11,10 @@ fn each_refusal_is_one_line_and_one_count() {
     for durable in ["all", "authenticated"] {
         let world = World::new();
         let server = ephemeral(&world, &[("FILROUGE_DURABLE", durable)]);
-        let nobody = server.client();
-        let bob = nobody.of("bob");
-        let refused = || metric(&nobody, "filrouge_links_refused_total");
-        nobody
+        let anonymous = server.client();
+        let bob = anonymous.of("bob");
+        let refused = || metric(&anonymous, "filrouge_links_refused_total");
+        anonymous
             .of("ada")
             .post("/v/turns", &whole("r1", "One?", "1"))
             .wrote(201);
@@ -24,17 +24,17 @@ fn each_refusal_is_one_line_and_one_count() {
         let mine = whole("r2", "Mine?", CANARY);
         bob.post("/v/turns", &mine).fails(409, "session_conflict");
         assert_eq!(refused(), 2.0);
-        // Nobody is no second owner.
-        nobody
+        // An anonymous caller is not a second owner.
+        anonymous
             .post("/v/turns", &mine)
             .fails(409, "session_conflict");
         assert_eq!(refused(), 2.0);
         let log = server.log();
-        let told = log.lines().filter(|line| line.contains("LINK_REFUSED]"));
-        let told: Vec<_> = told.collect();
-        assert_eq!(told.len(), 2, "{log}");
+        let reported = log.lines().filter(|line| line.contains("LINK_REFUSED]"));
+        let reported: Vec<_> = reported.collect();
+        assert_eq!(reported.len(), 2, "{log}");
         let ids = ["tenant_id=default", "session_id=v", "identity_id=bob"];
-        for line in told {
+        for line in reported {
             assert!(ids.iter().all(|id| line.contains(id)), "{line}");
             assert!(!line.contains(CANARY), "{line}");
         }

@@ -1,4 +1,4 @@
-//! Credentials and `runtime_context` reach nothing that is kept or shown (DESIGN §8).
+//! Credentials and `runtime_context` are never stored or shown (DESIGN §8).
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::world::{Server, World};
 const CANARY: &str = "c4n4ry-0paque-t0k3n";
 const PASSWORD: &str = "hunter2hunter2";
 
-/// A token of the right form, put together so that no scanner takes this file for a leak.
+/// A token of the right form, composed so that no scanner reports this file as a leak.
 fn token(n: usize) -> String {
     format!("gh{}_{:0>36}", "p", format!("{n}aB3dE5fG7hJ9kL1mN"))
 }
@@ -26,13 +26,13 @@ fn serve(world: &World, policy: &str) -> Server {
 }
 
 fn is_masked(reply: &Reply, count: u64) {
-    let told = reply.header("filrouge-masked").map(str::to_owned);
+    let reported = reply.header("filrouge-masked").map(str::to_owned);
     let expected = (count > 0).then(|| count.to_string());
-    assert_eq!(told, expected, "{reply:?}");
+    assert_eq!(reported, expected, "{reply:?}");
 }
 
-/// No file of the world, log or answer holds one of `secrets`.
-fn nowhere(world: &World, secrets: &[&str], log: &str, answers: &[Reply]) {
+/// Checks that no file of the world, log or answer contains one of `secrets`.
+fn assert_absent(world: &World, secrets: &[&str], log: &str, answers: &[Reply]) {
     let keyring = fs::read_to_string(world.keyring()).unwrap();
     for secret in secrets {
         world.holds_nowhere(secret);
@@ -50,10 +50,10 @@ fn turn(reply: &Reply) -> String {
 }
 
 #[test]
-fn credentials_are_masked_counted_and_told() {
+fn credentials_are_masked_counted_and_reported() {
     let world = World::new();
     let server = serve(&world, "mask");
-    let caller = Caller::nobody(&server);
+    let caller = Caller::anonymous(&server);
     let [a, b, c] = [1, 2, 3].map(token);
     let url = format!("postgres://app:{PASSWORD}@db/prod");
     let args = json!({ "command": format!("curl -H \"x: {b}\"\n{c}") }).to_string();
@@ -117,18 +117,18 @@ fn credentials_are_masked_counted_and_told() {
     ];
     let log = server.log();
     server.stop();
-    nowhere(&world, &[&a, &b, &c, PASSWORD], &log, &answers);
+    assert_absent(&world, &[&a, &b, &c, PASSWORD], &log, &answers);
     world.verify();
 }
 
 #[test]
-fn credentials_are_refused_or_recorded_as_is_told() {
+fn credentials_are_refused_or_recorded_as_configured() {
     let world = World::new();
     let secret = token(7);
     let start =
         |request: &str, text: &str| json!({ "request_id": request, "question_neutral": text });
     let server = serve(&world, "refuse");
-    let caller = Caller::nobody(&server);
+    let caller = Caller::anonymous(&server);
     let refused = caller.post("/s/turns", &start("a", &format!("my {secret}")));
     let problem = refused.fails(422, "credential_refused");
     let detail = problem["detail"].as_str().unwrap();
@@ -143,9 +143,9 @@ fn credentials_are_refused_or_recorded_as_is_told() {
     );
     let log = server.log();
     server.stop();
-    nowhere(&world, &[&secret], &log, &[refused]);
+    assert_absent(&world, &[&secret], &log, &[refused]);
     let server = serve(&world, "off");
-    let caller = Caller::nobody(&server);
+    let caller = Caller::anonymous(&server);
     let kept = caller.post("/s/turns", &start("b", &format!("my {secret}")));
     kept.wrote(201);
     is_masked(&kept, 0);
@@ -159,7 +159,7 @@ fn credentials_are_refused_or_recorded_as_is_told() {
     world.verify();
 }
 
-/// Writes to an open turn that bring the canary back.
+/// Sends writes to an open turn that contain the canary.
 fn write_all(caller: &Caller, id: &str) -> Vec<Reply> {
     let echo = format!("it says {CANARY}!");
     let items = json!({ "items": [
@@ -177,7 +177,7 @@ fn write_all(caller: &Caller, id: &str) -> Vec<Reply> {
     vec![first, caller.post(&path, &items)]
 }
 
-/// Starts that are refused, with the canary in them.
+/// Sends starts that are refused and contain the canary.
 fn refused(caller: &Caller) -> Vec<Reply> {
     let quoted = json!(CANARY).to_string();
     [
@@ -201,10 +201,10 @@ fn refused(caller: &Caller) -> Vec<Reply> {
 }
 
 #[test]
-fn runtime_context_is_nowhere_but_in_memory() {
+fn runtime_context_is_kept_only_in_memory() {
     let world = World::new();
     let server = serve(&world, "off");
-    let caller = Caller::nobody(&server);
+    let caller = Caller::anonymous(&server);
     let context = json!({ "locale": "fr-FR-visible", "headers": { "authorization": [format!("Bearer {CANARY}")] } });
     let start = |request: &str| {
         json!({ "request_id": request, "question_neutral": format!("why {CANARY}?"),
@@ -240,7 +240,7 @@ fn runtime_context_is_nowhere_but_in_memory() {
         let closed = caller.post(&path, &body);
         closed.wrote(200);
         assert!(closed.header("filrouge-masked").is_some());
-        // The same once more is the first answer, though the canary is forgotten.
+        // A repeated request gets the first answer, although the canary was not stored.
         let again = caller.post(&path, &body);
         assert_eq!(again.is(200)["replayed"], true);
         answers.extend([started, closed, again]);
@@ -265,14 +265,14 @@ fn runtime_context_is_nowhere_but_in_memory() {
     answers.push(caller.send("GET", "/metrics", None));
     assert!(
         answers.iter().any(|a| a.text.contains("fr-FR-visible")),
-        "what is allowed is kept"
+        "allowed members are kept"
     );
     let dropped = "credentials_total{shape=\"runtime_context\",";
     assert!(answers.last().unwrap().text.contains(dropped));
     let log = server.log();
     assert!(log.contains("TRACE") || log.contains("DEBUG"), "{log}");
-    nowhere(&world, &[CANARY], &log, &answers);
+    assert_absent(&world, &[CANARY], &log, &answers);
     server.stop();
-    nowhere(&world, &[CANARY], "", &[]);
+    assert_absent(&world, &[CANARY], "", &[]);
     world.verify();
 }

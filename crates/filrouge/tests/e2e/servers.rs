@@ -12,7 +12,7 @@ use crate::limits::{PATIENCE, metric, until};
 use crate::world::World;
 
 #[test]
-fn a_stop_keeps_what_was_acknowledged() {
+fn a_stop_keeps_acknowledged_writes() {
     let world = World::new();
     for round in 0..3 {
         let server = world.serve();
@@ -63,7 +63,7 @@ fn a_stop_keeps_what_was_acknowledged() {
 }
 
 #[test]
-fn a_request_under_way_is_answered() {
+fn a_running_request_is_answered() {
     let world = World::new();
     let server = world.serve();
     let host = server.origin().strip_prefix("http://").unwrap();
@@ -89,7 +89,7 @@ fn a_request_under_way_is_answered() {
     world.verify();
 }
 
-/// Appends to the session's turn of this writer until told to stop; gives how many items were acknowledged.
+/// Appends to this writer's turn of the session until it must stop; returns the number of acknowledged items.
 fn write(client: &Client, name: &str, stop: &AtomicBool) -> u64 {
     let body = json!({ "request_id": name, "question_neutral": "?" });
     let turn = client.post("/shared/turns", &body).wrote(201);
@@ -148,7 +148,7 @@ fn two_servers_share_one_store() {
         .iter()
         .map(|s| s.client().all("/shared/items", 500))
         .collect();
-    assert_eq!(pages[0], pages[1], "both show the same");
+    assert_eq!(pages[0], pages[1], "both servers show the same list");
     assert_eq!(pages[0].len() as u64, written);
     assert!(
         pages[0].iter().zip(1_u64..).all(|(i, seq)| i["seq"] == seq),
@@ -168,7 +168,7 @@ fn two_servers_share_one_store() {
         assert_eq!(client.all("/shared/turns?status=finalized", 50).len(), 4);
     }
     world.verify();
-    // A retry at the other server is a retry.
+    // A retry at the other server is a replay.
     let body = json!({ "request_id": "w0", "question_neutral": "?" });
     for server in &servers {
         assert_eq!(
@@ -209,7 +209,7 @@ fn commands_write_while_a_server_runs() {
 }
 
 #[test]
-fn a_server_needs_nobody_to_read_its_stdout() {
+fn a_server_does_not_need_a_reader_of_its_stdout() {
     let world = World::new();
     let log = world.path("log");
     let mut child = world
@@ -260,7 +260,7 @@ fn a_store_in_memory_serves() {
 }
 
 #[test]
-fn a_silent_turn_is_interrupted_and_opens_again() {
+fn a_silent_turn_is_interrupted_and_can_be_reopened() {
     let world = World::new();
     let config = world.path("c.toml");
     std::fs::write(&config, "turn_timeout_s = 0\n").unwrap();
@@ -297,7 +297,7 @@ fn a_silent_turn_is_interrupted_and_opens_again() {
     assert_eq!(
         client.see("/s/turns?request_id=h")["data"][0]["status"],
         "open",
-        "it waits for a human"
+        "the turn waits for a human"
     );
     server.stop();
     let server = world.serve();

@@ -12,21 +12,21 @@ const REQUIRED: [(&str, &str); 2] = [
 const TOKEN: &str = "filrouge-session-token";
 
 #[test]
-fn a_session_is_given_a_secret_that_reading_and_linking_need() {
+fn a_session_gets_a_secret_that_reads_and_links_require() {
     let world = World::new();
     let server = world.serve_where(&REQUIRED, &[]);
-    let nobody = Caller::nobody(&server);
-    let made = nobody.post("", &json!({ "session_id": "s" }));
+    let anonymous = Caller::anonymous(&server);
+    let made = anonymous.post("", &json!({ "session_id": "s" }));
     made.wrote(201);
     let secret = made.header(TOKEN).unwrap().to_owned();
     assert!(secret.len() >= 43, "{secret}");
     assert!(!made.text.contains(&secret));
-    let owner = nobody.with(TOKEN, &secret);
+    let owner = anonymous.with(TOKEN, &secret);
     let again = owner.post("", &json!({ "session_id": "s" }));
     again.wrote(200);
     assert_eq!(again.header(TOKEN), None);
-    let guess = nobody.with(TOKEN, &"0".repeat(64));
-    for stranger in [&nobody, &guess, &nobody.of("ada")] {
+    let guess = anonymous.with(TOKEN, &"0".repeat(64));
+    for stranger in [&anonymous, &guess, &anonymous.of("ada")] {
         stranger.get("/s").fails(404, "session_not_found");
         stranger.get("/s/items").fails(404, "session_not_found");
         let taken = stranger.post("", &json!({ "session_id": "s" }));
@@ -44,7 +44,7 @@ fn a_session_is_given_a_secret_that_reading_and_linking_need() {
         .of("ada")
         .send("PUT", "/api/v1/sessions/s/link", Some(&link));
     assert_eq!(linked.status, 200, "{linked:?}");
-    nobody.of("ada").get("/s").is(200);
+    anonymous.of("ada").get("/s").is(200);
     owner.get("/s").fails(404, "session_not_found");
     let log = server.log();
     assert!(!log.contains(&secret), "{log}");
@@ -53,7 +53,7 @@ fn a_session_is_given_a_secret_that_reading_and_linking_need() {
 }
 
 #[test]
-fn an_operators_session_is_given_one_too() {
+fn an_operators_session_gets_one_too() {
     let world = World::new();
     let text = key(&world, &["--role", "admin"]);
     let service = key(&world, &["--role", "service"]);
@@ -80,7 +80,8 @@ fn an_operators_session_is_given_one_too() {
         service.with(TOKEN, &secret).get(&path).is(200);
         admin.get(&path).is(200);
     }
-    // No secret is told that opens nothing: the first turn was made before, or the session has an owner.
+    // A secret is returned only if it opens the session: not when an earlier turn exists, and not when the session has
+    // an owner.
     let again = admin.post("/t/turns", &turn);
     again.wrote(200);
     assert_eq!(again.header(TOKEN), None);
@@ -92,33 +93,33 @@ fn an_operators_session_is_given_one_too() {
 }
 
 #[test]
-fn ones_own_secret_makes_a_retry_safe() {
+fn a_secret_of_the_caller_makes_a_retry_safe() {
     let world = World::new();
     let server = world.serve_where(&REQUIRED, &[]);
-    let nobody = Caller::nobody(&server);
-    let own = nobody.with(TOKEN, "a secret of my own".replace(' ', "-").as_str());
+    let anonymous = Caller::anonymous(&server);
+    let own = anonymous.with(TOKEN, "a secret of my own".replace(' ', "-").as_str());
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
     let first = own.post("/s/turns", &turn);
     first.wrote(201);
     assert_eq!(first.header(TOKEN), None);
     own.post("/s/turns", &turn).wrote(200);
-    nobody.get("/s").fails(404, "session_not_found");
+    anonymous.get("/s").fails(404, "session_not_found");
     assert_eq!(own.get("/s").is(200)["turn_count"], 1);
 
-    let made = nobody.post("/t/turns", &turn);
+    let made = anonymous.post("/t/turns", &turn);
     made.wrote(201);
     let given = made.header(TOKEN).expect("a secret").to_owned();
-    nobody.get("/t").fails(404, "session_not_found");
-    let mine = nobody.with(TOKEN, &given);
+    anonymous.get("/t").fails(404, "session_not_found");
+    let mine = anonymous.with(TOKEN, &given);
     assert_eq!(mine.get("/t").is(200)["turn_count"], 1);
     let second = json!({ "request_id": "q", "question_neutral": "?" });
     assert_eq!(mine.post("/t/turns", &second).header(TOKEN), None);
 
-    let hers = nobody.of("ada").post("", &json!({ "session_id": "u" }));
+    let hers = anonymous.of("ada").post("", &json!({ "session_id": "u" }));
     hers.wrote(201);
-    assert_eq!(hers.header(TOKEN), None, "owned sessions need none");
+    assert_eq!(hers.header(TOKEN), None, "owned sessions need no secret");
     for wrong in ["short", "with a space in it", &"x".repeat(257)] {
-        let refused = nobody.with(TOKEN, wrong).get("/s");
+        let refused = anonymous.with(TOKEN, wrong).get("/s");
         let body = refused.fails(422, "invalid");
         assert!(!body.to_string().contains("space in it"));
     }
@@ -127,17 +128,17 @@ fn ones_own_secret_makes_a_retry_safe() {
 }
 
 #[test]
-fn without_the_option_a_secret_is_kept_when_one_is_brought() {
+fn without_the_option_a_secret_of_the_caller_is_used() {
     let world = World::new();
     let server = world.serve();
-    let nobody = Caller::nobody(&server);
-    let made = nobody.post("", &json!({ "session_id": "open" }));
+    let anonymous = Caller::anonymous(&server);
+    let made = anonymous.post("", &json!({ "session_id": "open" }));
     made.wrote(201);
     assert_eq!(made.header(TOKEN), None);
-    nobody.get("/open").is(200);
-    let own = nobody.with(TOKEN, "0123456789abcdef");
+    anonymous.get("/open").is(200);
+    let own = anonymous.with(TOKEN, "0123456789abcdef");
     own.post("", &json!({ "session_id": "closed" })).wrote(201);
-    nobody.get("/closed").fails(404, "session_not_found");
+    anonymous.get("/closed").fails(404, "session_not_found");
     own.get("/closed").is(200);
     server.stop();
     world.verify();

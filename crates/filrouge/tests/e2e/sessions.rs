@@ -1,4 +1,4 @@
-//! Sessions as a whole: changed, linked, ended, erased; their events; and what the server tells of itself.
+//! Sessions: changed, linked, closed, erased; their events; and the server's report about itself.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn turn(client: &Client, session: &str, request: &str) -> Reply {
 }
 
 #[test]
-fn a_patch_changes_what_it_names_and_nothing_else() {
+fn a_patch_changes_only_the_members_that_it_names() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -72,7 +72,7 @@ fn a_patch_changes_what_it_names_and_nothing_else() {
 }
 
 #[test]
-fn of_two_patches_of_one_state_the_second_is_refused() {
+fn the_second_of_two_patches_of_one_state_is_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -84,7 +84,7 @@ fn of_two_patches_of_one_state_the_second_is_refused() {
     assert_eq!(
         etag(&client.get("/s")),
         tag,
-        "what is said does not change it"
+        "items do not change the session's ETag"
     );
     let first = with_tag(&client, &tag, &json!({"title": "one"}));
     first.wrote(200);
@@ -114,7 +114,7 @@ fn of_two_patches_of_one_state_the_second_is_refused() {
 }
 
 #[test]
-fn a_closed_session_begins_no_turns() {
+fn a_closed_session_starts_no_turns() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -132,7 +132,7 @@ fn a_closed_session_begins_no_turns() {
     assert_eq!(
         client.post_text("/s/close", "").wrote(200),
         closed,
-        "again: the same"
+        "a repeated close has the same answer"
     );
     assert!(turn(&client, "s", "new").fails(409, "session_closed")["hint"].is_string());
     turn(&client, "s", "done").wrote(200);
@@ -157,15 +157,15 @@ fn a_closed_session_begins_no_turns() {
 }
 
 #[test]
-fn a_login_gives_a_session_its_owner_once() {
+fn a_session_gets_its_owner_by_one_login_only() {
     let world = World::new();
     let server = world.serve();
-    let (nobody, ada, bob) = (
+    let (anonymous, ada, bob) = (
         server.client(),
         server.client().of("ada"),
         server.client().of("bob"),
     );
-    turn(&nobody, "s", "r").wrote(201);
+    turn(&anonymous, "s", "r").wrote(201);
     bob.put("/s/link", &json!({"identity_id": "ada"}))
         .fails(403, "forbidden");
     assert_eq!(
@@ -176,16 +176,16 @@ fn a_login_gives_a_session_its_owner_once() {
     ada.put("/s/link", &json!({"identity_id": "ada"}))
         .wrote(200);
     let refused = bob.put("/s/link", &json!({"identity_id": "bob"}));
-    assert!(!refused.text.contains("ada"), "whose it is is not told");
+    assert!(!refused.text.contains("ada"), "the owner is not revealed");
     refused.fails(409, "session_linked");
-    for stranger in [&nobody, &bob] {
+    for stranger in [&anonymous, &bob] {
         stranger.get("/s").fails(404, "session_not_found");
         stranger.get("/s/items").fails(404, "session_not_found");
     }
-    nobody
+    anonymous
         .put("/none/link", &json!({"identity_id": "ada"}))
         .fails(404, "session_not_found");
-    nobody
+    anonymous
         .put("/s/link", &json!({"identity_id": ""}))
         .fails(422, "invalid");
     let items = ada.see("/s/items");
@@ -198,7 +198,7 @@ fn a_login_gives_a_session_its_owner_once() {
 }
 
 #[test]
-fn of_two_logins_at_once_one_wins_also_from_two_servers() {
+fn one_of_two_concurrent_logins_wins_even_on_two_servers() {
     let world = World::new();
     let (one, two) = (world.serve(), world.serve());
     for n in 0..20 {
@@ -226,7 +226,7 @@ fn of_two_logins_at_once_one_wins_also_from_two_servers() {
 }
 
 #[test]
-fn an_erased_session_leaves_its_name() {
+fn an_erased_session_leaves_a_tombstone() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
@@ -242,7 +242,7 @@ fn an_erased_session_leaves_its_name() {
     assert_eq!(
         ada.delete("/s").wrote(200),
         receipt,
-        "again: the first receipt"
+        "a repeated erasure returns the first receipt"
     );
     ada.get("/s").fails(410, "session_erased");
     turn(&ada, "s", "late").fails(410, "session_erased");
@@ -303,7 +303,7 @@ fn events_are_recorded_once_for_each_key() {
 }
 
 #[test]
-fn the_server_tells_what_it_is_and_its_bounds() {
+fn the_server_shows_its_version_and_limits() {
     let world = World::new();
     let info = world.serve().client().of("ada").see("/api/v1/info");
     assert_eq!(
@@ -319,9 +319,9 @@ fn the_server_tells_what_it_is_and_its_bounds() {
     );
 }
 
-/// What filrouge writes of redactions, links and ends cannot be posted by anybody.
+/// No caller can post the items that filrouge writes about redactions, links and ends.
 #[test]
-fn nobody_forges_what_the_journal_tells_of_itself() {
+fn callers_cannot_forge_filrouges_own_items() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

@@ -1,4 +1,4 @@
-//! `filrouge sessions tail`: items as they come, also those that a server on the same file writes.
+//! `filrouge sessions tail`: items as they are committed, also by a server on the same file.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::http::{Client, text_item};
 use crate::world::World;
 
-/// No line may take longer, whatever the machine.
+/// The longest time that a line may take on any machine.
 const LIMIT: Duration = Duration::from_secs(30);
 
 struct Tail {
@@ -27,10 +27,10 @@ impl Tail {
             .spawn()
             .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        let (tell, lines) = channel();
+        let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in out.lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
+                if sender.send(line).is_err() {
                     return;
                 }
             }
@@ -49,7 +49,7 @@ impl Tail {
             .collect()
     }
 
-    /// Ctrl-C; gives its exit code and what it said on stderr.
+    /// Sends Ctrl-C; returns the exit code and the text on stderr.
     fn interrupt(self) -> (Option<i32>, String) {
         let kill = format!("kill -INT {}", self.child.id());
         assert!(
@@ -91,7 +91,7 @@ fn start(client: &Client, request: &str) -> String {
 }
 
 #[test]
-fn what_a_server_writes_is_seen_at_once_and_once() {
+fn items_of_a_server_are_shown_at_once_and_once() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -112,7 +112,7 @@ fn what_a_server_writes_is_seen_at_once_and_once() {
     client_of(&server, &turn);
     seen.extend(tail.items(85));
     let all = server.client().all("/s/items", 500);
-    assert_eq!(seen, all, "no gap, none twice, the same members");
+    assert_eq!(seen, all, "no gaps, no repetitions, the same members");
     let (code, said) = tail.interrupt();
     assert_eq!(code, Some(0), "{said}");
     server.stop();
@@ -128,13 +128,13 @@ fn client_of(server: &crate::world::Server, turn: &str) {
 }
 
 #[test]
-fn without_a_place_it_begins_with_what_comes() {
+fn without_a_position_the_tail_starts_with_new_items() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     start(&client, "before");
     let tail = Tail::start(&world, &["s"]);
-    // It is not known when it has begun to follow: what is written goes on until the first line comes.
+    // The start of following cannot be observed, so items are written until the first line appears.
     let mut n = 0;
     let first = loop {
         start(&client, &format!("r{n}"));
@@ -147,7 +147,7 @@ fn without_a_place_it_begins_with_what_comes() {
     let words: Vec<&str> = first.split_whitespace().collect();
     assert_eq!(words[1..], ["user", "question", "?"], "{first}");
     let seq: usize = words[0].parse().unwrap();
-    assert!(seq > 1, "what was there before is not shown: {first}");
+    assert!(seq > 1, "earlier items are not shown: {first}");
     for later in seq + 1..=n + 1 {
         assert!(tail.next().trim_start().starts_with(&later.to_string()));
     }
@@ -157,7 +157,7 @@ fn without_a_place_it_begins_with_what_comes() {
 }
 
 #[test]
-fn it_ends_when_the_session_is_erased() {
+fn the_tail_ends_when_the_session_is_erased() {
     let world = World::new();
     let server = world.serve();
     start(&server.client(), "r");

@@ -1,4 +1,4 @@
-//! What the command line says of histories: lineage, statistics, and the ledger as one of them.
+//! Answers of the command line about histories: lineage, statistics, and the ledger as a source.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::source_cli::{PLAN, home, json, ok};
 use crate::world::{World, copy_tree, fixture};
 
 #[test]
-fn lineage_is_a_tree_with_forks_beside_it() {
+fn lineage_is_a_tree_and_lists_forks_separately() {
     let world = World::new();
     copy_tree(&fixture("opencode-sqlite"), &world.path("db"));
     let source = format!("opencode:{}", world.path("db").display());
@@ -42,7 +42,7 @@ fn lineage_is_a_tree_with_forks_beside_it() {
 }
 
 #[test]
-fn statistics_of_a_session_and_of_everything() {
+fn statistics_of_a_session_and_of_everything_are_shown() {
     let world = home();
     let own = json(&world, &["stats", PLAN, "--source", "opencode"]);
     let text = ok(&world, &["stats", PLAN, "--source", "opencode"]);
@@ -50,13 +50,13 @@ fn statistics_of_a_session_and_of_everything() {
         .lines()
         .find(|l| l.trim_start().starts_with("messages"))
         .unwrap();
-    let told: Vec<_> = row.split_whitespace().skip(1).collect();
+    let reported: Vec<_> = row.split_whitespace().skip(1).collect();
     for (column, sums) in ["own", "withDescendants", "withoutCopied"]
         .iter()
         .enumerate()
     {
         assert_eq!(
-            told[column],
+            reported[column],
             own[sums]["messageCount"].to_string(),
             "{text}"
         );
@@ -120,7 +120,7 @@ fn the_ledger_is_a_source_among_others() {
         ],
     );
     assert_eq!(both["total"], 16);
-    // The same question has the same answer, whoever is asked.
+    // The same query has the same answer on every path.
     let of = |source: &[&str]| {
         let call = [&["sessions", "show", PLAN, "--json"], source].concat();
         let mut answer: Value = serde_json::from_str(&ok(&world, &call)).unwrap();
@@ -133,7 +133,7 @@ fn the_ledger_is_a_source_among_others() {
     };
     copy_tree(&fixture("codex"), &world.path("other"));
     let other = format!("codex:{}", world.path("other").display());
-    let told = of(&["--source", "ledger", "--source", &other]);
-    assert!(told.len() > 5);
-    assert_eq!(told, of(&["--source", "opencode"]));
+    let reported = of(&["--source", "ledger", "--source", &other]);
+    assert!(reported.len() > 5);
+    assert_eq!(reported, of(&["--source", "opencode"]));
 }

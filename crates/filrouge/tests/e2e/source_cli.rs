@@ -1,4 +1,4 @@
-//! Histories of coding agents by the command line, read where they lie.
+//! Histories of coding agents on the command line, read in place.
 
 use std::fs;
 use std::io::Read;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::world::{Done, World, copy_tree, finish, fixture};
 
-/// Keys that a tool of the genuine history has printed; samples of public documentation.
+/// A key in the output of a tool in the genuine history; a sample of public documentation.
 const SECRET: &str = "AKIAIOSFODNN7EXAMPLE";
 pub(crate) const PLAN: &str = "ses_44e90f601ffeHj8PvwdQsVnTrd";
 
-/// A home in which agents have worked: a copy of the fixture in the place of each program.
+/// A home in which agents have worked: a copy of the fixture in the default place of each program.
 pub(crate) fn home() -> World {
     let world = World::new();
     copy_tree(&fixture("opencode-json"), &world.path("data/opencode"));
@@ -22,7 +22,7 @@ pub(crate) fn home() -> World {
     world
 }
 
-/// A command that the programs' own variables lead nowhere else.
+/// A command without the programs' own variables, which could name other places.
 fn command(world: &World, arguments: &[&str]) -> Command {
     let mut command = world.command(arguments);
     for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_DB"] {
@@ -54,7 +54,7 @@ fn ids(answer: &Value) -> Vec<String> {
 }
 
 #[test]
-fn each_program_has_its_place_and_another_can_be_named() {
+fn each_program_has_a_default_place_that_can_be_overridden() {
     let world = home();
     for (source, count) in [("opencode", 14), ("claude-code", 4), ("codex", 2)] {
         let all = json(&world, &["sessions", "list", "--source", source]);
@@ -75,7 +75,7 @@ fn each_program_has_its_place_and_another_can_be_named() {
         &["sessions", "list", "--source", &legacy, "--source", "codex"],
     );
     assert_eq!(two["total"], 4);
-    // The programs' own variables are honoured.
+    // The programs' own variables are honored.
     let moved = |name: &str, value: &Path, source: &str| {
         let mut command = command(&world, &["sessions", "list", "--json", "--source", source]);
         command.env(name, value);
@@ -106,7 +106,7 @@ fn each_program_has_its_place_and_another_can_be_named() {
 }
 
 #[test]
-fn lists_are_filtered_and_go_on() {
+fn lists_are_filtered_and_continue() {
     let world = home();
     let source = ["--source", "opencode"];
     let list = |more: &[&str]| {
@@ -198,19 +198,22 @@ fn wrong_names_and_options_are_wrong_usage() {
 }
 
 #[test]
-fn a_search_without_a_source_looks_everywhere_and_says_so() {
+fn a_search_without_a_source_searches_everywhere_and_reports_it() {
     let world = home();
     let done = run(&world, &["search", "rate", "limiter"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     for place in ["opencode (", "claude-code (", "codex ("] {
         assert!(done.stderr.contains(place), "{done:?}");
     }
-    assert!(!done.stderr.contains("ledger"), "there is none: {done:?}");
+    assert!(
+        !done.stderr.contains("ledger"),
+        "no ledger exists, so none is named: {done:?}"
+    );
     assert!(
         done.stdout.contains(PLAN) && done.stdout.contains("«limiter»"),
         "{done:?}"
     );
-    // The ledger is one of them as soon as it is there.
+    // The ledger is included as soon as it exists.
     ok(&world, &["import", "codex"]);
     let with_ledger = run(&world, &["search", "limiter"]).stderr;
     assert!(with_ledger.contains("ledger ("), "{with_ledger}");
@@ -256,7 +259,7 @@ fn searches_are_filtered() {
     assert!(by_user > 0 && by_user < all);
     assert_eq!(total(&["limiter", "--project", "carnet"]), 0);
     assert_eq!(total(&["limiter", "--until", "2020-01-01T00:00:00Z"]), 0);
-    // A date, milliseconds and how long ago are as good. A title has no time.
+    // A moment can be a date, milliseconds or a duration. Titles have no time.
     let said = total(&["limiter", "--since", "2020-01-01T00:00:00Z"]);
     assert!(said > 0 && said < all, "{said}");
     for before in ["2020-01-01", "1577836800000", "1000w"] {
@@ -265,11 +268,11 @@ fn searches_are_filtered() {
     }
     assert!(
         total(&["--tool", "bash"]) > 0,
-        "a filter alone is a question"
+        "a filter alone is a valid query"
     );
     let one = found(&["--session", PLAN, "limiter"]);
     assert_eq!(ids(&one), [PLAN]);
-    // A page at a time.
+    // One page at a time.
     let (first, whole) = (
         found(&["--tool", "bash", "--limit", "1"]),
         found(&["--tool", "bash"]),
@@ -280,7 +283,7 @@ fn searches_are_filtered() {
 }
 
 #[test]
-fn credentials_are_masked_unless_asked_for() {
+fn credentials_are_masked_by_default() {
     let world = home();
     let listed = json(
         &world,
@@ -309,7 +312,7 @@ fn credentials_are_masked_unless_asked_for() {
     }
 }
 
-/// A session with more text than a pipe holds.
+/// Creates a session with more text than a pipe buffers; returns its id.
 fn large(world: &World) -> String {
     let folder = world.path("data/opencode/storage/part/msg_bb16f0a3a001rdZxChPy3cyFHV");
     let words = "the fil rouge goes on and on; ".repeat(20_000);
@@ -322,7 +325,7 @@ fn large(world: &World) -> String {
 }
 
 #[test]
-fn everything_comes_through_a_pipe_or_ends_quietly() {
+fn a_pipe_gets_the_complete_output_or_is_closed_quietly() {
     let world = home();
     let words = large(&world);
     for call in [
@@ -345,9 +348,9 @@ fn everything_comes_through_a_pipe_or_ends_quietly() {
         assert!(text.contains("the very end of it"), "{call:?}");
         assert!(
             text.contains("Plan 07 is ready"),
-            "what is behind it, too: {call:?}"
+            "the text after it is shown too: {call:?}"
         );
-        // A reader that takes a little, as `head` does.
+        // A reader that reads only a little, as `head` does.
         let mut child = command(&world, &call)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -358,17 +361,17 @@ fn everything_comes_through_a_pipe_or_ends_quietly() {
         out.read_exact(&mut few).unwrap();
         drop(out);
         let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{call:?}: {told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{call:?}: {reported}");
         assert!(
-            !told.contains("panicked") && !told.contains("error"),
-            "{told}"
+            !reported.contains("panicked") && !reported.contains("error"),
+            "{reported}"
         );
     }
 }
 
 #[test]
-fn a_budget_cuts_and_says_how_to_go_on() {
+fn a_budget_cuts_the_answer_and_shows_how_to_continue() {
     let world = home();
     let show = [
         "sessions",

@@ -1,4 +1,4 @@
-//! Importing the histories of every program, all generations at once.
+//! Imports of the histories of every program, with all generations of storage together.
 
 use std::fs;
 use std::process::Stdio;
@@ -18,14 +18,14 @@ fn count(summary: &Value, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("{name}: {summary}"))
 }
 
-/// How often each reason for leaving something out occurs.
+/// How often this reason for a skip occurs.
 fn reasons(summary: &Value, reason: &str) -> usize {
     let skipped = summary["skipped"].as_array().unwrap().iter();
     skipped.filter(|one| one["reason"] == reason).count()
 }
 
 #[test]
-fn each_program_once_and_again() {
+fn each_program_is_imported_and_the_import_repeated() {
     for (source, fixture_name, sessions) in [
         ("claude-code", "claude-code", 4),
         ("codex", "codex", 2),
@@ -67,7 +67,7 @@ fn each_program_once_and_again() {
 }
 
 #[test]
-fn all_generations_at_once_each_session_once() {
+fn each_session_is_imported_once_from_all_generations() {
     let world = World::new();
     let folder = world.path("opencode");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -75,7 +75,7 @@ fn all_generations_at_once_each_session_once() {
     let database = fixture("opencode-sqlite-migrated/opencode.db");
     fs::copy(database, folder.join("opencode.db")).unwrap();
     let summary = import(&world, &folder);
-    // The database has the 14 of the tree and more; the older tree has two that nobody else has.
+    // The database has the 14 sessions of the old storage and more; the older storage has two that no other has.
     let shadowed = reasons(&summary, "shadowed");
     let sessions = count(&summary, "sessions_added");
     assert_eq!((sessions, shadowed), (24, 14), "{summary}");
@@ -96,7 +96,7 @@ fn all_generations_at_once_each_session_once() {
 }
 
 #[test]
-fn without_a_path_it_is_the_programs_own_place() {
+fn without_a_path_the_programs_default_place_is_imported() {
     let world = World::new();
     let run = |arguments: &[&str]| {
         let mut command = world.command(arguments);
@@ -110,10 +110,7 @@ fn without_a_path_it_is_the_programs_own_place() {
         assert_eq!(done.code, Some(2), "{done:?}");
         assert!(done.stderr.contains("hint: give "), "{done:?}");
     }
-    assert!(
-        world.is_empty(),
-        "a history that is not there makes no store"
-    );
+    assert!(world.is_empty(), "a missing history creates no store");
     copy_tree(&fixture("opencode-json"), &world.path("data/opencode"));
     copy_tree(&fixture("codex"), &world.path(".codex"));
     for source in ["opencode", "codex"] {
@@ -127,7 +124,7 @@ fn without_a_path_it_is_the_programs_own_place() {
 }
 
 #[test]
-fn an_import_that_was_killed_goes_on() {
+fn a_killed_import_is_completed_by_the_next() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-sqlite"), &folder);

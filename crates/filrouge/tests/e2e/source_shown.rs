@@ -1,5 +1,5 @@
-//! What the command line shows of histories that others wrote: no credential unless it is asked for, nothing that steers
-//! a terminal, and no empty answer for a history that cannot be read.
+//! How the command line shows histories of other programs: credentials only on request, no control characters, and no
+//! empty answer for a history that cannot be read.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ const QUESTION: &str = "msg_bb16f0a3a001rdZxChPy3cyFHV";
 const ANSWER: &str = "msg_bb16f0b27001rsxLySrVE6RG6K";
 const CALL: &str = "prt_bb16f0c06002AN1Mo0n1RppQjF";
 
-/// Puts a text into a file of OpenCode's.
+/// Writes a text into a file of OpenCode.
 fn set(world: &World, path: &str, pointer: &str, text: &str) {
     let path = world.path(path);
     let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -23,7 +23,7 @@ fn set(world: &World, path: &str, pointer: &str, text: &str) {
     fs::write(&path, value.to_string()).unwrap();
 }
 
-/// A home where the plan's title, agents and a tool have this text in them.
+/// A home whose plan title, agents and a tool contain this text.
 fn home_with(text: &str) -> World {
     let world = home();
     set(
@@ -41,7 +41,7 @@ fn home_with(text: &str) -> World {
     world
 }
 
-/// Every question that shows the plan.
+/// All queries that show the plan.
 const QUESTIONS: [&[&str]; 9] = [
     &["sessions", "list", "--q", "limiter"],
     &["sessions", "show", PLAN],
@@ -55,7 +55,7 @@ const QUESTIONS: [&[&str]; 9] = [
 ];
 
 #[test]
-fn no_word_shows_a_credential_unless_asked_for() {
+fn no_command_shows_a_credential_by_default() {
     let world = home_with(SECRET);
     for question in QUESTIONS {
         let question = [question, &["--source", "opencode"]].concat();
@@ -78,7 +78,7 @@ fn no_word_shows_a_credential_unless_asked_for() {
 fn the_ledger_alone_has_nothing_to_unmask() {
     let world = home();
     for question in QUESTIONS {
-        // A search, and sums of a whole history, are of the library whatever it looks at.
+        // A search, and sums of entire histories, always query the library.
         if question[0] == "search" || question == ["stats"] {
             continue;
         }
@@ -92,7 +92,7 @@ fn the_ledger_alone_has_nothing_to_unmask() {
 }
 
 #[test]
-fn names_and_titles_steer_no_terminal() {
+fn names_and_titles_print_no_control_characters() {
     let world = home_with("a\u{202e}b\u{2028}c\u{2066}d\u{85}e\u{1b}[2J");
     let steers = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{85}', '\u{1b}'];
     for question in QUESTIONS {
@@ -104,7 +104,7 @@ fn names_and_titles_steer_no_terminal() {
                 "{question:?}: {text:?}"
             );
         } else if question.contains(&"--format") {
-            // A document keeps what a language needs, and closes it.
+            // A document keeps direction marks that a language needs, and closes them.
             let count = |c: char| text.matches(c).count();
             assert_eq!(
                 count('\u{202e}'),
@@ -125,7 +125,7 @@ fn names_and_titles_steer_no_terminal() {
 }
 
 #[test]
-fn a_history_that_cannot_be_read_is_no_empty_one() {
+fn an_unreadable_history_is_not_shown_as_empty() {
     let world = home();
     fs::create_dir_all(world.path("torn")).unwrap();
     fs::write(
@@ -152,14 +152,14 @@ fn a_history_that_cannot_be_read_is_no_empty_one() {
             );
         }
     }
-    // What the others say is told, and that one is not among them.
+    // The other history is shown, and a notice names the unreadable one.
     let both = [
         "sessions", "list", "--json", "--source", &torn, "--source", "codex",
     ];
     let done = run(&world, &both);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.stdout.contains("\"total\": 2"), "{done:?}");
-    assert!(done.stderr.contains("not asked: opencode"), "{done:?}");
+    assert!(done.stderr.contains("not queried: opencode"), "{done:?}");
     assert_eq!(
         json(&world, &["sessions", "list", "--source", "codex"])["total"],
         2
@@ -167,7 +167,7 @@ fn a_history_that_cannot_be_read_is_no_empty_one() {
 }
 
 #[test]
-fn one_form_at_a_time() {
+fn two_output_formats_at_once_are_refused() {
     let world = home();
     for source in [&[][..], &["--source", "opencode"]] {
         for form in ["md", "html"] {
@@ -183,6 +183,6 @@ fn one_form_at_a_time() {
     }
     let source = ["--source", "opencode"];
     let plain = ok(&world, &[&["export", PLAN][..], &source].concat());
-    let told = ok(&world, &[&["export", PLAN, "--json"][..], &source].concat());
-    assert_eq!(plain, told);
+    let reported = ok(&world, &[&["export", PLAN, "--json"][..], &source].concat());
+    assert_eq!(plain, reported);
 }

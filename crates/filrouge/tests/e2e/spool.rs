@@ -1,4 +1,5 @@
-//! Live calls go on while PostgreSQL is away, and all of it is in the ledger afterwards (DESIGN §6, "Ledger down").
+//! Live calls continue while PostgreSQL is down, and afterwards the ledger contains all of it (DESIGN §6, "Ledger
+//! down").
 
 use filrouge_testbed::{Cut, Options, Server as Database};
 use serde_json::{Value, json};
@@ -8,10 +9,10 @@ use crate::leases::serve_with;
 use crate::limits::{metric, until};
 use crate::world::World;
 
-/// What the answer of a webhook's steps has to be.
+/// The expected answers to a webhook's requests.
 #[derive(Clone, Copy)]
 struct Answers {
-    /// Of each write.
+    /// The status of each write.
     status: u16,
     source: &'static str,
 }
@@ -25,7 +26,8 @@ const SPOOLED: Answers = Answers {
     source: "spool",
 };
 
-/// A webhook of the call `s`: resume, question, what was seen, checkpoint, and the answer that gives the session free.
+/// Runs a webhook of the call `s`: resume, question, an observation, an event, a checkpoint, and the answer,
+/// which releases the session.
 fn webhook(client: &Client, n: usize, answers: Answers) -> Value {
     let durability = match answers.status {
         202 => "spooled",
@@ -75,7 +77,7 @@ fn webhook(client: &Client, n: usize, answers: Answers) -> Value {
     resumed
 }
 
-/// The texts in the journal, in order; and that seqs are dense.
+/// The texts in the ledger, in order; checks that seqs are dense.
 fn texts(client: &Client) -> Vec<String> {
     let items = client.all("/s/items", 100);
     for (seq, item) in (1..).zip(&items) {
@@ -85,7 +87,7 @@ fn texts(client: &Client) -> Vec<String> {
     items.iter().map(text).collect()
 }
 
-fn told(webhooks: impl IntoIterator<Item = usize>) -> Vec<String> {
+fn reported(webhooks: impl IntoIterator<Item = usize>) -> Vec<String> {
     let words = ["ask", "saw", "said"];
     let all = webhooks.into_iter();
     all.flat_map(|n| words.map(|word| format!("{word} {n}")))
@@ -98,7 +100,7 @@ fn entries(client: &Client) -> u64 {
 }
 
 #[test]
-fn a_call_goes_on_while_the_database_is_away() {
+fn a_call_continues_while_the_database_is_down() {
     let database = Database::start(Options::default());
     let world = World::at(&database.url(&database.database()), "buffered");
     let server = serve_with(&world, &[("FILROUGE_SPOOL_AFTER_MS", "300")]);
@@ -128,14 +130,14 @@ fn a_call_goes_on_while_the_database_is_away() {
         "{waits:?}"
     );
 
-    database.start_again();
+    database.restart();
     until("all is drained", || entries(&client) == 0);
-    assert_eq!(texts(&client), told(0..4));
+    assert_eq!(texts(&client), reported(0..4));
     let last = webhook(&client, 4, FLUSHED);
     assert!(last["fence"].as_u64() > first["fence"].as_u64());
     assert_eq!(last["checkpoint"]["label"], "S3", "{last}");
     assert_eq!(last["checkpoint"]["seq"], 11, "{last}");
-    assert_eq!(texts(&client), told(0..5));
+    assert_eq!(texts(&client), reported(0..5));
     let kinds: Vec<_> = client
         .all("/s/events", 100)
         .into_iter()
@@ -166,7 +168,7 @@ fn a_call_goes_on_while_the_database_is_away() {
 }
 
 #[test]
-fn who_was_overtaken_sees_what_was_refused() {
+fn refused_writes_of_a_holder_that_lost_its_lease_are_reported() {
     let database = Database::start(Options::default());
     let name = database.database();
     let cut = Cut::before(database.tcp());
@@ -186,17 +188,20 @@ fn who_was_overtaken_sees_what_was_refused() {
     webhook(&client, 3, SPOOLED);
     cut.release();
     until("all is drained", || entries(&client) == 0);
-    // Who tells of a call need not hold it: the events are in.
-    assert_eq!(texts(&client), told([0, 2]));
+    // Recording an event needs no lease, so the events are accepted.
+    assert_eq!(texts(&client), reported([0, 2]));
     let ready = client.see("/readyz");
     assert!(
         ready["spool"]["dead_letters"].as_u64().unwrap() >= 8,
         "{ready}"
     );
-    assert_eq!(ready["status"], "degraded", "dead letters alone: {ready}");
+    assert_eq!(
+        ready["status"], "degraded",
+        "dead letters make the status degraded: {ready}"
+    );
     let resumed = webhook(&client, 4, FLUSHED);
     assert_eq!(resumed["checkpoint"]["label"], "S2", "{resumed}");
-    assert_eq!(texts(&other.client()), told([0, 2, 4]));
+    assert_eq!(texts(&other.client()), reported([0, 2, 4]));
     let doctor = mine.run(&["doctor", "spool", "--show"]);
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(doctor.stdout.contains("stale_fence"), "{doctor:?}");
@@ -215,7 +220,7 @@ fn who_was_overtaken_sees_what_was_refused() {
 }
 
 #[test]
-fn a_full_spool_is_said_and_loses_nothing() {
+fn a_full_spool_is_reported_and_loses_nothing() {
     let database = Database::start(Options::default());
     let world = World::at(&database.url(&database.database()), "buffered");
     let small = [
@@ -230,7 +235,7 @@ fn a_full_spool_is_said_and_loses_nothing() {
     let turn = client.post("/s/turns", &start).wrote(201);
     let path = format!("/s/turns/{}/items", turn["turn_id"].as_str().unwrap());
     database.stop_immediate();
-    let mut taken = told([0]);
+    let mut taken = reported([0]);
     taken.push("ask 1".to_owned());
     loop {
         let text = format!("n{}", taken.len());
@@ -243,7 +248,7 @@ fn a_full_spool_is_said_and_loses_nothing() {
         taken.push(text);
     }
     assert!(taken.len() > 6 && metric(&client, "filrouge_spool_full_total") >= 1.0);
-    database.start_again();
+    database.restart();
     until("all is drained", || entries(&client) == 0);
     assert_eq!(texts(&client), taken);
     server.stop();

@@ -1,9 +1,9 @@
-//! Every format that streams can be recorded from, over HTTP.
+//! Streams are recorded over HTTP in every format.
 
 use serde_json::json;
 
 use crate::streams::restores;
-use crate::upload_client::{Upload, said, stop, turn};
+use crate::upload_client::{Upload, stop, text_chunk, turn};
 use crate::world::World;
 
 #[test]
@@ -13,7 +13,7 @@ fn every_format_is_recorded() {
     let client = server.client();
     let formats = client.get("/api/v1/info").body()["stream_formats"].clone();
     let streams = [
-        ("openai-chat", said("Left.") + &stop()),
+        ("openai-chat", text_chunk("Left.") + &stop()),
         ("openai-responses", RESPONSES.to_owned()),
         ("anthropic", ANTHROPIC.to_owned()),
         ("gemini", GEMINI.to_owned()),

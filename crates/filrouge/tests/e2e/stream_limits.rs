@@ -1,4 +1,4 @@
-//! What ends a stream from outside: a server that dies or stops, silence, credentials, room.
+//! External causes that end a stream: a killed or stopping server, silence, invalid credentials, limits.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use serde_json::json;
 use crate::caller::{Caller, key, key_id};
 use crate::limits::{metric, until};
 use crate::tail_client::Tail;
-use crate::upload_client::{Upload, arrived, drafted, journal, said, stop, text, turn};
+use crate::upload_client::{Upload, arrived, drafted, journal, stop, text, text_chunk, turn};
 use crate::world::{Server, World};
 
-/// A server that gave no sign of life would count as gone later than any test waits: it must be seen that it ended.
+/// A heartbeat timeout longer than any test: another server must notice the end of the process itself.
 const NEVER: [(&str, &str); 2] = [
     ("FILROUGE_STREAM_TIMEOUT_S", "600"),
     ("FILROUGE_LISTEN", "127.0.0.1:0"),
 ];
 
-/// The session's turn was interrupted, with this text.
+/// Checks that the session's turn was interrupted with this text.
 #[track_caller]
 fn interrupted(server: &Server, path: &str, shown: &str) {
     let client = server.client();
-    until("it is interrupted", || {
+    until("the turn is interrupted", || {
         client.see(path)["status"] == "interrupted"
     });
     let journal = journal(&client);
@@ -44,7 +44,7 @@ fn a_killed_server_leaves_its_turns_interrupted() {
     let server = world.serve_where(&NEVER, &[]);
     let (path, _upload) = begun(&server);
     drop(server);
-    // What is left of it is what was written.
+    // The rest of the store is intact.
     world.verify();
     let server = world.serve_where(&NEVER, &[]);
     interrupted(&server, &path, "To the left");
@@ -78,12 +78,12 @@ fn a_stopping_server_lets_a_stream_end_or_interrupts_it() {
     arrived(&server, 2.0);
     server.ask_to_stop();
     let address = server.origin().strip_prefix("http://").unwrap();
-    until("it takes no connection", || {
+    until("the server accepts no connection", || {
         TcpStream::connect(address).is_err()
     });
-    ends.send(&(said(".") + &stop()));
+    ends.send(&(text_chunk(".") + &stop()));
     assert_eq!(ends.end().wrote(200)["answer_neutral"], "Home.");
-    // What comes while it stops is kept, too.
+    // Text that arrives while the server stops is kept too.
     upload.say(" and on");
     assert_eq!(upload.reply().wrote(200)["status"], "interrupted");
     let log = server.ended();
@@ -104,7 +104,7 @@ fn silence_ends_a_stream() {
     let server = world.serve_where(&settings, &[]);
     let path = turn(&server.client(), "r");
     let mut upload = Upload::chat(&server, &path, "");
-    // Longer than the limit, with less between two words.
+    // Longer than the limit in total, but shorter between two words.
     for word in ["a ", "b ", "c ", "d"] {
         upload.say(word);
         std::thread::sleep(Duration::from_secs(1));
@@ -138,7 +138,7 @@ fn a_stream_outlives_the_time_of_other_requests() {
 }
 
 #[test]
-fn credentials_that_end_end_their_streams() {
+fn credentials_that_become_invalid_end_their_streams() {
     let world = World::new();
     let streamer = key(&world, &["--role", "service"]);
     let reader = key(&world, &["--role", "service"]);
@@ -174,7 +174,7 @@ fn credentials_that_end_end_their_streams() {
 }
 
 #[test]
-fn what_is_held_is_bounded_and_what_flows_is_not() {
+fn buffered_text_is_limited_and_recorded_text_is_not() {
     let world = World::new();
     let settings = [
         ("FILROUGE_LIMITS_BODY_BYTES", "65536"),
@@ -184,7 +184,7 @@ fn what_is_held_is_bounded_and_what_flows_is_not() {
     let server = world.serve_where(&settings, &[]);
     let client = server.client();
     let piece = "y".repeat(8 << 10);
-    // Many pieces of which each becomes an item.
+    // Many pieces, each of which becomes an item.
     let path = turn(&client, "much");
     let mut upload = Upload::chat(&server, &path, "&finalize=false");
     for n in 0..40 {
@@ -199,11 +199,11 @@ fn what_is_held_is_bounded_and_what_flows_is_not() {
         &(crate::upload_client::chunk(&json!({}), Some("tool_calls")) + crate::upload_client::DONE),
     );
     assert_eq!(upload.end().wrote(200)["status"], "open");
-    // One piece that grows.
+    // One growing piece.
     let path = turn(&client, "one");
     let mut upload = Upload::chat(&server, &path, "");
     for _ in 0..40 {
-        if upload.try_send(&said(&piece)).is_err() {
+        if upload.try_send(&text_chunk(&piece)).is_err() {
             break;
         }
     }
@@ -216,7 +216,7 @@ fn what_is_held_is_bounded_and_what_flows_is_not() {
 }
 
 #[test]
-fn a_key_records_as_many_streams_as_it_may_hold_open() {
+fn a_keys_limit_of_open_streams_applies_to_recordings() {
     let world = World::new();
     let settings = [
         ("FILROUGE_LIMITS_STREAMS_PER_KEY", "1"),
@@ -233,9 +233,9 @@ fn a_key_records_as_many_streams_as_it_may_hold_open() {
         .fails(429, "rate_limited");
     upload.send(&stop());
     upload.end().wrote(200);
-    until("the place is free again", || {
+    until("the stream's slot is free again", || {
         let mut upload = Upload::chat(&server, &two, "");
-        let _ = upload.try_send(&(said("Right") + &stop()));
+        let _ = upload.try_send(&(text_chunk("Right") + &stop()));
         upload.end().status == 200
     });
     server.stop();

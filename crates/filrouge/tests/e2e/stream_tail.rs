@@ -1,4 +1,4 @@
-//! Drafts in the live tail: whoever reads sees each character once, whenever they come.
+//! Drafts in the live tail: a reader gets each character once, whenever it joins.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::tail_client::{Event, Tail};
-use crate::upload_client::{Upload, calls, chunk, journal, said, stop, text, turn};
+use crate::upload_client::{Upload, calls, chunk, journal, stop, text, text_chunk, turn};
 use crate::world::{Server, World};
 
 fn open(server: &Server, path: &str) -> Tail {
@@ -16,7 +16,7 @@ fn open(server: &Server, path: &str) -> Tail {
     tail
 }
 
-/// What a reader has put together, by item and part, as the documentation says.
+/// The text that a reader has assembled by item and part, in the documented way.
 #[derive(Default)]
 struct Reader {
     texts: BTreeMap<(String, u64), String>,
@@ -42,24 +42,24 @@ impl Reader {
         assert_eq!(
             json["offset"],
             text.chars().count(),
-            "no gap, none twice: {json}"
+            "no gaps and no repetitions: {json}"
         );
         text.push_str(json["text"].as_str().unwrap());
         self.drafts.push(json);
     }
 
-    /// Reads on until it is so.
+    /// Reads until `done`.
     fn until(&mut self, tail: &mut Tail, done: impl Fn(&Self) -> bool) {
         while !done(self) {
             self.take(&tail.next().expect("more events"));
         }
     }
 
-    fn said(&self) -> Vec<&str> {
+    fn texts(&self) -> Vec<&str> {
         self.texts.values().map(String::as_str).collect()
     }
 
-    /// The drafts are the text that the items have.
+    /// Checks that the drafts equal the text of the items.
     #[track_caller]
     fn agrees(&self) {
         let mut compared = 0;
@@ -84,21 +84,21 @@ impl Reader {
 }
 
 #[test]
-fn growing_text_is_seen_and_then_the_item() {
+fn a_growing_text_is_shown_and_then_the_item() {
     let world = World::new();
     let server = world.serve();
     let path = turn(&server.client(), "r");
     let mut upload = Upload::chat(&server, &path, "&agent=desk");
     let (mut early, mut reader) = (open(&server, "/s/items?after=0"), Reader::default());
     upload.say("Tö the \u{1f9f5} \"");
-    reader.until(&mut early, |r| r.said() == ["Tö the \u{1f9f5} \""]);
+    reader.until(&mut early, |r| r.texts() == ["Tö the \u{1f9f5} \""]);
     let (mut late, mut joined) = (open(&server, "/s/items?after=0"), Reader::default());
     joined.until(&mut late, |r| r.drafts.len() == 1);
     assert_eq!(joined.drafts[0]["offset"], 0);
     assert_eq!(
-        joined.said(),
-        reader.said(),
-        "who joins gets everything so far"
+        joined.texts(),
+        reader.texts(),
+        "a reader that joins gets all text so far"
     );
     upload.say("le\nft");
     reader.until(&mut early, |r| r.drafts.len() == 2);
@@ -116,14 +116,14 @@ fn growing_text_is_seen_and_then_the_item() {
     ] {
         assert_eq!(first[name], value, "{name}: {first}");
     }
-    upload.send(&(said(" now.") + &stop()));
+    upload.send(&(text_chunk(" now.") + &stop()));
     upload.end().wrote(200);
     for (tail, reader) in [(&mut early, &mut reader), (&mut late, &mut joined)] {
         reader.until(tail, |r| r.items.len() == 2);
-        assert_eq!(reader.said(), ["Tö the \u{1f9f5} \"le\nft now."]);
+        assert_eq!(reader.texts(), ["Tö the \u{1f9f5} \"le\nft now."]);
         reader.agrees();
     }
-    // Whoever comes now gets the item alone.
+    // A late reader gets only the item.
     let all = open(&server, "/s/items?after=0").take(2);
     assert!(all.iter().all(|e| e.name == "item"), "{all:?}");
     server.stop();
@@ -131,7 +131,7 @@ fn growing_text_is_seen_and_then_the_item() {
 }
 
 #[test]
-fn a_character_that_a_stream_cuts_in_two_is_one() {
+fn a_character_split_by_a_stream_is_shown_once() {
     let world = World::new();
     let server = world.serve();
     let path = turn(&server.client(), "r");
@@ -143,9 +143,9 @@ fn a_character_that_a_stream_cuts_in_two_is_one() {
         )
     };
     upload.send(&piece(r"a\ud83e"));
-    reader.until(&mut tail, |r| r.said() == ["a"]);
+    reader.until(&mut tail, |r| r.texts() == ["a"]);
     upload.send(&piece(r"\uddf5b"));
-    reader.until(&mut tail, |r| r.said() == ["a\u{1f9f5}b"]);
+    reader.until(&mut tail, |r| r.texts() == ["a\u{1f9f5}b"]);
     upload.send(&stop());
     upload.end().wrote(200);
     reader.until(&mut tail, |r| r.items.len() == 2);
@@ -205,7 +205,7 @@ fn a_stream_is_followed_at_another_server() {
 }
 
 #[test]
-fn what_was_shown_of_a_failed_turn_is_its_partial_item() {
+fn the_shown_text_of_a_failed_turn_is_its_partial_item() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -237,7 +237,7 @@ fn what_was_shown_of_a_failed_turn_is_its_partial_item() {
 }
 
 #[test]
-fn what_the_caller_says_was_shown_is_no_less_than_the_draft() {
+fn a_callers_partial_text_never_shortens_the_draft() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -274,7 +274,7 @@ fn what_the_caller_says_was_shown_is_no_less_than_the_draft() {
 }
 
 #[test]
-fn drafts_are_left_out_when_asked() {
+fn drafts_are_left_out_on_request() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -296,7 +296,7 @@ fn drafts_are_left_out_when_asked() {
 }
 
 #[test]
-fn the_command_line_shows_drafts_when_asked() {
+fn the_command_line_shows_drafts_on_request() {
     let world = World::new();
     let server = world.serve();
     let path = turn(&server.client(), "r");
@@ -318,7 +318,7 @@ fn the_command_line_shows_drafts_when_asked() {
         || -> Value { serde_json::from_str(&json_lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(line()["channel"], "question");
     assert_eq!(line()["draft"]["text"], "To the ");
-    upload.send(&(said("left.") + &stop()));
+    upload.send(&(text_chunk("left.") + &stop()));
     upload.end().wrote(200);
     let rest = line();
     assert!(

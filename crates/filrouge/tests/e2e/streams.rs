@@ -1,13 +1,15 @@
-//! Provider streams, recorded while they flow: whatever happens, what had come is kept, and the turn has an end.
+//! Provider streams are recorded while they arrive: in every case the received text is kept, and the turn ends.
 
 use serde_json::{Value, json};
 
 use crate::http::{Client, Reply};
 use crate::limits::{metric, until};
-use crate::upload_client::{DONE, Upload, calls, chunk, drafted, journal, said, stop, text, turn};
+use crate::upload_client::{
+    DONE, Upload, calls, chunk, drafted, journal, stop, text, text_chunk, turn,
+};
 use crate::world::World;
 
-/// Every format can be asked for after whatever has happened.
+/// Checks that a restore succeeds in every format.
 pub(crate) fn restores(client: &Client) {
     for format in [
         "openai-chat",
@@ -59,7 +61,7 @@ fn an_answer_ends_its_turn() {
 }
 
 #[test]
-fn a_whole_response_is_recorded_as_well() {
+fn a_complete_response_is_recorded_too() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -74,7 +76,7 @@ fn a_whole_response_is_recorded_as_well() {
 }
 
 #[test]
-fn a_call_is_an_item_and_its_result_goes_before_the_next_stream() {
+fn a_call_is_an_item_and_its_result_precedes_the_next_stream() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -128,7 +130,7 @@ fn without_finalize_the_caller_ends_the_turn() {
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "&finalize=false");
-    upload.send(&(said("Left.") + &stop()));
+    upload.send(&(text_chunk("Left.") + &stop()));
     assert_eq!(upload.end().wrote(200)["status"], "open");
     let end = json!({"answer_translated": "Nach links."});
     let done = client.post(&format!("{path}/finalize"), &end).wrote(200);
@@ -139,7 +141,7 @@ fn without_finalize_the_caller_ends_the_turn() {
 }
 
 #[test]
-fn who_goes_away_leaves_what_had_come() {
+fn a_client_that_disconnects_leaves_the_received_text() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -162,17 +164,17 @@ fn who_goes_away_leaves_what_had_come() {
 }
 
 #[test]
-fn a_stream_that_ends_before_its_end_has_failed() {
+fn a_stream_that_ends_early_fails() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     for (n, sent, code) in [
-        (0, said("To the le"), "stream_truncated"),
+        (0, text_chunk("To the le"), "stream_truncated"),
         (1, String::new(), "stream_empty"),
         (2, "<html>bad gateway</html>".to_owned(), "stream_malformed"),
         (
             3,
-            said("To")
+            text_chunk("To")
                 + "data: {\"error\": {\"message\": \"Too many\", \"type\": \"requests\", \"code\": \"rate_limit_exceeded\"}}\n\n",
             "rate_limit_exceeded",
         ),
@@ -210,7 +212,7 @@ fn a_cancelled_turn_answers_its_stream_at_once() {
     client
         .post(&format!("{path}/cancel"), &json!({}))
         .wrote(200);
-    // Nothing more is sent, the body has not ended, and silence would end it later than is waited here.
+    // Nothing more is sent, the body has not ended, and the silence limit is longer than this test waits.
     let turn = upload.reply().wrote(200);
     assert_eq!(turn["status"], "cancelled");
     let journal = journal(&client);
@@ -222,7 +224,7 @@ fn a_cancelled_turn_answers_its_stream_at_once() {
 }
 
 #[test]
-fn what_was_not_drafted_yet_is_kept_when_the_turn_is_ended() {
+fn text_not_drafted_yet_is_kept_when_the_turn_ends() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -239,7 +241,7 @@ fn what_was_not_drafted_yet_is_kept_when_the_turn_is_ended() {
             let word = format!("word {n} ");
             upload.say(&word);
             said.push_str(&word);
-            until("it has come", || received() > before);
+            until("the text has arrived", || received() > before);
         }
         client.post(&format!("{path}/{end}"), &body).wrote(200);
         upload.reply().wrote(200);
@@ -252,7 +254,7 @@ fn what_was_not_drafted_yet_is_kept_when_the_turn_is_ended() {
 }
 
 #[test]
-fn one_stream_at_a_time_records_a_turn() {
+fn a_turn_is_recorded_from_one_stream_at_a_time() {
     let world = World::new();
     let (one, two) = (world.serve(), world.serve());
     let client = one.client();
@@ -291,7 +293,7 @@ fn an_erased_session_ends_its_streams() {
 }
 
 #[test]
-fn a_login_in_the_middle_loses_nothing() {
+fn a_login_during_a_stream_loses_nothing() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -313,7 +315,7 @@ fn a_login_in_the_middle_loses_nothing() {
 }
 
 #[test]
-fn what_is_refused_is_refused_before_it_is_sent() {
+fn a_stream_is_refused_before_its_body_is_sent() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -346,10 +348,11 @@ fn what_is_refused_is_refused_before_it_is_sent() {
         "application/x-www-form-urlencoded",
         "multipart/form-data; boundary=b",
     ] {
-        let told = refused(&good, &[("content-type", form)]).fails(415, "unsupported_media_type");
+        let reported =
+            refused(&good, &[("content-type", form)]).fails(415, "unsupported_media_type");
         assert!(
-            told["hint"].as_str().unwrap().contains("--data-binary"),
-            "{told}"
+            reported["hint"].as_str().unwrap().contains("--data-binary"),
+            "{reported}"
         );
     }
     let site = server.origin().to_owned();
@@ -366,9 +369,9 @@ fn what_is_refused_is_refused_before_it_is_sent() {
     refused(&hers, &[sse, ("filrouge-identity", "bob")]).fails(404, "session_not_found");
     let absent = path.replace(&path[9..], "00000000-0000-8000-8000-000000000000");
     refused(&format!("{absent}/stream?format=openai-chat"), &[sse]).fails(404, "turn_not_found");
-    // Nothing of it has touched the turn, and a client without a type that is no page may write.
+    // The turn is unchanged, and a client whose request has no content type may write.
     let mut upload = Upload::begin(server.origin(), &good, &[]);
-    upload.send(&(said("Left.") + &stop()));
+    upload.send(&(text_chunk("Left.") + &stop()));
     assert_eq!(upload.end().wrote(200)["status"], "finalized");
     refused(&good, &[sse]).fails(409, "turn_closed");
     server.stop();

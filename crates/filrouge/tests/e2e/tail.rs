@@ -1,4 +1,4 @@
-//! The live tail: from any seq, across processes, until there is nothing left to see.
+//! The live tail: from any seq, across processes, until the session ends.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn open(server: &Server, path: &str, headers: &[(&str, &str)]) -> Tail {
     tail
 }
 
-/// The events are these items, in this order.
+/// Checks that the events are these items, in this order.
 fn same(events: &[crate::tail_client::Event], items: &[Value]) {
     assert_eq!(events.len(), items.len());
     for (event, item) in events.iter().zip(items) {
@@ -41,7 +41,7 @@ fn same(events: &[crate::tail_client::Event], items: &[Value]) {
 }
 
 #[test]
-fn a_tail_shows_what_is_there_and_then_what_comes() {
+fn a_tail_shows_existing_and_then_new_items() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -53,7 +53,7 @@ fn a_tail_shows_what_is_there_and_then_what_comes() {
 }
 
 #[test]
-fn it_begins_behind_the_last_event_else_behind_after_else_at_the_end() {
+fn a_tail_starts_after_the_last_event_else_after_the_parameter_else_at_the_end() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -77,7 +77,7 @@ fn it_begins_behind_the_last_event_else_behind_after_else_at_the_end() {
 }
 
 #[test]
-fn every_byte_of_an_item_comes_through() {
+fn every_byte_of_an_item_is_delivered() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -102,7 +102,7 @@ fn another_process_on_the_file_is_followed() {
 }
 
 #[test]
-fn redactions_come_as_items_and_erasure_as_the_last_event() {
+fn redactions_are_items_and_an_erasure_is_the_last_event() {
     let world = World::new();
     let server = world.serve();
     let client = server.client().of("ada");
@@ -131,10 +131,10 @@ fn redactions_come_as_items_and_erasure_as_the_last_event() {
 }
 
 #[test]
-fn a_tail_is_its_owners() {
+fn a_tail_is_for_the_owner_only() {
     let world = World::new();
     let server = world.serve();
-    let (ada, nobody) = (server.client().of("ada"), server.client());
+    let (ada, anonymous) = (server.client().of("ada"), server.client());
     whole_turn(&ada, "hers", 1);
     for who in ["bob", "Ada"] {
         let foreign = Tail::open(
@@ -150,14 +150,14 @@ fn a_tail_is_its_owners() {
         assert_eq!((foreign.status(), absent.status()), (404, 404));
         assert_eq!(foreign.rest().replace("hers", "none"), absent.rest());
     }
-    // Who is not the owner any more sees nothing more, though the stream was theirs when it was opened.
-    whole_turn(&nobody, "open", 1);
+    // A caller who is no longer the owner sees nothing more, although the stream was opened as the owner.
+    whole_turn(&anonymous, "open", 1);
     let mut tail = open(&server, "/open/items?after=0", &[]);
     tail.take(2);
     ada.put("/open/link", &json!({"identity_id": "ada"}))
         .wrote(200);
     whole_turn(&ada, "open", 2);
-    assert_eq!(tail.next(), None, "nothing of what came after the link");
+    assert_eq!(tail.next(), None, "no item after the link is shown");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_stopping_server_ends_its_tails() {
     }
     assert!(
         begun.elapsed() < Duration::from_secs(9),
-        "nothing was waited for"
+        "the stop waited for no timeout"
     );
 }
 
@@ -206,7 +206,7 @@ fn long_polls_end_with_the_turn_or_with_their_time() {
 }
 
 #[test]
-fn a_stream_begins_behind_one_place() {
+fn a_stream_with_two_start_positions_is_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

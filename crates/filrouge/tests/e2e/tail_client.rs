@@ -1,4 +1,4 @@
-//! A reader of server-sent events that sees every byte.
+//! A reader of server-sent events that keeps every byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Opens a stream below `/api/v1/sessions`; HTTP/1.0, so that what comes is the stream itself.
+    /// Opens a stream below `/api/v1/sessions`; with HTTP/1.0, so that the body is the stream itself.
     pub(crate) fn open(origin: &str, path: &str, headers: &[(&str, &str)]) -> Self {
         let address = origin.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -88,7 +88,7 @@ impl Tail {
         events.collect::<Option<_>>().expect("more events")
     }
 
-    /// All that is left, up to the end of the stream.
+    /// The rest of the stream.
     pub(crate) fn rest(mut self) -> String {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();

@@ -1,4 +1,4 @@
-//! Bytes changed in the store's file: every later answer is what was written, or an error that says so.
+//! Changed bytes in the store's file: every later answer is correct, or an error that reports the damage.
 
 use std::fs;
 
@@ -47,18 +47,18 @@ fn reads() -> Vec<String> {
 }
 
 #[derive(Debug, PartialEq)]
-enum Told {
-    /// What was written.
+enum Reported {
+    /// The answer is the recorded content.
     Truth,
-    /// A failure that names itself.
+    /// The answer is an error that reports the damage.
     Refusal,
-    /// Something that was never written.
+    /// The answer is content that was never recorded.
     Lie,
 }
 
-fn told(reply: &Reply, written: &Reply) -> Told {
+fn reported(reply: &Reply, written: &Reply) -> Reported {
     if reply.status == 200 && reply.text == written.text {
-        return Told::Truth;
+        return Reported::Truth;
     }
     let known = [
         "integrity_error",
@@ -68,12 +68,12 @@ fn told(reply: &Reply, written: &Reply) -> Told {
     ];
     let code = || reply.body()["code"].as_str().unwrap_or_default().to_owned();
     if reply.status >= 500 && known.contains(&code().as_str()) {
-        return Told::Refusal;
+        return Reported::Refusal;
     }
-    Told::Lie
+    Reported::Lie
 }
 
-/// Pages of SQLite's file format.
+/// The page size of the store's file.
 const PAGE: usize = 4096;
 
 /// Whether a page belongs to an index, by the first byte of its header. Tables without a rowid look the same.
@@ -82,7 +82,7 @@ fn is_index(bytes: &[u8], page: usize) -> bool {
     matches!(bytes[header], 0x02 | 0x0a)
 }
 
-/// Changes some bytes of index pages or of all others; gives where.
+/// Changes some bytes, either of index pages or of all others; returns their positions.
 fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
     let mut bytes = fs::read(path).unwrap();
     let pages: Vec<usize> = (0..bytes.len() / PAGE)
@@ -98,7 +98,7 @@ fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
         // Most of a page may be empty.
         let page = pages[rng.random_range(0..pages.len())] * PAGE;
         let used: Vec<usize> = (page..page + PAGE).filter(|at| bytes[*at] != 0).collect();
-        // An index without entries is a few bytes, which the damage before may have taken.
+        // An index without entries has only a few bytes, which earlier damage may have changed.
         let Some(at) = used.choose(rng).copied() else {
             continue;
         };
@@ -114,11 +114,11 @@ fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
 }
 
 #[test]
-fn damaged_tables_are_never_told_as_truth() {
+fn damaged_tables_never_yield_wrong_answers() {
     random_damage(false);
 }
 
-/// An index of SQLite's own that no longer points to a row hides it; `verify` compares indexes with tables.
+/// A damaged SQLite index that no longer points to a row hides the row; `verify` compares indexes with tables.
 #[test]
 fn damaged_indexes_are_found_by_verify() {
     random_damage(true);
@@ -162,7 +162,7 @@ fn random_damage(of_index: bool) {
             assert_ne!(verified.code, Some(0), "{what}: {verified:?}");
             continue;
         }
-        // A server looks at more than the doctor does before it answers anybody.
+        // A server checks more than `doctor` before it answers.
         let server = match world.try_serve() {
             Ok(server) => server,
             Err(log) => {
@@ -176,12 +176,12 @@ fn random_damage(of_index: bool) {
         let mut silent = Vec::new();
         for (path, reply) in &written {
             let answer = client.get(path);
-            match told(&answer, reply) {
-                Told::Truth => {}
-                Told::Lie if !of_index => {
+            match reported(&answer, reply) {
+                Reported::Truth => {}
+                Reported::Lie if !of_index => {
                     panic!("{what}: GET {path} shows what was never written: {answer:?}")
                 }
-                Told::Lie | Told::Refusal => silent.push((path, answer)),
+                Reported::Lie | Reported::Refusal => silent.push((path, answer)),
             }
         }
         if !silent.is_empty() {
@@ -189,7 +189,7 @@ fn random_damage(of_index: bool) {
             assert_ne!(
                 verified.code,
                 Some(0),
-                "{what}: verify says intact, but {silent:?}"
+                "{what}: verify reports intact, but {silent:?}"
             );
         }
         for s in 0..SESSIONS {
@@ -208,7 +208,7 @@ fn random_damage(of_index: bool) {
 }
 
 #[test]
-fn a_changed_title_is_found_out() {
+fn a_changed_title_is_detected() {
     let world = World::on_sqlite();
     let server = world.serve();
     fill(&server.client());

@@ -1,4 +1,4 @@
-//! How live calls of a tenant do right now: figures, spikes, whether the agent is at work, and who is told.
+//! The status of a tenant's live calls: figures, spikes, whether the agent is active, and who may read it.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ fn ago(micros: i64) -> String {
     Timestamp::from_micros(SystemClock.now().as_micros() - micros).to_string()
 }
 
-/// A caller who tells of calls and asks how they do.
+/// A caller that records events of calls and reads their status.
 struct Calls(Caller);
 
 impl Calls {
-    fn tell(&self, call: &str, key: &str, kind: &str, at: Option<String>) {
+    fn report(&self, call: &str, key: &str, kind: &str, at: Option<String>) {
         let event = json!({ "key": key, "kind": kind, "at": at });
-        let told = self.0.post(&format!("/{call}/events"), &event);
-        assert_eq!(told.status, 201, "{told:?}");
+        let reported = self.0.post(&format!("/{call}/events"), &event);
+        assert_eq!(reported.status, 201, "{reported:?}");
     }
 
     fn make(&self, call: &str) {
@@ -36,7 +36,7 @@ impl Calls {
         self.0.send("GET", &target, None)
     }
 
-    /// The status once it is as it must be: one that took long to make is given again for some seconds.
+    /// Polls until the status is as expected: a slow status is cached for some seconds.
     #[track_caller]
     fn once(&self, what: &str, reached: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
@@ -55,10 +55,10 @@ impl Calls {
 }
 
 #[test]
-fn nothing_has_happened_yet() {
+fn the_status_of_a_new_tenant_is_empty() {
     let world = World::new();
     let server = world.serve();
-    let status = Calls(Caller::nobody(&server)).ask("default").is(200);
+    let status = Calls(Caller::anonymous(&server)).ask("default").is(200);
     assert_eq!(status["calls"], 0);
     for absent in [
         "call_lock_timeout_rate_pct",
@@ -83,19 +83,19 @@ fn nothing_has_happened_yet() {
 }
 
 #[test]
-fn figures_follow_what_is_told() {
+fn figures_follow_recorded_events() {
     let world = World::new();
     let server = world.serve();
-    let calls = Calls(Caller::nobody(&server));
-    // Of last week's calls one is too old to count.
+    let calls = Calls(Caller::anonymous(&server));
+    // One of last week's calls is too old to count.
     for (call, days) in [("old", 8), ("a", 6), ("b", 3), ("c", 1)] {
         calls.make(call);
-        calls.tell(call, "start", "call_started", Some(ago(days * 24 * HOUR)));
+        calls.report(call, "start", "call_started", Some(ago(days * 24 * HOUR)));
     }
-    calls.tell("a", "resume", "resume_from_pg", Some(ago(2 * HOUR)));
-    calls.tell("b", "hand", "transferred_human", Some(ago(2 * HOUR)));
+    calls.report("a", "resume", "resume_from_pg", Some(ago(2 * HOUR)));
+    calls.report("b", "hand", "transferred_human", Some(ago(2 * HOUR)));
     let last = ago(16 * 60 * SECOND);
-    calls.tell("b", "wait-0", "call_lock_timeout", Some(last.clone()));
+    calls.report("b", "wait-0", "call_lock_timeout", Some(last.clone()));
     let status = calls.once("six events", |s| s["events"] == 6);
     assert_eq!(status["calls"], 3);
     assert_eq!(status["call_lock_timeouts"], 1);
@@ -109,25 +109,25 @@ fn figures_follow_what_is_told() {
     let seconds = status["last_event_ago"].as_u64().unwrap();
     assert!((960..1200).contains(&seconds), "{seconds}");
     assert_eq!(status["service_agent"], "offline");
-    // Two more within the hour, told as they happen: a spike, and the agent is at work.
+    // Two more within the hour, recorded in real time: a spike, and the agent is active.
     for n in 1..3 {
-        calls.tell("b", &format!("wait-{n}"), "call_lock_timeout", None);
+        calls.report("b", &format!("wait-{n}"), "call_lock_timeout", None);
     }
     let status = calls.once("a spike", |s| s["call_lock_timeout_spike"] == true);
     assert_eq!(status["call_lock_timeout_rate_pct"], 100.0); // 3 / 3 x 100
     assert_eq!(status["service_agent"], "online");
     assert!(status["last_event_ago"].as_u64().unwrap() < 900);
-    // As many as that are usual when the other hours of the week had one each: 3 is no more than 3 x 167 / 167.
+    // Three are no spike if each of the week's other hours had one: 3 is not more than 3 x 167 / 167.
     for n in 0..167 {
         let key = format!("before-{n}");
-        calls.tell("b", &key, "call_lock_timeout", Some(ago(30 * HOUR + n)));
+        calls.report("b", &key, "call_lock_timeout", Some(ago(30 * HOUR + n)));
     }
     let status = calls.once("no spike", |s| s["call_lock_timeouts"] == 170);
     assert_eq!(status["call_lock_timeout_spike"], false);
 }
 
 #[test]
-fn a_tenants_admins_are_told_and_nobody_else() {
+fn only_a_tenants_admins_get_the_status() {
     let world = World::new();
     let roles = ["admin", "auditor", "service"];
     let [admin, auditor, service] = roles.map(|role| key(&world, &["--role", role]));
@@ -137,9 +137,9 @@ fn a_tenants_admins_are_told_and_nobody_else() {
     let bearing = |key: &str| Calls(Caller::bearing(&server, key));
     let admin = bearing(&admin);
     admin.make("s");
-    admin.tell("s", "start", "call_started", None);
+    admin.report("s", "start", "call_started", None);
     admin.once("the call", |s| s["calls"] == 1);
-    // Another tenant's looks absent, whether it is there or not.
+    // Another tenant looks absent, whether or not it exists.
     let other = bearing(&other);
     let none = other.ask("default").fails(404, "tenant_not_found");
     assert_eq!(none["detail"], "there is no tenant \"default\"");
@@ -152,6 +152,6 @@ fn a_tenants_admins_are_told_and_nobody_else() {
     }
     let for_ada = Calls(admin.0.of("ada"));
     for_ada.ask("default").fails(403, "forbidden");
-    let nobody = Calls(Caller::nobody(&server));
-    nobody.ask("default").fails(401, "unauthenticated");
+    let anonymous = Calls(Caller::anonymous(&server));
+    anonymous.ask("default").fails(401, "unauthenticated");
 }

@@ -1,4 +1,4 @@
-//! A sender of request bodies that decides when each byte goes out.
+//! A sender of request bodies that controls when each byte is sent.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use crate::http::{Client, Reply};
 use crate::limits::{metric, until};
 use crate::world::{Server, durability};
 
-/// A chunked body on its way.
+/// A chunked body that is being sent.
 pub(crate) struct Upload {
     stream: TcpStream,
 }
@@ -49,18 +49,18 @@ impl Upload {
         self.try_send(text).unwrap();
     }
 
-    /// Sends what may find nobody who reads it any more.
+    /// Sends text that the server may no longer read.
     pub(crate) fn try_send(&mut self, text: &str) -> std::io::Result<()> {
         let chunk = format!("{:x}\r\n{text}\r\n", text.len());
         self.stream.write_all(chunk.as_bytes())
     }
 
-    /// Sends what the model says.
+    /// Sends text of the model.
     pub(crate) fn say(&mut self, text: &str) {
-        self.send(&said(text));
+        self.send(&text_chunk(text));
     }
 
-    /// Goes away in the middle.
+    /// Disconnects without an end.
     pub(crate) fn vanish(self) {
         self.stream.shutdown(Shutdown::Both).unwrap();
     }
@@ -111,7 +111,7 @@ pub(crate) fn chunk(delta: &Value, finish: Option<&str>) -> String {
     format!("data: {chunk}\n\n")
 }
 
-pub(crate) fn said(text: &str) -> String {
+pub(crate) fn text_chunk(text: &str) -> String {
     chunk(&json!({"role": "assistant", "content": text}), None)
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn stop() -> String {
     chunk(&json!({}), Some("stop")) + DONE
 }
 
-/// Calls of tools, and that their results are waited for.
+/// Tool calls, and a stop that waits for their results.
 pub(crate) fn calls(names: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (index, (id, name)) in names.iter().enumerate() {
@@ -133,7 +133,7 @@ pub(crate) fn calls(names: &[(&str, &str)]) -> String {
     text + &chunk(&json!({}), Some("tool_calls")) + DONE
 }
 
-/// Starts a turn of the session `s`; gives its path.
+/// Starts a turn of the session `s`; returns its path.
 pub(crate) fn turn(client: &Client, request: &str) -> String {
     let start = json!({"request_id": request, "question_neutral": "Which way?"});
     let turn = client.post("/s/turns", &start).wrote(201);
@@ -156,7 +156,7 @@ pub(crate) fn text(text: &str) -> Value {
     json!([{"type": "text", "text": text}])
 }
 
-/// Waits until a draft was written at this server.
+/// Waits until this server has written a draft.
 pub(crate) fn drafted(server: &Server) {
     let client = server.client();
     until("a draft is written", || {
@@ -164,7 +164,7 @@ pub(crate) fn drafted(server: &Server) {
     });
 }
 
-/// Waits until so many streams are being recorded: their requests have arrived then.
+/// Waits until this many streams are being recorded, which means that their requests have arrived.
 pub(crate) fn arrived(server: &Server, streams: f64) {
     let client = server.client();
     until("the streams have arrived", || {

@@ -1,4 +1,4 @@
-//! Webhooks: the feed, sent to a receiver: signed, in order, at least once, by one process at a time.
+//! Webhooks: the feed is sent to a receiver: signed, in order, at least once, by one process at a time.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -19,7 +19,7 @@ use crate::world::World;
 pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 pub(crate) const NEWER: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-/// A configuration with one webhook `crm` and further settings of it.
+/// Configures one webhook `crm` with further settings.
 pub(crate) fn configure(world: &World, receiver: &Receiver, more: &str) {
     let text = format!(
         "[[webhooks]]\nname = \"crm\"\nurl = \"{}\"\n{more}\n",
@@ -59,15 +59,15 @@ pub(crate) fn names(changes: &[Value]) -> Vec<String> {
         .collect()
 }
 
-/// What `doctor` tells of the webhook.
+/// The webhook as `doctor` shows it.
 pub(crate) fn doctor(world: &World) -> Value {
     let done = world.run(&["doctor", "webhooks", "--json"]);
-    let told: Value =
+    let reported: Value =
         serde_json::from_str(&done.stdout).unwrap_or_else(|e| panic!("{e}: {done:?}"));
-    told["webhooks"][0].clone()
+    reported["webhooks"][0].clone()
 }
 
-/// Each change once and in order when repetitions are taken out; as the feed tells them.
+/// Checks that the changes, without repetitions, are those of the feed, in order.
 #[track_caller]
 pub(crate) fn at_least_once_in_order(client: &Client, changes: &[Value]) {
     let mut seen = BTreeSet::new();
@@ -77,7 +77,7 @@ pub(crate) fn at_least_once_in_order(client: &Client, changes: &[Value]) {
 }
 
 #[test]
-fn changes_come_signed_in_order_and_no_secret_is_told() {
+fn changes_are_signed_and_in_order_and_no_secret_is_reported() {
     let world = World::new();
     let receiver = Receiver::start();
     let more = format!("secret = \"{NEWER} {SECRET}\"\nfrom = \"beginning\"\nbatch = 7");
@@ -148,7 +148,7 @@ fn changes_come_signed_in_order_and_no_secret_is_told() {
 }
 
 #[test]
-fn a_refused_message_comes_again_under_its_id_and_before_all_others() {
+fn a_refused_message_is_resent_under_its_id_before_all_others() {
     let world = World::new();
     let receiver = Receiver::start();
     configure(&world, &receiver, &secret("timeout_ms = 400"));
@@ -163,13 +163,13 @@ fn a_refused_message_comes_again_under_its_id_and_before_all_others() {
     make(&client, "first");
     receiver.until("the first message", |got| !got.is_empty());
     make(&client, "second");
-    within_five_seconds("doctor tells of it", || {
+    within_five_seconds("doctor shows the failure", || {
         doctor(&world)["failures"].as_u64() > Some(0)
     });
     let got = receiver.until("both sessions", |got| got.len() >= 5);
-    let told: Vec<_> = got.iter().map(|m| names(&m.changes())).collect();
+    let reported: Vec<_> = got.iter().map(|m| names(&m.changes())).collect();
     assert_eq!(
-        told,
+        reported,
         [["first"], ["first"], ["first"], ["first"], ["second"]]
     );
     assert!(
@@ -182,9 +182,11 @@ fn a_refused_message_comes_again_under_its_id_and_before_all_others() {
         "every attempt has its time"
     );
     assert_ne!(got[4].id, got[0].id);
-    within_five_seconds("all is well again", || {
-        let told = doctor(&world);
-        told["failures"] == 0 && told["last_error"].is_null() && told["lag_commits"] == 0
+    within_five_seconds("doctor reports no failure", || {
+        let reported = doctor(&world);
+        reported["failures"] == 0
+            && reported["last_error"].is_null()
+            && reported["lag_commits"] == 0
     });
     let scrape = client.get("/metrics").text;
     for line in [
@@ -197,7 +199,7 @@ fn a_refused_message_comes_again_under_its_id_and_before_all_others() {
 }
 
 #[test]
-fn a_receiver_that_asks_for_time_gets_it() {
+fn a_receivers_retry_after_is_honored() {
     let world = World::new();
     let receiver = Receiver::start();
     configure(&world, &receiver, &secret(""));
@@ -216,7 +218,7 @@ fn a_receiver_that_asks_for_time_gets_it() {
 }
 
 #[test]
-fn kills_in_the_middle_lose_nothing_and_change_no_order() {
+fn kills_lose_nothing_and_change_no_order() {
     let world = World::new();
     let receiver = Receiver::start();
     configure(
@@ -278,7 +280,7 @@ fn two_servers_send_each_change_once() {
     let mut feed = all(&client);
     feed.retain(|c| c["kind"] != "patched");
     assert_eq!(receiver.changes(), feed, "once, and in order");
-    // The one that sends stops; the other goes on at once.
+    // The sending server stops; the other one continues at once.
     within_five_seconds("the cursor is kept", || doctor(&world)["lag_commits"] == 0);
     let [one, two] = servers;
     one.stop();
@@ -288,11 +290,14 @@ fn two_servers_send_each_change_once() {
     });
     assert_eq!(receiver.changes().len(), feed.len() + 1);
     two.stop();
-    assert!(doctor(&world)["holder"].is_null(), "who stops lets go");
+    assert!(
+        doctor(&world)["holder"].is_null(),
+        "a stopping server releases the webhook"
+    );
 }
 
 #[test]
-fn when_the_one_that_sends_dies_the_other_takes_over() {
+fn when_the_sending_server_dies_the_other_takes_over() {
     let world = World::new();
     let receiver = Receiver::start();
     configure(&world, &receiver, &secret("batch = 1\ntimeout_ms = 500"));
@@ -312,7 +317,7 @@ fn when_the_one_that_sends_dies_the_other_takes_over() {
 }
 
 #[test]
-fn a_quiet_store_is_not_written_to() {
+fn an_idle_store_gets_no_writes() {
     let world = World::new();
     let receiver = Receiver::start();
     configure(&world, &receiver, &secret(""));
@@ -334,9 +339,9 @@ fn a_quiet_store_is_not_written_to() {
     assert_eq!(commit(), before);
 }
 
-/// The document's example in Python takes what is genuine and nothing else.
+/// The example in the documents accepts genuine messages and no others.
 #[test]
-fn the_documents_example_verifies_what_comes() {
+fn the_documents_example_verifies_messages() {
     let world = World::new();
     let receiver = Receiver::start();
     configure(&world, &receiver, &secret(""));

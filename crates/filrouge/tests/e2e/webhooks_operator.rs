@@ -1,4 +1,4 @@
-//! Webhooks for who looks after them: dead letters, a receiver that is gone, and the configuration.
+//! Webhooks for operators: dead letters, a receiver that is gone, and the configuration.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::webhooks::{
 use crate::world::World;
 
 #[test]
-fn what_is_given_up_is_shown_and_sent_again_when_asked() {
+fn dead_letters_are_shown_and_resent_on_request() {
     let world = World::new();
     let receiver = Receiver::start();
     configure(&world, &receiver, &secret("max_attempts = 2"));
@@ -23,13 +23,13 @@ fn what_is_given_up_is_shown_and_sent_again_when_asked() {
     receiver.will(&[Answer::Status(500), Answer::Status(503)]);
     make(&client, "lost");
     let got = receiver.until("both attempts", |got| got.len() == 2);
-    within_five_seconds("it is given up", || {
+    within_five_seconds("the message becomes a dead letter", || {
         doctor(&world)["dead_letters"]
             .as_array()
             .is_some_and(|l| l.len() == 1)
     });
     make(&client, "next");
-    receiver.until("the feed moves on", |got| got.len() == 3);
+    receiver.until("the feed continues", |got| got.len() == 3);
     let done = world.run(&["doctor"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(
@@ -48,11 +48,11 @@ fn what_is_given_up_is_shown_and_sent_again_when_asked() {
             .contains("filrouge_webhook_dead_letters_total{webhook=\"crm\"} 1")
     );
 
-    let told = world.ok(&["doctor", "webhooks", "--redeliver", "crm"]);
-    assert!(told.starts_with("1 dead letters"), "{told}");
+    let reported = world.ok(&["doctor", "webhooks", "--redeliver", "crm"]);
+    assert!(reported.starts_with("1 dead letters"), "{reported}");
     let all = receiver.until("the lost one", |got| got.len() == 4);
     assert_eq!((&all[3].id, &all[3].body), (&got[0].id, &got[0].body));
-    within_five_seconds("none is left", || {
+    within_five_seconds("no dead letter is left", || {
         doctor(&world)["dead_letters"] == json!([])
     });
     assert!(world.ok(&["doctor"]).contains("webhook crm"));
@@ -61,7 +61,7 @@ fn what_is_given_up_is_shown_and_sent_again_when_asked() {
 }
 
 #[test]
-fn a_receiver_that_is_gone_is_left_alone_until_it_is_enabled() {
+fn a_receiver_that_answers_410_is_not_called_until_it_is_enabled() {
     let world = World::new();
     let receiver = Receiver::start();
     configure(&world, &receiver, &secret(""));
@@ -70,7 +70,7 @@ fn a_receiver_that_is_gone_is_left_alone_until_it_is_enabled() {
     within_five_seconds("it begins", || doctor(&world)["cursor"].is_string());
     receiver.will(&[Answer::Status(410)]);
     make(&client, "a");
-    within_five_seconds("it is disabled", || {
+    within_five_seconds("the webhook is disabled", || {
         doctor(&world)["disabled_at"].is_string()
     });
     make(&client, "b");
@@ -92,12 +92,12 @@ fn a_wrong_configuration_is_refused_without_showing_secrets() {
         "[[webhooks]]\nname = \"a\"\nurl = \"https://example.org/x\"\nsecret = \"{SECRET}\"\n"
     );
     let short = "whsec_c2hvcnQ=";
-    for (text, told) in [
+    for (text, reported) in [
         (fine.repeat(2), "twice"),
-        (fine.replace("secret = ", "secrets = "), "not as it must be"),
+        (fine.replace("secret = ", "secrets = "), "it is invalid"),
         (
             fine.replace(&format!("\"{SECRET}\""), &SECRET.replace("whsec_", "")),
-            "not as it must be",
+            "it is invalid",
         ),
         (fine.replace(SECRET, short), "24 to 64 bytes"),
         (
@@ -131,16 +131,16 @@ fn a_wrong_configuration_is_refused_without_showing_secrets() {
             (Some(2), ""),
             "{text}{done:?}"
         );
-        assert!(done.stderr.contains(told), "{text}{done:?}");
+        assert!(done.stderr.contains(reported), "{text}{done:?}");
         for hidden in [&SECRET[6..], &short[6..], "hidden"] {
             assert!(!done.stderr.contains(hidden), "{text}{done:?}");
         }
     }
-    assert!(world.is_empty(), "nothing was made");
+    assert!(world.is_empty(), "nothing was created");
 }
 
 #[test]
-fn secrets_come_from_files_and_the_environment_and_one_may_be_off() {
+fn secrets_are_read_from_files_and_the_environment_and_a_webhook_may_be_off() {
     let world = World::new();
     let receiver = Receiver::start();
     let section = |name: &str, more: &str| {
@@ -172,8 +172,8 @@ fn secrets_come_from_files_and_the_environment_and_one_may_be_off() {
         &[],
     );
     within_five_seconds("both begin", || {
-        let told = world.json(&["doctor", "webhooks"]);
-        told["webhooks"]
+        let reported = world.json(&["doctor", "webhooks"]);
+        reported["webhooks"]
             .as_array()
             .unwrap()
             .iter()
@@ -193,11 +193,11 @@ fn secrets_come_from_files_and_the_environment_and_one_may_be_off() {
     }
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(receiver.got().len(), 2);
-    let told = world.json(&["doctor", "webhooks"]);
+    let reported = world.json(&["doctor", "webhooks"]);
     assert_eq!(
         (
-            &told["webhooks"][2]["enabled"],
-            &told["webhooks"][2]["cursor"]
+            &reported["webhooks"][2]["enabled"],
+            &reported["webhooks"][2]["cursor"]
         ),
         (&json!(false), &Value::Null)
     );

@@ -14,27 +14,27 @@ use tempfile::TempDir;
 
 use crate::http::Client;
 
-/// No start may take longer, whatever the machine.
+/// The longest time that a start may take on any machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// The tables of a store.
 const TABLES: &str = "SELECT tablename FROM pg_tables WHERE schemaname = 'filrouge'";
 
-/// A home with nothing in it; kept when a test fails.
+/// An empty home; kept when a test fails.
 ///
-/// Its store is the one in the home, unless the tests' own environment has `FILROUGE_TEST_STORE=postgres`: then it is an
-/// empty PostgreSQL database, which `FILROUGE_STORE` names to every command.
+/// Its store is the one in the home, unless the tests' own environment has `FILROUGE_TEST_STORE=postgres`: then it is
+/// an empty PostgreSQL database, which `FILROUGE_STORE` names to every command.
 pub(crate) struct World {
     dir: TempDir,
     servers: AtomicU32,
-    /// `FILROUGE_STORE`, when the store is not the one in the home.
+    /// `FILROUGE_STORE`, unless the store is in the home.
     url: Option<String>,
     database: Option<Database>,
-    /// What a write to the store is answered.
+    /// The durability that writes to the store report.
     durability: &'static str,
 }
 
-/// Whether worlds that do not say otherwise have a PostgreSQL database.
+/// Whether worlds use a PostgreSQL database by default.
 fn on_postgres() -> bool {
     match std::env::var("FILROUGE_TEST_STORE").as_deref() {
         Ok("postgres") => true,
@@ -43,12 +43,12 @@ fn on_postgres() -> bool {
     }
 }
 
-/// What writes to such worlds are answered: the database's server does not wait for the disk.
+/// The durability that writes in such worlds report: the database server does not wait for the disk.
 pub(crate) fn durability() -> &'static str {
     if on_postgres() { "buffered" } else { "flushed" }
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -64,7 +64,7 @@ impl World {
         Self::on_sqlite()
     }
 
-    /// A world whose subject is the file of SQLite itself, whatever the environment of the tests says.
+    /// A world for tests of SQLite's file, even if `FILROUGE_TEST_STORE` names another store.
     pub(crate) fn on_sqlite() -> Self {
         Self::with(None, "flushed")
     }
@@ -77,12 +77,12 @@ impl World {
         world
     }
 
-    /// A world whose store is at `url`, as durable as that.
+    /// A world whose store is at `url`, with this durability.
     pub(crate) fn at(url: &str, durability: &'static str) -> Self {
         Self::with(Some(url.to_owned()), durability)
     }
 
-    /// Another machine: it shares nothing with this one but the store, and has a copy of its keys.
+    /// Another machine: it shares only the store with this one, and has a copy of the keys.
     pub(crate) fn beside(&self) -> Self {
         let url = self.url.as_deref().expect("a store that machines share");
         let other = Self::at(url, self.durability);
@@ -110,7 +110,7 @@ impl World {
         self.dir.path().join(name)
     }
 
-    /// Where the store is unless something else is said.
+    /// The default path of the store.
     pub(crate) fn store(&self) -> PathBuf {
         assert!(self.url.is_none(), "this world's store is no file");
         self.path("data/filrouge/filrouge.db")
@@ -120,7 +120,7 @@ impl World {
         self.path("config/filrouge/keyring.json")
     }
 
-    /// The binary with `arguments`, in an environment that leads nowhere else.
+    /// The binary with `arguments`, in an isolated environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_filrouge"));
         for (name, _) in std::env::vars_os() {
@@ -146,20 +146,20 @@ impl World {
         finish(self.command(arguments), &format!("{arguments:?}"))
     }
 
-    /// A command that must succeed; gives its stdout.
+    /// Runs a command, which must succeed; returns its stdout.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let done = self.run(arguments);
         assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
         done.stdout
     }
 
-    /// The one JSON document of a command that must succeed.
+    /// Runs a command, which must succeed; returns the JSON document that it prints.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let text = self.ok(&[arguments, &["--json"]].concat());
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{text}"))
     }
 
-    /// Whether nothing was stored yet.
+    /// Whether nothing is stored yet.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.database {
             Some(database) => database.sql(TABLES).is_empty(),
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// All that is stored, each piece with its name: the files of store and state, the rows of the database.
+    /// All stored data, each piece with its name: the files of store and state, the rows of the database.
     pub(crate) fn stored(&self) -> Vec<(String, Vec<u8>)> {
         let mut found = Vec::new();
         let mut paths = vec![self.path("data"), self.path("state")];
@@ -181,7 +181,7 @@ impl World {
         }
         if let Some(database) = &self.database {
             for table in database.sql(TABLES).into_iter().flatten().flatten() {
-                // What is printable stands as it is among the bytes.
+                // Printable bytes are kept unescaped.
                 let rows =
                     format!("SET bytea_output = 'escape'; SELECT t::text FROM filrouge.{table} t");
                 let rows = database.sql(&rows).into_iter().flatten().flatten();
@@ -192,7 +192,7 @@ impl World {
         found
     }
 
-    /// No piece of what is stored holds `words`.
+    /// Checks that no stored piece contains `words`.
     #[track_caller]
     pub(crate) fn holds_nowhere(&self, words: &str) {
         for (name, bytes) in self.stored() {
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// The store must be intact.
+    /// Checks that the store is intact.
     pub(crate) fn verify(&self) {
         let report = self.json(&["verify"]);
         assert_eq!(report["status"], "intact", "{report}");
@@ -216,20 +216,21 @@ impl World {
         self.start(self.command(&[&serve, arguments].concat()), arguments)
     }
 
-    /// A server, or what one that does not start has said.
+    /// Starts a server; returns the log of one that does not start.
     #[allow(dead_code, reason = "other tests share this file")]
     pub(crate) fn try_serve(&self) -> Result<Server, String> {
         self.try_start(self.command(&["serve", "--listen", "127.0.0.1:0"]), &[])
     }
 
-    /// A server that is told where to listen, and more, by its environment.
+    /// Starts a server whose address and other settings are set by its environment.
     pub(crate) fn serve_where(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Server {
         let mut command = self.command(&[&["serve"], arguments].concat());
+        command.env("FILROUGE_LISTEN", "127.0.0.1:0");
         command.envs(environment.iter().copied());
         self.start(command, arguments)
     }
 
-    /// `filrouge mcp` over HTTP; its origin ends in `/mcp`.
+    /// Starts `filrouge mcp` over HTTP; its origin ends in `/mcp`.
     #[allow(dead_code, reason = "other tests share this file")]
     pub(crate) fn start_mcp(&self, arguments: &[&str]) -> Server {
         let listen = ["mcp", "--listen", "127.0.0.1:0"];
@@ -242,7 +243,7 @@ impl World {
     }
 
     fn try_start(&self, mut command: Command, arguments: &[&str]) -> Result<Server, String> {
-        // Whatever other store they name is flushed.
+        // Any other named store is flushed.
         let named = arguments.contains(&"--store");
         let durability = if named { "flushed" } else { self.durability };
         let number = self.servers.fetch_add(1, Ordering::Relaxed);
@@ -263,7 +264,7 @@ impl Drop for World {
     }
 }
 
-/// Waits for a command; whatever it did, it must not have panicked.
+/// Runs a command to its end; it must not panic.
 pub(crate) fn finish(mut command: Command, what: &str) -> Done {
     let output = command.output().expect("run filrouge");
     let done = Done {
@@ -308,14 +309,14 @@ impl Server {
     fn start(mut command: Command, log: PathBuf, durability: &'static str) -> Result<Self, String> {
         let mut child = command.spawn().expect("start the server");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             if let Some(Ok(line)) = lines.next() {
-                tell.send(line).ok();
+                sender.send(line).ok();
             }
             lines.for_each(drop); // keeps the pipe open and empty
         });
-        let Ok(line) = told.recv_timeout(START_LIMIT) else {
+        let Ok(line) = receiver.recv_timeout(START_LIMIT) else {
             child.kill().ok();
             child.wait().ok();
             return Err(fs::read_to_string(&log).unwrap_or_default());
@@ -338,12 +339,12 @@ impl Server {
         Client::new(&self.origin).expecting(self.durability)
     }
 
-    /// What the server has written to its stderr so far.
+    /// The server's stderr so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// The most memory that it has held at one time, in bytes.
+    /// The peak of the server's memory in bytes.
     pub(crate) fn memory_peak(&self) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
@@ -351,26 +352,26 @@ impl Server {
         kib.trim().parse::<usize>().unwrap() << 10
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub(crate) fn ask_to_stop(&self) {
         let kill = format!("kill -TERM {}", self.child.id());
         let asked = Command::new("sh").arg("-c").arg(kill).status();
         assert!(asked.is_ok_and(|s| s.success()), "SIGTERM cannot be sent");
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL, and waits for the end.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, and waits for the end, which must be a good one.
+    /// Sends SIGTERM, and waits for the end, which must be without an error.
     pub(crate) fn stop(self) {
         self.ask_to_stop();
         self.ended();
     }
 
-    /// Waits for the end, which must be a good one; gives the log.
+    /// Waits for the end, which must be without an error; returns the log.
     pub(crate) fn ended(mut self) -> String {
         let status = self.child.wait().unwrap();
         let log = fs::read_to_string(&self.log).unwrap();

@@ -1,4 +1,4 @@
-//! Every citation of the design ("DESIGN §4.2", "P6") leads to an anchor of `docs/design.md`.
+//! Checks that every citation of the design ("DESIGN §4.2", "P6") names an anchor of `docs/design.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ fn number(text: &str) -> (&str, &str) {
     (digits, &text[digits.len()..])
 }
 
-/// What one line cites: ids of anchors, and passages in quotes.
+/// The citations of a line: ids of anchors, and passages in quotes.
 fn cited(line: &str, everywhere: bool) -> (Vec<String>, Vec<&str>) {
     let (mut ids, mut quotes) = (Vec::new(), Vec::new());
     let leads: &[&str] = if everywhere {

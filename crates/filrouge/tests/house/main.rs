@@ -1,15 +1,17 @@
-//! The house's rules about the repository itself (DESIGN §13).
+//! Rules about the repository itself (DESIGN §13).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod circles;
+mod cycles;
 mod design;
+mod phrases;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each crate of ours, and those that it may need (ADR 0030). The other rules take their crates from `cargo metadata`.
+/// The crates of the workspace, and the crates that each may depend on (ADR 0030). The other rules find crates with
+/// `cargo metadata`.
 const MAY_NEED: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("provider-rules", &[]),
@@ -52,10 +54,10 @@ const MAY_NEED: &[(&str, &[&str])] = &[
         &["engine", "postgres", "sqlite", "store", "types"],
     ),
 ];
-/// Whatever is a library of ours.
+/// Every library of the workspace.
 const ANY: &[&str] = &["*"];
 
-/// Libraries that only one crate of the program needs.
+/// Libraries that only one crate of the program may depend on.
 const HOMES: &[(&str, &str)] = &[("rusqlite", "sqlite"), ("rmcp", "mcp")];
 
 fn root() -> PathBuf {
@@ -65,14 +67,15 @@ fn root() -> PathBuf {
         .unwrap()
 }
 
-/// A crate of the workspace: what it needs to build, tests aside, of ours and of others, and where its sources are.
+/// A crate of the workspace: its dependencies on crates of the workspace and on others, without those of tests, and its
+/// source folder.
 struct Crate {
     needs: BTreeSet<String>,
     libraries: BTreeSet<String>,
     src: PathBuf,
 }
 
-/// The name of a crate without what all of ours begin with.
+/// The name of a crate without the prefix `filrouge-`.
 fn short(name: &serde_json::Value) -> String {
     let name = name.as_str().unwrap();
     name.strip_prefix("filrouge-").unwrap_or(name).to_owned()
@@ -109,7 +112,7 @@ fn crates() -> BTreeMap<String, Crate> {
         .collect()
 }
 
-/// What the program consists of: the crate `filrouge`, and all of ours that it needs.
+/// The crates of the program: `filrouge`, and all crates of the workspace that it depends on.
 fn shipped() -> BTreeMap<String, Crate> {
     let mut all = crates();
     let mut found = BTreeMap::new();
@@ -151,8 +154,8 @@ fn some_libraries_are_known_to_one_crate_alone() {
     }
 }
 
-/// The server knows no backend, but sources, which it serves, read other programs' databases: through one module, which
-/// opens nothing of filrouge's own (ADR 0023).
+/// The server depends on no backend. Sources, which it serves, read other programs' databases through one module, which
+/// opens no store of filrouge (ADR 0023).
 #[test]
 fn sources_read_foreign_databases_alone() {
     let mut used = 0;
@@ -170,11 +173,12 @@ fn sources_read_foreign_databases_alone() {
     assert!(used > 0);
 }
 
-/// Whoever needs the engine calls services and nothing below them, the program aside, which wires all.
+/// Crates that depend on the engine call services and nothing below them, except the program, which connects all
+/// crates.
 #[test]
 fn wires_ask_services_and_not_the_ledger() {
-    // Webhooks are a feed of all tenants, whose place is a note of the store; `serve.rs` starts them. The feed of the
-    // search index asks the ledger for commits, position and name.
+    // Webhooks read a feed of all tenants, and keep their position in a note of the store; `serve.rs` starts them. The
+    // feed of the search index reads commits, position and store id from the ledger.
     const FEEDS: &[&str] = &[
         "filrouge-server/src/webhooks",
         "filrouge-server/src/serve.rs",
@@ -209,7 +213,7 @@ fn libraries_print_nothing_and_read_no_environment() {
     }
 }
 
-/// A file that has none of the words.
+/// Fails if the file contains one of the words.
 fn refuse(path: &Path, words: &[&str]) {
     let text = std::fs::read_to_string(path).unwrap();
     for word in words {
@@ -217,14 +221,14 @@ fn refuse(path: &Path, words: &[&str]) {
     }
 }
 
-/// All Rust files in a folder; there are some.
+/// All Rust files in a folder; fails if it has none.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let found = files_of(folder, &["rs"]);
     assert!(!found.is_empty(), "{}", folder.display());
     found
 }
 
-/// All files in a folder whose names end so.
+/// All files in a folder that have one of these extensions.
 fn files_of(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     fn gather(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -2,10 +2,11 @@
 
 use super::{files_of, root};
 
-/// Where they stand. Beside it only `examples.json` of the OpenAPI document, which shows answers as they are, has them.
+/// The module that contains them. Otherwise only `examples.json` of the OpenAPI document contains them, since it shows
+/// real answers.
 const HOME: &str = "filrouge-types/src/application.rs";
 
-/// The words, and the flags of texts that are copies of those in the other language.
+/// The words, and the flags of texts that were copied from the other language.
 const WORDS: &[&str] = &[
     "translate_chat",
     "pipeline_name",
@@ -15,7 +16,7 @@ const WORDS: &[&str] = &[
     "answer_neutral_is_fallback",
 ];
 
-/// The code of a file that ships: without comments and unit tests.
+/// The product code of a file: without comments and unit tests.
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim().starts_with("//"));
@@ -23,7 +24,7 @@ fn code(text: &str) -> String {
 }
 
 #[test]
-fn words_of_one_application_stand_in_one_module() {
+fn words_of_one_application_are_in_one_module() {
     let mut seen = 0;
     for path in files_of(&root().join("crates"), &["rs", "sql"]) {
         let shown = path.display().to_string();

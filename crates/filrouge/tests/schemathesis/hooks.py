@@ -1,6 +1,6 @@
-"""What the document cannot say about requests, which refusals of good requests are right, and one more check.
+"""Rules for requests that the document cannot express, legitimate refusals of valid requests, and one more check.
 
-README.md tells the reasons.
+README.md explains the reasons.
 """
 
 import itertools
@@ -34,7 +34,7 @@ NO_NUL = st.characters(codec="utf-8", min_codepoint=1, exclude_categories=("Cs",
 
 
 def within(limit, wide, smallest):
-    """Texts of every plane of Unicode, and longer ones of one byte a character: never over `limit` bytes."""
+    """Texts from every plane of Unicode, and longer ones with one byte per character: never over `limit` bytes."""
     return st.one_of(
         st.text(wide, min_size=smallest, max_size=limit // 4),
         st.text(ASCII, min_size=smallest, max_size=limit),
@@ -45,11 +45,11 @@ schemathesis.openapi.format("utf8-64", within(64, VISIBLE, 1))
 schemathesis.openapi.format("utf8-256", within(256, VISIBLE, 1))
 schemathesis.openapi.format("utf8-4096", within(4096, NO_NUL, 0))
 
-# Who asks ------------------------------------------------------------------------------------------------------------
+# Callers ------------------------------------------------------------------------------------------------------------
 
 
-def reach_a_turn(case):
-    """Seven of eight calls about a turn get one that is there: an id cannot be guessed. And so for erasures."""
+def use_an_existing_turn(case):
+    """Gives an existing turn to seven of eight calls about a turn, and to erasures: its id cannot be guessed."""
     user = owner_of(case)
     number = next(NUMBERS)
     if user not in ("ada", "bob") or number % 8 == 0 or case.meta is None or case.meta.phase.name.value == "stateful":
@@ -66,8 +66,8 @@ def reach_a_turn(case):
         case.path_parameters["turn_id"] = turn.json()["turn_id"]
 
 
-def spare_a_lease(case):
-    """Leases are short and waited for shortly; a fence is named once."""
+def shorten_leases(case):
+    """Makes leases and waits for them short, and names a fence only once."""
     body = case.body if isinstance(case.body, dict) else {}
     if isinstance(body.get("fence"), int) and case.headers:
         case.headers.pop("Filrouge-Fence", None)
@@ -81,15 +81,15 @@ def spare_a_lease(case):
             body["wait_ms"] = 50 if query.get("on_busy") != "reject" else 0
 
 
-LOOKED_FOR = ("q", "regex", "similar")
+SEARCH_PARAMETERS = ("q", "regex", "similar")
 
 
-def look_for_one(case, negated):
-    """Seven of eight searches look for one thing, from the beginning: for two at once, or a made-up place, is refused."""
+def use_one_search_parameter(case, negated):
+    """Gives one parameter and no cursor to seven of eight searches: two parameters, and made-up cursors, are refused."""
     number = next(NUMBERS)
     if case.path != "/api/v1/search" or not case.query or number % 8 == 0:
         return
-    given = [name for name in LOOKED_FOR if name in case.query and name not in negated]
+    given = [name for name in SEARCH_PARAMETERS if name in case.query and name not in negated]
     for name in given[:-1] if number % 2 else given[1:]:
         del case.query[name]
     if "cursor" in case.query and "cursor" not in negated:
@@ -98,10 +98,10 @@ def look_for_one(case, negated):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Leaves out most of what would end a request before it has begun.
+    """Removes most of what would make the server refuse a request at once.
 
-    A user's key acts for that user alone: whoever names another one is refused, so most requests name nobody. The session
-    that all examples speak of is not erased: else most of what follows would find it gone. Long polls are short.
+    A user's key acts for that user alone: a request that names another one is refused, so most requests name none. The
+    session of the examples is not erased: otherwise most later requests would find it erased. Long polls are short.
     """
     negated = {name for name, _ in negated_parameters(case.meta)}
     for name in ("Filrouge-Identity", "Filrouge-Session-Token"):
@@ -111,17 +111,17 @@ def before_call(context, case, kwargs):
     named = set(case.path_parameters or {})
     about_one = "turn_id" in named or ("session_id" in named and case.method == "DELETE")
     if about_one and not negated & {"session_id", "turn_id"}:
-        reach_a_turn(case)
+        use_an_existing_turn(case)
     wait = str((case.query or {}).get("wait"))
     if wait.isdecimal() and int(wait) <= 60_000:
         case.query["wait"] = int(wait) % 1000
-    spare_a_lease(case)
-    look_for_one(case, negated)
+    shorten_leases(case)
+    use_one_search_parameter(case, negated)
     if case.method == "DELETE" and unquote(str((case.path_parameters or {}).get("session_id"))) == EXAMPLE:
         case.path_parameters["session_id"] = quote(f"{EXAMPLE}/erased", safe="")
 
 
-# Right refusals ------------------------------------------------------------------------------------------------------
+# Legitimate refusals -------------------------------------------------------------------------------------------------
 
 
 def problem(response):
@@ -149,7 +149,7 @@ def writes_no_integer_of_64_bits(case):
 
 
 def names_no_fence(case):
-    """A release is asked for, and the fence, which may stand in several places, in none of them."""
+    """Whether the case requests a release and names the fence in none of the possible places."""
     body = case.body if isinstance(case.body, dict) else {}
     release = body.get("release") is True or case.path.endswith("/lease") and case.method in ("PUT", "DELETE")
     given = [body.get("fence"), (case.query or {}).get("fence"), (case.headers or {}).get("Filrouge-Fence")]
@@ -167,11 +167,11 @@ def waits_without_waiting(case):
 
 
 def is_no_search(case, response):
-    """It looks for nothing or for two things, goes on at a place that no answer named, or is not of the language."""
+    """Whether the search is empty or has two parameters, has a made-up cursor, or its query has a syntax error."""
     query = case.query or {}
     if case.path != "/api/v1/search":
         return False
-    given = [name for name in LOOKED_FOR if query.get(name) is not None]
+    given = [name for name in SEARCH_PARAMETERS if query.get(name) is not None]
     detail = response.json().get("detail", "")
     return len(given) > 1 or query.get("cursor") is not None or detail.startswith("query, character ")
 
@@ -206,7 +206,7 @@ def right_refusal(case, response):
 
 
 def at(body, pointer):
-    """The value that the place in a schema, which a JSON pointer leads to, is about."""
+    """The value that a place in a schema, given as a JSON pointer, describes."""
     for keyword, name in re.findall(r"/(oneOf|anyOf|allOf)/\d+|/properties/([^/]+)", pointer):
         if not keyword:
             body = body.get(name) if isinstance(body, dict) else None
@@ -214,7 +214,7 @@ def at(body, pointer):
 
 
 def only_the_format_is_negated(case, message):
-    """Formats of one's own cannot be negated: what is made may fit them all the same."""
+    """Whether only a custom format was negated: these cannot be negated, so the generated value may still fit."""
     negated = message.partition("Invalid component:")[2]
     pointers = re.findall(r"violates `format` at (\S+)", negated)
     if not pointers or len(re.findall(r"(?:^|\s)- ", negated)) != len(pointers):
@@ -229,22 +229,22 @@ def filter_failure(context, failure, case, response):
         return right_refusal(case, response) is None
     if type(failure).__name__ == "AcceptedNegativeData":
         if "in header - object with unexpected properties" in failure.message:
-            return False  # HTTP has no headers that are not expected
+            return False  # HTTP allows additional headers
         return not only_the_format_is_negated(case, failure.message)
     return True
 
 
-# Somebody else's ids look absent -------------------------------------------------------------------------------------
+# Foreign ids look absent ---------------------------------------------------------------------------------------------
 
 NEVER = "5f0c2b8e-5a61-8d7e-9b1c-2d4e6f708192"
 VARYING = {"date", "filrouge-request-id", "x-request-id", "content-length"}
-# Creating under an id that is taken says so (DESIGN §1, P6).
-TELLS = {"startTurn": "session_conflict", "resumeSession": "session_conflict"}
+# Creating a session under an existing id is refused, which reveals the id (DESIGN §1, P6).
+REPORTS_TAKEN = {"startTurn": "session_conflict", "resumeSession": "session_conflict"}
 SESSION = re.compile(r"^(/api/v1/sessions/)([^/]+)(/turns/([^/]+))?")
 
 
 def send(prepared, user, url):
-    """The same request by somebody else."""
+    """Sends the same request as another user."""
     again = prepared.copy()
     for name in {name for headers in USERS.values() for name in headers}:
         again.headers.pop(name, None)
@@ -274,7 +274,7 @@ def owner_of(request):
 
 @schemathesis.check
 def foreign_ids_look_absent(ctx, response, case):
-    """Whoever asks for a session of somebody else's learns as little as of one that never was."""
+    """Checks that a caller learns as little about another owner's session as about one that never existed."""
     prepared = response.request
     parts = urlsplit(prepared.url)
     place = SESSION.match(parts.path)
@@ -285,14 +285,14 @@ def foreign_ids_look_absent(ctx, response, case):
     foreign = send(prepared, stranger, prepared.url)
     operation = case.operation.definition.raw.get("operationId")
     creates = operation != "resumeSession" or (isinstance(case.body, dict) and case.body.get("create") is True)
-    if operation in TELLS and creates:
-        assert problem(foreign) == TELLS[operation], f"{stranger} got {foreign.status_code}: {foreign.text}"
+    if operation in REPORTS_TAKEN and creates:
+        assert problem(foreign) == REPORTS_TAKEN[operation], f"{stranger} got {foreign.status_code}: {foreign.text}"
         return
     never = place[1] + NEVER + (f"/turns/{NEVER}" if place[3] else "")
     url = urlunsplit(parts._replace(path=never + parts.path[place.end():]))
     absent = send(prepared, stranger, url)
     ids = [unquote(place[2])] + ([unquote(place[4])] if place[4] else [])
-    # How an id is quoted differs with its characters.
+    # The quoting of an id depends on its characters.
     quoted = not all(re.fullmatch(r"[ !#-\[\]-~]+", name) for name in ids)
     assert shape(foreign, ids, quoted) == shape(absent, [NEVER], quoted), (
         f"{stranger} can tell {owner}'s session from none:\n{foreign.status_code} {foreign.text}\n"

@@ -1,11 +1,11 @@
-//! The built server against schemathesis: requests made from `/openapi.json`, good and bad ones, alone and in chains, by
-//! two users who must not see each other's sessions. README.md says what is checked, what is let pass, and how longer runs are made.
+//! The built server against schemathesis: valid and invalid requests from `/openapi.json`, alone and in chains, by two
+//! users who must not see each other's sessions. README.md describes the checks, their exceptions, and longer runs.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stderr,
-    reason = "tests fail by panicking, and tell what failed"
+    reason = "tests fail by panicking, and print what failed"
 )]
 
 use std::fs;
@@ -28,7 +28,7 @@ use world::World;
 const CONFIG: &str = include_str!("schemathesis.toml");
 const HOOKS: &str = include_str!("hooks.py");
 
-/// The keys of users that are told apart by them: (name, role).
+/// The configuration of users with their keys: (name, role).
 fn users(world: &World, users: &[(&str, &str)]) -> Value {
     let user = |(name, role): &(&str, &str)| {
         let mut arguments = vec!["keys", "create", "--role", role];
@@ -46,7 +46,7 @@ fn setting(name: &str) -> Option<String> {
     std::env::var(format!("FILROUGE_SCHEMATHESIS_{name}")).ok()
 }
 
-/// Runs schemathesis on a server of its own, which must find nothing.
+/// Runs schemathesis on a fresh server; it must find nothing.
 fn run(who: &[(&str, &str)], config: &str, only: &[&str]) {
     let python = python::environment(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("schemathesis"))
         .unwrap_or_else(|error| panic!("{error}"));
@@ -84,20 +84,20 @@ fn run(who: &[(&str, &str)], config: &str, only: &[&str]) {
             command.args([flag, &value]);
         }
     }
-    // Its body is a provider's bytes, which no schema describes (README.md).
+    // The body of this operation is a provider's bytes, which no schema describes (README.md).
     command.args(["--exclude-operation-id", "recordStream"]);
     for operation in only {
         command.args(["--include-operation-id", operation]);
     }
     let done = command.output().expect("run schemathesis");
-    let told = String::from_utf8_lossy(&done.stdout);
+    let reported = String::from_utf8_lossy(&done.stdout);
     let error = String::from_utf8_lossy(&done.stderr);
     assert!(
         done.status.success(),
-        "schemathesis: {}\n{told}\n{error}",
+        "schemathesis: {}\n{reported}\n{error}",
         done.status
     );
-    eprintln!("{told}");
+    eprintln!("{reported}");
     server.stop();
     world.verify();
 }
@@ -107,7 +107,7 @@ fn two_users_find_no_fault() {
     run(&[("ada", "user"), ("bob", "user")], CONFIG, &[]);
 }
 
-/// What spans identities is no user's.
+/// Operations over all identities are not for users.
 #[test]
 fn an_auditor_finds_no_fault() {
     let alone = CONFIG.replace("peers = [\"ada\", \"bob\"]\n", "");

@@ -1,4 +1,4 @@
-//! A Python virtual environment with the pinned packages of `requirements.txt`, made once for each content of that file.
+//! A Python virtual environment with the pinned packages of `requirements.txt`, created once per version of that file.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 
-/// Why there is no environment.
+/// The reason why the environment is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PythonError {
     #[error(
@@ -24,7 +24,8 @@ pub(crate) enum PythonError {
     Directory { path: PathBuf, source: io::Error },
 }
 
-/// The interpreter of the environment in `directory`, which is made if missing. A file lock lets parallel processes share it.
+/// The interpreter of the environment in `directory`, which is created if missing. A file lock lets parallel processes
+/// share it.
 pub(crate) fn environment(directory: &Path) -> Result<PathBuf, PythonError> {
     fs::create_dir_all(directory).map_err(at(directory))?;
     let lock_path = directory.join("lock");
@@ -77,7 +78,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> PythonError {
     move |source| PythonError::Directory { path, source }
 }
 
-/// 64-bit FNV-1a, in hex: a name for a text, the same on every platform and in every build.
+/// The 64-bit FNV-1a hash in hex: a name for a text, the same on every platform and in every build.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

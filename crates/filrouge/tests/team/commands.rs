@@ -1,14 +1,14 @@
 //! Commands at the prompt.
 
-use crate::terminal::{CTRL_D, PROMPT, Terminal};
-use crate::world::{HEARS, World};
+use crate::terminal::{CTRL_D, PROMPT, TeamTerminal};
+use crate::world::{ANSWERING_AGENT, TeamWorld};
 
 #[test]
-fn commands_do_what_they_say() {
-    let world = World::new(HEARS);
-    let mut terminal = Terminal::deploy(&world, &[]);
+fn every_command_has_its_effect() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
-    for (line, told) in [
+    for (line, expected) in [
         ("/task", "Task: Build the bridge."),
         ("/members", "Bob (agent): builds"),
         ("/history", "Nothing has been said yet."),
@@ -23,10 +23,10 @@ fn commands_do_what_they_say() {
         ("/search etc", "etc"),
         ("/search granite", "Nothing found."),
         ("/task Build of stone.", "Task: Build of stone."),
-        ("[NEXT: Nobody] hello", "Nobody here is called Nobody."),
+        ("[NEXT: Nobody] hello", "Unknown: Nobody."),
     ] {
         let shown = terminal.say(line);
-        assert!(shown.contains(told), "{line}: {shown:?}");
+        assert!(shown.contains(expected), "{line}: {shown:?}");
     }
     assert!(world.read("prompt").contains("/etc is where it is."));
     terminal.say("Well?");
@@ -42,9 +42,9 @@ fn commands_do_what_they_say() {
 }
 
 #[test]
-fn a_session_that_has_ended_goes_on_when_that_is_said() {
-    let world = World::new(HEARS);
-    let mut terminal = Terminal::deploy(&world, &[]);
+fn an_ended_session_is_resumed_on_request() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
     terminal.say("Hello.");
     terminal.line("/end");
@@ -55,9 +55,9 @@ fn a_session_that_has_ended_goes_on_when_that_is_said() {
 
 #[test]
 fn pause_leaves_and_another_team_is_deployed_from_the_prompt() {
-    let world = World::new(HEARS);
-    world.team("other.toml", "other", "Eve", HEARS);
-    let mut terminal = Terminal::deploy(&world, &[]);
+    let world = TeamWorld::new(ANSWERING_AGENT);
+    world.team("other.toml", "other", "Eve", ANSWERING_AGENT);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
     terminal.say("Hello.");
     terminal.line("/team deploy other.toml");
@@ -74,11 +74,11 @@ fn pause_leaves_and_another_team_is_deployed_from_the_prompt() {
 }
 
 #[test]
-fn who_waits_goes_on_at_an_empty_line() {
+fn an_empty_line_lets_the_waiting_speaker_continue() {
     let script = "cat > /dev/null; [ -e asked ] && { echo 'Here I am.'; exit; }; touch asked; \
                   echo '[NEXT: Ann, Bob] You first.'";
-    let world = World::new(script);
-    let mut terminal = Terminal::deploy(&world, &[]);
+    let world = TeamWorld::new(script);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
     terminal.line("Hello.");
     terminal.expect("Waiting: Bob.");

@@ -1,4 +1,4 @@
-//! `filrouge team` end to end: the built binary, at a terminal and without one, with agents that are shell scripts.
+//! `filrouge team` end to end: the built binary, at a terminal and without one, with shell scripts as agents.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
-    reason = "tests fail by panicking, and tell where their world was left"
+    reason = "tests fail by panicking, and print where the home folder of the failed test is"
 )]
 
 mod choosing;

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
 
-use crate::world::{Done, HALTS, HEARS, World, done, is_alive, signal, until};
+use crate::world::{
+    ANSWERING_AGENT, TeamDone, TeamWorld, WAITING_AGENT, done, is_alive, signal, until,
+};
 
 fn events<'a>(lines: &'a [Value], name: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == name).collect()
@@ -12,7 +14,7 @@ fn events<'a>(lines: &'a [Value], name: &str) -> Vec<&'a Value> {
 
 #[test]
 fn a_message_is_answered_and_kept() {
-    let world = World::new(HEARS);
+    let world = TeamWorld::new(ANSWERING_AGENT);
     let done = world.deploy(&["--message", "We build of oak."]);
     assert_eq!((done.code, &*done.stderr), (Some(0), ""), "{done:?}");
     assert_eq!(done.stdout, "Bob:\nI hear you.\n\n");
@@ -26,16 +28,16 @@ fn a_message_is_answered_and_kept() {
 }
 
 #[test]
-fn stdin_says_it_too() {
-    let world = World::new(HEARS);
+fn a_message_is_read_from_stdin() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     let done = world.pipe("one line\nand another\n", &[]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(world.read("prompt").contains("one line\nand another"));
 }
 
 #[test]
-fn a_session_is_gone_on_with_only_when_that_is_said() {
-    let world = World::new(HEARS);
+fn a_session_is_resumed_only_on_request() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     let first = world.say("We build of oak.", &[]);
     assert_eq!(first.stderr, "");
     let (id, lines) = (first.session(), first.lines());
@@ -83,9 +85,9 @@ fn a_session_is_gone_on_with_only_when_that_is_said() {
 
 #[test]
 fn a_renamed_member_is_named() {
-    let world = World::new(HEARS);
+    let world = TeamWorld::new(ANSWERING_AGENT);
     let first = world.say("Hello.", &[]);
-    world.team("team.toml", "crew", "Robert", HEARS);
+    world.team("team.toml", "crew", "Robert", ANSWERING_AGENT);
     let done = world.deploy(&["--resume", "--message", "Who are you?"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(
@@ -100,33 +102,33 @@ fn a_renamed_member_is_named() {
 }
 
 #[test]
-fn an_agent_that_fails_is_told_and_what_it_said_is_kept() {
-    let world = World::new("cat > prompt; echo 'So far.'; echo 'no more wood' >&2; exit 3");
+fn a_failed_agent_is_reported_and_its_text_is_kept() {
+    let world = TeamWorld::new("cat > prompt; echo 'So far.'; echo 'no more wood' >&2; exit 3");
     let failed = world.deploy(&["--message", "Build!"]);
     assert_eq!(failed.code, Some(6), "{failed:?}");
     assert!(failed.stdout.contains("So far."), "{failed:?}");
     assert!(failed.stderr.contains("no more wood"), "{failed:?}");
-    world.team("team.toml", "crew", "Bob", HEARS);
+    world.team("team.toml", "crew", "Bob", ANSWERING_AGENT);
     world.say("Again.", &["--resume"]);
     assert!(world.read("prompt").contains("So far."));
 }
 
 #[test]
-fn a_terminated_conversation_keeps_what_was_said() {
+fn a_terminated_conversation_keeps_its_messages() {
     for (name, code) in [("TERM", 143), ("HUP", 129), ("INT", 130)] {
-        let world = World::new(HALTS);
+        let world = TeamWorld::new(WAITING_AGENT);
         let ended = stopped(&world, name);
         assert_eq!(ended.code, Some(code), "{name}: {ended:?}");
         until("the agent's child ends", || !is_alive(&world.read("child")));
-        world.team("team.toml", "crew", "Bob", HEARS);
+        world.team("team.toml", "crew", "Bob", ANSWERING_AGENT);
         let next = world.say("Go on.", &["--resume"]);
         assert_eq!(next.lines()[0]["message_count"], 2, "{name}");
         assert!(world.read("prompt").contains("half of it"), "{name}");
     }
 }
 
-/// Talks until half of an answer is shown, and is sent a signal then.
-fn stopped(world: &World, name: &str) -> Done {
+/// Runs a conversation until half of an answer is shown, and then sends a signal.
+fn stopped(world: &TeamWorld, name: &str) -> TeamDone {
     let mut command = world.command(&["team", "deploy", "team.toml", "--json", "--message", "Go."]);
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -138,15 +140,15 @@ fn stopped(world: &World, name: &str) -> Done {
 }
 
 #[test]
-fn words_are_those_of_the_locale() {
-    let world = World::new(HEARS);
+fn texts_follow_the_locale() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     world.say("Bonjour.", &[]);
-    let said = |locale: &str| {
+    let stderr_in = |locale: &str| {
         let arguments = ["team", "deploy", "team.toml", "--message", "Encore."];
         let mut command = world.command(&arguments);
         done(command.env("LC_ALL", locale).output().unwrap()).stderr
     };
-    assert!(said("fr_FR.UTF-8").contains("sessions antérieures"));
-    assert!(said("zh_CN.UTF-8").contains("个历史会话"));
-    assert!(said("de_DE.UTF-8").contains("earlier sessions"));
+    assert!(stderr_in("fr_FR.UTF-8").contains("sessions antérieures"));
+    assert!(stderr_in("zh_CN.UTF-8").contains("个历史会话"));
+    assert!(stderr_in("de_DE.UTF-8").contains("earlier sessions"));
 }

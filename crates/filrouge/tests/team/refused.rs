@@ -1,16 +1,16 @@
-//! What is refused, and with which exit code.
+//! Refused commands and their exit codes.
 
-use crate::world::{HALTS, HEARS, World, until};
+use crate::world::{ANSWERING_AGENT, TeamWorld, WAITING_AGENT, until};
 
 #[test]
-fn wrong_usage_makes_nothing() {
-    let world = World::new(HEARS);
+fn wrong_usage_creates_nothing() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     std::fs::write(world.path("odd.toml"), "name = \"x\"\nmember = 1\n").unwrap();
     for arguments in [
         &["team", "deploy"][..],
         &["team", "deploy", "absent.toml", "--message", "x"],
         &["team", "deploy", "odd.toml", "--message", "x"],
-        // Neither a terminal nor anything to say.
+        // No terminal and no message.
         &["team", "deploy", "team.toml"],
         &["team", "deploy", "team.toml", "--message", " "],
         &["team", "deploy", "team.toml", "--resume=", "--message", "x"],
@@ -27,12 +27,12 @@ fn wrong_usage_makes_nothing() {
         let done = world.run(arguments);
         assert_eq!(done.code, Some(2), "{arguments:?}: {done:?}");
     }
-    assert!(!world.path(".local").exists(), "a store was made");
+    assert!(!world.path(".local").exists(), "a store was created");
 }
 
 #[test]
-fn a_session_that_is_not_there() {
-    let world = World::new(HEARS);
+fn an_absent_session_is_refused() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     let none = world.deploy(&["--resume", "--message", "x"]);
     assert_eq!(none.code, Some(3), "{none:?}");
     assert!(none.stderr.contains("hint: leave --resume out"), "{none:?}");
@@ -48,10 +48,10 @@ fn a_session_that_is_not_there() {
 }
 
 #[test]
-fn a_session_of_another_team() {
-    let world = World::new(HEARS);
+fn a_session_of_another_team_is_refused() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     let id = world.say("Hello.", &[]).session();
-    world.team("team.toml", "other", "Bob", HEARS);
+    world.team("team.toml", "other", "Bob", ANSWERING_AGENT);
     let exact = format!("--resume={id}");
     let done = world.deploy(&[&exact, "--message", "x"]);
     assert_eq!(done.code, Some(4), "{done:?}");
@@ -61,8 +61,8 @@ fn a_session_of_another_team() {
 }
 
 #[test]
-fn a_session_that_somebody_else_has_open() {
-    let world = World::new(HALTS);
+fn a_session_that_is_open_elsewhere_is_refused() {
+    let world = TeamWorld::new(WAITING_AGENT);
     std::fs::write(world.path("go"), "").unwrap();
     let id = world.say("Hello.", &[]).session();
     std::fs::remove_file(world.path("go")).unwrap();

@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::world::{HEARS, World};
+use crate::world::{ANSWERING_AGENT, TeamWorld};
 
 #[test]
-fn a_snapshot_goes_from_one_ledger_to_another() {
-    let one = World::new(HEARS);
+fn a_snapshot_is_moved_to_another_ledger() {
+    let one = TeamWorld::new(ANSWERING_AGENT);
     let id = one.say("We build of oak.", &[]).session();
     let listed = one.json(&["team", "snapshots", "list"]);
     assert_eq!(listed["snapshots"][0]["session_id"], Value::from(&*id));
@@ -21,7 +21,7 @@ fn a_snapshot_goes_from_one_ledger_to_another() {
         fs::read(&one.snapshot_files("crew")[0]).unwrap()
     );
 
-    let other = World::new(HEARS);
+    let other = TeamWorld::new(ANSWERING_AGENT);
     let path = path.to_str().unwrap();
     let shown = other.run(&["team", "snapshots", "show", path]);
     assert_eq!(shown.code, Some(0), "{shown:?}");
@@ -42,7 +42,7 @@ fn a_snapshot_goes_from_one_ledger_to_another() {
     assert_eq!(next.session(), id);
     assert!(other.read("prompt").contains("We build of oak."));
 
-    other.team("other.toml", "other", "Bob", HEARS);
+    other.team("other.toml", "other", "Bob", ANSWERING_AGENT);
     let import = ["team", "snapshots", "import", path, "--team", "other.toml"];
     let refused = other.run(&import);
     assert_eq!(refused.code, Some(2), "{refused:?}");
@@ -50,15 +50,15 @@ fn a_snapshot_goes_from_one_ledger_to_another() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named_and_left_alone() {
-    let world = World::new(HEARS);
+fn unreadable_files_are_named_and_not_changed() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     world.say("Hello.", &[]);
-    let whole = fs::read_to_string(&world.snapshot_files("crew")[0]).unwrap();
+    let valid = fs::read_to_string(&world.snapshot_files("crew")[0]).unwrap();
     let folder = world.path(".agent-chatter/sessions/crew");
-    let newer = whole.replace("\"1.0\"", "\"2.0\"");
-    assert_ne!(newer, whole);
+    let newer = valid.replace("\"1.0\"", "\"2.0\"");
+    assert_ne!(newer, valid);
     let odd = [
-        ("1-cut.json", &whole[..whole.len() / 2], "snapshot_cut"),
+        ("1-cut.json", &valid[..valid.len() / 2], "snapshot_cut"),
         ("2-newer.json", &newer, "snapshot_newer"),
         ("3-foreign.json", "{\"a\": 1}", "snapshot_foreign"),
     ];
@@ -67,29 +67,33 @@ fn files_that_cannot_be_read_are_named_and_left_alone() {
     }
     let listed = world.json(&["team", "snapshots", "list", "--team", "team.toml"]);
     assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1);
-    let told = world.run(&["team", "snapshots", "list"]);
+    let printed = world.run(&["team", "snapshots", "list"]);
     for ((name, text, code), unreadable) in odd.iter().zip(listed["unreadable"].as_array().unwrap())
     {
         assert_eq!(unreadable["code"], *code, "{name}");
         assert!(unreadable["path"].as_str().unwrap().ends_with(name));
         assert!(
-            told.stderr.contains(&format!("warning[{code}]")),
-            "{told:?}"
+            printed.stderr.contains(&format!("warning[{code}]")),
+            "{printed:?}"
         );
         let path = folder.join(name);
         let shown = world.run(&["team", "snapshots", "show", path.to_str().unwrap()]);
         assert_eq!(shown.code, Some(1), "{shown:?}");
         assert!(shown.stderr.contains(code), "{shown:?}");
-        assert_eq!(fs::read_to_string(&path).unwrap(), *text, "it was changed");
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            *text,
+            "the file was changed"
+        );
     }
     let absent = world.run(&["team", "snapshots", "show", "absent.json"]);
     assert_eq!(absent.code, Some(2), "{absent:?}");
 }
 
 #[test]
-fn a_file_that_cannot_be_written_stops_nothing() {
-    let world = World::new(HEARS);
-    // A file stands where the folder would be made.
+fn a_file_that_cannot_be_written_does_not_stop_the_conversation() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
+    // A file has the name of the folder.
     fs::write(world.path("blocked"), "").unwrap();
     let mut command = world.command(&["team", "deploy", "team.toml", "--message", "Hello."]);
     command.env("FILROUGE_TEAM_SNAPSHOTS_DIR", world.path("blocked"));
@@ -104,8 +108,8 @@ fn a_file_that_cannot_be_written_stops_nothing() {
 }
 
 #[test]
-fn what_is_redacted_or_erased_is_in_no_file() {
-    let world = World::new(HEARS);
+fn redacted_and_erased_contents_are_in_no_file() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     let id = world.say("We build of oak.", &[]).session();
     let other = world.say("We build of beech.", &[]).session();
     let all = || {
@@ -116,8 +120,8 @@ fn what_is_redacted_or_erased_is_in_no_file() {
     assert!(all().contains("oak") && all().contains("beech"));
     let shown = world.json(&["sessions", "show", &id]);
     let items = shown["items"].as_array().unwrap();
-    let said = items.iter().find(|item| item.to_string().contains("oak"));
-    let seq = said.unwrap()["seq"].to_string();
+    let item = items.iter().find(|item| item.to_string().contains("oak"));
+    let seq = item.unwrap()["seq"].to_string();
     let redact = ["redact", &id, "--seq", &seq, "--reason", "secret"];
     let done = world.run(&redact);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -131,11 +135,11 @@ fn what_is_redacted_or_erased_is_in_no_file() {
     assert!(!world.read("prompt").contains("oak") && !all().contains("oak"));
 }
 
-/// A program without the feature says so instead of writing what should be encrypted.
+/// Where encryption is configured, a program without the feature `age` names the feature and writes no files.
 #[cfg(not(feature = "age"))]
 #[test]
-fn nothing_is_written_plain_that_should_be_encrypted() {
-    let world = World::new(HEARS);
+fn without_the_feature_nothing_is_written_unencrypted() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
     let mut command = world.command(&["team", "deploy", "team.toml", "--message", "Hello."]);
     command.env("FILROUGE_TEAM_PASSPHRASE", "fil rouge");
     let done = crate::world::done(command.output().unwrap());
@@ -147,7 +151,7 @@ fn nothing_is_written_plain_that_should_be_encrypted() {
 #[cfg(feature = "age")]
 #[test]
 fn a_passphrase_encrypts_files() {
-    let world = World::new(HEARS);
+    let world = TeamWorld::new(ANSWERING_AGENT);
     fs::write(world.path("words"), "fil rouge\n").unwrap();
     let mut command = world.command(&["team", "deploy", "team.toml", "--message", "Of oak."]);
     command.env("FILROUGE_TEAM_PASSPHRASE_FILE", world.path("words"));
@@ -157,8 +161,11 @@ fn a_passphrase_encrypts_files() {
     let bytes = fs::read(file).unwrap();
     assert!(bytes.starts_with(b"age-encryption.org/v1"));
     let path = file.to_str().unwrap();
-    let blind = world.run(&["team", "snapshots", "show", path]);
-    assert!(blind.stderr.contains("snapshot_encrypted"), "{blind:?}");
+    let without_key = world.run(&["team", "snapshots", "show", path]);
+    assert!(
+        without_key.stderr.contains("snapshot_encrypted"),
+        "{without_key:?}"
+    );
     let mut command = world.command(&["team", "snapshots", "show", path]);
     command.env("FILROUGE_TEAM_PASSPHRASE", "fil rouge");
     let shown = crate::world::done(command.output().unwrap());

@@ -1,4 +1,4 @@
-//! A terminal: somebody types, and reads what is shown.
+//! A terminal whose keys a test presses and whose screen it reads.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,31 +10,31 @@ use std::time::Instant;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::world::{WITHIN, World};
+use crate::world::{TeamWorld, WITHIN};
 
-/// What the prompt of Ann looks like.
+/// The prompt of Ann.
 pub(crate) const PROMPT: &str = "Ann> ";
 pub(crate) const CTRL_C: &str = "\u{3}";
 pub(crate) const CTRL_D: &str = "\u{4}";
 pub(crate) const ESC: &str = "\u{1b}";
 
-/// A terminal with `filrouge team deploy` in it; killed when dropped.
-pub(crate) struct Terminal {
+/// A terminal that runs `filrouge team deploy`; killed when dropped.
+pub(crate) struct TeamTerminal {
     keys: File,
     shown: Receiver<Vec<u8>>,
     screen: String,
-    /// So much of it was looked at.
+    /// The number of bytes of the screen that earlier calls have read.
     seen: usize,
     child: Child,
 }
 
-impl Terminal {
-    /// `filrouge team deploy team.toml`, and more.
-    pub(crate) fn deploy(world: &World, arguments: &[&str]) -> Self {
+impl TeamTerminal {
+    /// Runs `filrouge team deploy team.toml` with further arguments.
+    pub(crate) fn deploy(world: &TeamWorld, arguments: &[&str]) -> Self {
         Self::deploy_in(world, arguments, &[])
     }
 
-    pub(crate) fn deploy_in(world: &World, arguments: &[&str], set: &[(&str, &str)]) -> Self {
+    pub(crate) fn deploy_in(world: &TeamWorld, arguments: &[&str], set: &[(&str, &str)]) -> Self {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -48,28 +48,28 @@ impl Terminal {
         tcsetwinsize(&master, size).unwrap();
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let slave = ioctl_tiocgptpeer(&master, flags).unwrap();
-        // A session of its own, whose terminal this is: Ctrl-C reaches it as a signal.
+        // `setsid` starts a session with this controlling terminal, so that Ctrl-C arrives as a signal.
         let mut command = Command::new("setsid");
         world.environment(&mut command);
-        let other = || -> OwnedFd { slave.try_clone().unwrap() };
+        let stream = || -> OwnedFd { slave.try_clone().unwrap() };
         command
             .args(["--ctty", env!("CARGO_BIN_EXE_filrouge")])
             .args(["team", "deploy", "team.toml"])
             .args(arguments)
             .envs(set.iter().copied())
-            .stdin(other())
-            .stdout(other())
-            .stderr(other());
+            .stdin(stream())
+            .stdout(stream())
+            .stderr(stream());
         let child = command.spawn().expect("setsid, of util-linux");
         drop((command, slave));
         let keys = File::from(master);
-        let mut from = keys.try_clone().unwrap();
-        let (tell, shown) = channel();
+        let mut reader = keys.try_clone().unwrap();
+        let (sender, shown) = channel();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // The terminal is gone once nobody has it open any more.
-            while let Ok(read @ 1..) = from.read(&mut bytes) {
-                if tell.send(bytes[..read].to_vec()).is_err() {
+            // The read ends once no process has the terminal open.
+            while let Ok(read @ 1..) = reader.read(&mut bytes) {
+                if sender.send(bytes[..read].to_vec()).is_err() {
                     return;
                 }
             }
@@ -83,17 +83,17 @@ impl Terminal {
         }
     }
 
-    /// Types keys.
+    /// Sends keys.
     pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Types a line.
+    /// Sends a line.
     pub(crate) fn line(&mut self, text: &str) {
         self.press(&format!("{text}\r"));
     }
 
-    /// Waits until `text` is shown behind what was looked at; gives what stands before it.
+    /// Waits until `text` appears in the unread part of the screen; returns the text before it.
     #[track_caller]
     pub(crate) fn expect(&mut self, text: &str) -> String {
         let end = Instant::now() + WITHIN;
@@ -111,15 +111,15 @@ impl Terminal {
         }
     }
 
-    /// Whether `text` is shown by now behind what was looked at.
-    pub(crate) fn shows(&mut self, text: &str) -> bool {
+    /// Whether the unread part of the screen contains `text` now.
+    pub(crate) fn unread_contains(&mut self, text: &str) -> bool {
         for bytes in self.shown.try_iter() {
             self.screen.push_str(&String::from_utf8_lossy(&bytes));
         }
         self.screen[self.seen..].contains(text)
     }
 
-    /// Says something and waits until the floor is Ann's again; gives what is shown between.
+    /// Sends a message and waits until Ann has the floor; returns the text shown in between.
     #[track_caller]
     pub(crate) fn say(&mut self, text: &str) -> String {
         self.line(text);
@@ -131,13 +131,13 @@ impl Terminal {
         self.child.id()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL, and waits for the end.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for the end; gives the exit code and what was shown behind what was looked at.
+    /// Waits for the end; returns the exit code and the unread part of the screen.
     #[track_caller]
     pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let end = Instant::now() + WITHIN;
@@ -151,16 +151,16 @@ impl Terminal {
         let Some(status) =
             status.or_else(|| (Instant::now() < end).then(|| self.child.wait().unwrap()))
         else {
-            panic!("it does not end:\n{}", self.screen);
+            panic!("the program does not end:\n{}", self.screen);
         };
         assert!(!self.screen.contains("panicked"), "{}", self.screen);
         (status.code(), self.screen[self.seen..].to_owned())
     }
 }
 
-impl Drop for Terminal {
+impl Drop for TeamTerminal {
     fn drop(&mut self) {
-        // It has ended already where the test has waited for that.
+        // The process has already ended if the test waited for it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

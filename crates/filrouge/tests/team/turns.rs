@@ -1,12 +1,12 @@
-//! Talking at a terminal.
+//! Conversations at a terminal.
 
-use crate::terminal::{CTRL_C, CTRL_D, PROMPT, Terminal};
-use crate::world::{HALTS, HEARS, World, is_alive, signal, until};
+use crate::terminal::{CTRL_C, CTRL_D, PROMPT, TeamTerminal};
+use crate::world::{ANSWERING_AGENT, TeamWorld, WAITING_AGENT, is_alive, signal, until};
 
 #[test]
-fn talk_leave_come_back_and_resume() {
-    let world = World::new(HEARS);
-    let mut terminal = Terminal::deploy(&world, &[]);
+fn a_conversation_is_left_and_resumed() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect("Team crew: Ann, Bob.");
     terminal.expect(PROMPT);
     let answer = terminal.say("We build of oak.");
@@ -16,7 +16,7 @@ fn talk_leave_come_back_and_resume() {
     assert_eq!(code, Some(0));
     assert!(shown.contains("Kept: session "), "{shown:?}");
 
-    let mut terminal = Terminal::deploy(&world, &[]);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect("Found an earlier session (");
     terminal.expect(", 2 messages).  [R] Resume  [N] Start new");
     std::fs::remove_file(world.path("prompt")).unwrap();
@@ -40,7 +40,7 @@ fn talk_leave_come_back_and_resume() {
     ] {
         assert!(prompt.contains(words), "{words}: {prompt}");
     }
-    // What was said on another day can be taken up again.
+    // The history of lines contains messages of earlier runs.
     terminal.press("\u{1b}[A\u{1b}[A");
     terminal.expect("We build of oak.");
     terminal.press(" Again.\r");
@@ -53,9 +53,9 @@ fn talk_leave_come_back_and_resume() {
 }
 
 #[test]
-fn ctrl_c_stops_who_speaks_and_twice_leaves() {
-    let world = World::new(HALTS);
-    let mut terminal = Terminal::deploy(&world, &[]);
+fn ctrl_c_stops_the_speaker_and_twice_leaves() {
+    let world = TeamWorld::new(WAITING_AGENT);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
     terminal.line("Build!");
     terminal.expect("half of it");
@@ -68,15 +68,15 @@ fn ctrl_c_stops_who_speaks_and_twice_leaves() {
     terminal.expect(PROMPT);
     terminal.press(CTRL_C);
     assert_eq!(terminal.ended().0, Some(0));
-    world.team("team.toml", "crew", "Bob", HEARS);
+    world.team("team.toml", "crew", "Bob", ANSWERING_AGENT);
     world.say("Go on.", &["--resume"]);
     assert!(world.read("prompt").contains("half of it"));
 }
 
 #[test]
-fn sigterm_at_the_prompt_leaves_and_the_terminal_is_as_it_was() {
-    let world = World::new(HEARS);
-    let mut terminal = Terminal::deploy(&world, &[]);
+fn sigterm_at_the_prompt_leaves_and_restores_the_terminal() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
     terminal.say("Hello.");
     terminal.press("half a li");
@@ -90,9 +90,9 @@ fn sigterm_at_the_prompt_leaves_and_the_terminal_is_as_it_was() {
 }
 
 #[test]
-fn several_lines_are_pasted_as_one_message() {
-    let world = World::new(HEARS);
-    let mut terminal = Terminal::deploy(&world, &[]);
+fn pasted_lines_are_one_message() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
+    let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
     terminal.press("\u{1b}[200~first line\nsecond line\u{1b}[201~");
     terminal.expect("second line");
@@ -106,9 +106,10 @@ fn several_lines_are_pasted_as_one_message() {
 }
 
 #[test]
-fn what_is_typed_is_in_no_file_of_its_own() {
-    let world = World::new("cat > /dev/null; echo yes");
-    let mut terminal = Terminal::deploy_in(&world, &[], &[("FILROUGE_TEAM_SNAPSHOTS_DIR", "none")]);
+fn typed_lines_are_stored_only_in_the_ledger() {
+    let world = TeamWorld::new("cat > /dev/null; echo yes");
+    let mut terminal =
+        TeamTerminal::deploy_in(&world, &[], &[("FILROUGE_TEAM_SNAPSHOTS_DIR", "none")]);
     terminal.expect(PROMPT);
     terminal.say("oakwood");
     terminal.press(CTRL_D);
@@ -126,7 +127,7 @@ fn what_is_typed_is_in_no_file_of_its_own() {
         }
     }
     let store = world.path(".local/share/filrouge");
-    assert!(!holding.is_empty(), "the ledger has it");
+    assert!(!holding.is_empty(), "the ledger contains the line");
     assert!(
         holding.iter().all(|path| path.starts_with(&store)),
         "{holding:?}"
@@ -134,9 +135,9 @@ fn what_is_typed_is_in_no_file_of_its_own() {
 }
 
 #[test]
-fn a_name_is_coloured_unless_nobody_wants_that() {
-    let world = World::new(HEARS);
-    let mut terminal = Terminal::deploy_in(&world, &[], &[("NO_COLOR", "")]);
+fn a_name_is_colored_unless_colors_are_off() {
+    let world = TeamWorld::new(ANSWERING_AGENT);
+    let mut terminal = TeamTerminal::deploy_in(&world, &[], &[("NO_COLOR", "")]);
     terminal.expect("/help");
     terminal.expect("Ann");
     terminal.line("Hello.");

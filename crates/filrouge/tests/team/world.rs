@@ -1,4 +1,4 @@
-//! A home with nothing in it but a team, and the built binary in it.
+//! A home that contains only a team, and the built binary in it.
 
 use std::fs;
 use std::io::Write;
@@ -9,30 +9,31 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// No command takes longer, whatever the machine.
+/// The maximum time of a command; enough for a slow machine.
 pub(crate) const WITHIN: Duration = Duration::from_secs(60);
 
-/// Keeps its prompt, and answers.
-pub(crate) const HEARS: &str = "cat > prompt.new; mv prompt.new prompt; echo 'I hear you.'";
+/// An agent that keeps its prompt and answers.
+pub(crate) const ANSWERING_AGENT: &str =
+    "cat > prompt.new; mv prompt.new prompt; echo 'I hear you.'";
 
-/// Says something, then waits for the file `go`, and has a child that would wait for ever.
-pub(crate) const HALTS: &str = "cat > prompt; sleep 1000 & echo $! > child; printf 'half of it'; \
+/// An agent that says something, then waits for the file `go`; it has a child that runs much longer.
+pub(crate) const WAITING_AGENT: &str = "cat > prompt; sleep 1000 & echo $! > child; printf 'half of it'; \
                                 while [ ! -e go ]; do sleep 0.02; done; kill $!; echo ', and the rest'";
 
 /// A home; kept when a test fails.
-pub(crate) struct World {
+pub(crate) struct TeamWorld {
     dir: TempDir,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct TeamDone {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Done {
+impl TeamDone {
     /// The JSON lines of stdout.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let lines = self.stdout.lines();
@@ -47,8 +48,8 @@ impl Done {
     }
 }
 
-impl World {
-    /// A home with a team: Ann, and Bob who is this shell script.
+impl TeamWorld {
+    /// A home with a team: Ann, and Bob, whose agent is this shell script.
     pub(crate) fn new(bob: &str) -> Self {
         let world = Self {
             dir: TempDir::with_prefix("filrouge-team-").unwrap(),
@@ -76,7 +77,7 @@ impl World {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// What the environment of every command is.
+    /// Sets the environment of a command.
     pub(crate) fn environment(&self, command: &mut Command) {
         command
             .env_clear()
@@ -102,24 +103,24 @@ impl World {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Done {
+    pub(crate) fn run(&self, arguments: &[&str]) -> TeamDone {
         finish(self.command(arguments))
     }
 
-    /// `filrouge team deploy team.toml`, and more.
-    pub(crate) fn deploy(&self, arguments: &[&str]) -> Done {
+    /// Runs `filrouge team deploy team.toml` with further arguments.
+    pub(crate) fn deploy(&self, arguments: &[&str]) -> TeamDone {
         self.run(&[&["team", "deploy", "team.toml"], arguments].concat())
     }
 
-    /// The same, which must succeed, with JSON lines.
-    pub(crate) fn say(&self, text: &str, arguments: &[&str]) -> Done {
+    /// As [`Self::deploy`], with a message and JSON lines; this must succeed.
+    pub(crate) fn say(&self, text: &str, arguments: &[&str]) -> TeamDone {
         let done = self.deploy(&[&["--json", "--message", text], arguments].concat());
         assert_eq!(done.code, Some(0), "{done:?}");
         done
     }
 
-    /// The same, with this on stdin.
-    pub(crate) fn pipe(&self, text: &str, arguments: &[&str]) -> Done {
+    /// As [`Self::deploy`], with this text on stdin.
+    pub(crate) fn pipe(&self, text: &str, arguments: &[&str]) -> TeamDone {
         let mut command = self.command(&[&["team", "deploy", "team.toml"], arguments].concat());
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -134,7 +135,7 @@ impl World {
         serde_json::from_str(&done.stdout).unwrap()
     }
 
-    /// How many sessions the ledger has.
+    /// The number of sessions in the ledger.
     pub(crate) fn sessions(&self) -> usize {
         let listed = self.json(&["sessions", "list"]);
         listed["data"].as_array().unwrap().len()
@@ -152,7 +153,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for TeamWorld {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.dir.disable_cleanup(true);
@@ -161,12 +162,12 @@ impl Drop for World {
     }
 }
 
-fn finish(mut command: Command) -> Done {
+fn finish(mut command: Command) -> TeamDone {
     done(command.output().unwrap())
 }
 
-pub(crate) fn done(output: std::process::Output) -> Done {
-    let done = Done {
+pub(crate) fn done(output: std::process::Output) -> TeamDone {
+    let done = TeamDone {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -175,17 +176,17 @@ pub(crate) fn done(output: std::process::Output) -> Done {
     done
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let end = Instant::now() + WITHIN;
     while !holds() {
-        assert!(Instant::now() < end, "{what} does not come");
+        assert!(Instant::now() < end, "did not happen in time: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Whether a process is there, and not merely waited for.
+/// Whether a process still runs: a zombie does not count.
 pub(crate) fn is_alive(pid: &str) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(pid.trim()).join("status"));
     status.is_ok_and(|status| !status.contains("State:\tZ"))

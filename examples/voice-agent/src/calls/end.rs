@@ -1,5 +1,5 @@
-//! The end of a call. Its event needs no lease and comes first; then what was booked and not confirmed is given back, and the
-//! session is closed. Until all of it is done the platform is asked to tell again, and a task tries on its own.
+//! The end of a call. Its event needs no lease and is recorded first; then an unconfirmed booking is released, and the session is
+//! closed. Until all of this is done, the platform is asked to repeat its message, and a task retries as well.
 
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use super::Calls;
 use crate::cache::Known;
 use crate::fsm::State;
 
-/// How long is tried at least: a database may be away for longer than a lease lasts.
-const TRIED: Duration = Duration::from_secs(15 * 60);
-/// Between two tries.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The minimum time for which recording is retried: a database may be unreachable for longer than a lease lasts.
+const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
+/// The pause between two attempts.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// The end of a call as it was told.
+/// The reported end of a call.
 struct Ending {
     call: SessionId,
     reason: String,
@@ -27,9 +27,9 @@ struct Ending {
 }
 
 impl Calls {
-    /// A call that is over: tells of it and closes the session. Twice is once. `false` while it could not be done: somebody
-    /// who has died holds the call, or the store does not answer. Then a task of this process goes on trying, past the time
-    /// that a lease lasts; should this process die as well, whoever told has to tell again.
+    /// Records the end of a call and closes its session. Idempotent. Returns `false` while that is impossible: a dead instance
+    /// holds the call, or the store does not answer. Then a task of this process retries for longer than a lease lasts. If this
+    /// process dies as well, the reporter has to repeat its message.
     pub(crate) async fn ended(self: &Arc<Self>, call: &SessionId, reason: &str) -> bool {
         let ending = Ending {
             call: call.clone(),
@@ -40,7 +40,7 @@ impl Calls {
             Ok(()) => true,
             Err(failure) => {
                 self.not_recorded(call, "call_ended", &failure);
-                // Of a call that nobody has begun there is no end to record.
+                // A call that never began has no end to record.
                 let unknown = failure.code == ErrorCode::SessionNotFound;
                 if !unknown && self.endings().insert(call.clone()) {
                     tokio::spawn(self.clone().end_later(ending));
@@ -51,9 +51,9 @@ impl Calls {
     }
 
     async fn end_later(self: Arc<Self>, ending: Ending) {
-        let until = Instant::now() + TRIED.max(self.config.lease_ttl * 2);
+        let until = Instant::now() + RETRY_FOR.max(self.config.lease_ttl * 2);
         loop {
-            tokio::time::sleep(PAUSE.min(self.config.lease_ttl)).await;
+            tokio::time::sleep(RETRY_EVERY.min(self.config.lease_ttl)).await;
             match self.end(&ending).await {
                 Ok(()) => break,
                 Err(failure) if Instant::now() >= until => {
@@ -67,7 +67,7 @@ impl Calls {
     }
 
     fn endings(&self) -> MutexGuard<'_, HashSet<SessionId>> {
-        // Each change of the set is one call.
+        // Every change of the set is a single operation, so a poisoned lock is harmless.
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,11 +109,11 @@ impl Calls {
         resumed: Resumed,
         known: Option<Known>,
     ) -> Result<(), Failure> {
-        let held = self.go_on(call, resumed, known).await?;
+        let held = self.proceed(call, resumed, known).await?;
         let state = held.dialogue.state;
         if state != State::Confirmed {
-            // Whoever booked it may have been killed before it was said.
-            self.agenda.give_back(call, held.fence).await?;
+            // The process that booked it may have been killed before the confirmation was spoken.
+            self.agenda.release_slot(call, held.fence).await?;
         }
         if state.is_terminal() {
             self.settle(call, &held).await;
@@ -122,12 +122,12 @@ impl Calls {
         self.close(call, reason, fence).await
     }
 
-    /// Closes a call whose newest checkpoint says that it has come to its end.
+    /// Closes a call whose newest checkpoint has a terminal state.
     async fn close_terminated(&self, call: &SessionId, reason: &str) -> Result<(), Failure> {
         let session = self.engine.sessions.get(&self.caller, call).await?;
         if session.state.as_deref() != Some(State::Confirmed.as_str()) {
             let lease = self.engine.calls.lease(&self.caller, call).await?;
-            self.agenda.give_back(call, lease.fence).await?;
+            self.agenda.release_slot(call, lease.fence).await?;
         }
         self.close(call, reason, None).await
     }

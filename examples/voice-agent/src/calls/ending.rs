@@ -1,4 +1,4 @@
-//! What stands around a webhook's work: resuming, checkpoints, giving free, events.
+//! Shared steps of webhooks: resuming, checkpoints, release, events.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,12 +11,12 @@ use crate::cache::Known;
 use crate::fsm::{Dialogue, Heard, State};
 
 impl Calls {
-    /// A name to hold a call under that nobody else uses.
+    /// A unique holder name for a webhook.
     pub(super) fn holder(&self) -> String {
         format!("{}:{}", self.config.instance, uuid::Uuid::now_v7())
     }
 
-    /// How a call is gone on with under this name, telling up to where it is known here.
+    /// A request to resume a call under this name, with the seq up to which this process knows it.
     pub(super) fn resume(
         &self,
         holder: &str,
@@ -34,22 +34,22 @@ impl Calls {
         }
     }
 
-    /// Puts a checkpoint, which gives the call free; first the events of a call that has come to its end. The turn is in the
-    /// journal already: what fails here is made up for by the next webhook, which replays it.
+    /// Writes a checkpoint, which releases the call; before it, the events of a call that has ended. The ledger already has the
+    /// turn, so the next webhook makes up for a failure here by replaying it.
     pub(super) async fn settle(&self, call: &SessionId, held: &Held) {
         let dialogue = &held.dialogue;
         match dialogue.state {
             State::Confirmed => {
                 let detail = json!({ "slot": dialogue.chosen });
-                self.tell(call, "booking_confirmed", "booking_confirmed", Some(detail))
+                self.report(call, "booking_confirmed", "booking_confirmed", Some(detail))
                     .await;
             }
             State::Transferred => {
                 self.counters.transferred.fetch_add(1, Relaxed);
                 let detail = json!({ "reason": dialogue.transfer_reason });
-                self.tell(call, "transferred", "transferred", Some(detail))
+                self.report(call, "transferred", "transferred", Some(detail))
                     .await;
-                self.give_back(call, held.fence).await;
+                self.release_slot(call, held.fence).await;
             }
             _ => {}
         }
@@ -95,7 +95,7 @@ impl Calls {
         }
     }
 
-    /// What a webhook is answered with that cannot be worked at.
+    /// The answer to a webhook that cannot be handled.
     pub(super) fn refused(&self, call: &SessionId, failure: &Failure) -> Reply {
         match failure.code {
             ErrorCode::SessionTerminated | ErrorCode::SessionClosed => self.terminated(),
@@ -119,19 +119,22 @@ impl Calls {
         Reply::Terminated
     }
 
-    /// A call that begins, as a status update tells it.
+    /// Records that a call begins, as reported by a status update.
     pub(crate) async fn started(&self, call: &SessionId) {
         let create = CreateSession {
             session_id: Some(call.clone()),
             ..CreateSession::default()
         };
         match self.engine.sessions.create(&self.caller, create).await {
-            Ok(_) => self.tell(call, "call_started", "call_started", None).await,
+            Ok(_) => {
+                self.report(call, "call_started", "call_started", None)
+                    .await;
+            }
             Err(failure) => self.not_recorded(call, "call_started", &failure),
         }
     }
 
-    /// What a completion is answered with in a call that has come to its end by a transcript of the same words.
+    /// The answer to a completion in a call that a transcript of the same words has ended.
     pub(super) async fn last_answer(
         &self,
         call: &SessionId,
@@ -154,40 +157,40 @@ impl Calls {
         repeats.then(|| dialogue.said(checkpoint.seq))
     }
 
-    /// Gives back what was booked for a turn that was refused, because somebody else has the call, or nobody: what they book
-    /// is under a newer fence, and stays.
-    pub(super) async fn give_back_unsaid(&self, call: &SessionId, held: &Held, refused: &Failure) {
+    /// Releases the slot booked for a refused turn: another process holds the call, or none. A slot that another process books
+    /// has a newer fence, and stays.
+    pub(super) async fn release_unsaid(&self, call: &SessionId, held: &Held, refused: &Failure) {
         if lease_was_lost(refused.code) && held.dialogue.state == State::Confirmed {
-            self.give_back(call, held.fence).await;
+            self.release_slot(call, held.fence).await;
         }
     }
 
-    async fn give_back(&self, call: &SessionId, fence: u64) {
-        if let Err(failure) = self.agenda.give_back(call, fence).await {
+    async fn release_slot(&self, call: &SessionId, fence: u64) {
+        if let Err(failure) = self.agenda.release_slot(call, fence).await {
             self.warn(call, "agenda", &failure);
         }
     }
 
-    pub(super) async fn tell_if(&self, wanted: bool, call: &SessionId, kind: &str) {
+    pub(super) async fn report_if(&self, wanted: bool, call: &SessionId, kind: &str) {
         if wanted {
-            self.tell(call, kind, kind, None).await;
+            self.report(call, kind, kind, None).await;
         }
     }
 
-    pub(super) async fn tell_unknown(&self, call: &SessionId, seq: u64, place: &str) {
+    pub(super) async fn report_unknown(&self, call: &SessionId, seq: u64, place: &str) {
         self.counters.unknown_state.fetch_add(1, Relaxed);
         let key = format!("unknown_state:{place}:{seq}");
-        self.tell(call, "unknown_state", &key, Some(json!({ "in": place })))
+        self.report(call, "unknown_state", &key, Some(json!({ "in": place })))
             .await;
     }
 
-    async fn tell(&self, call: &SessionId, kind: &str, key: &str, detail: Option<Value>) {
+    async fn report(&self, call: &SessionId, kind: &str, key: &str, detail: Option<Value>) {
         if let Err(failure) = self.record(call, kind, key, detail).await {
             self.not_recorded(call, kind, &failure);
         }
     }
 
-    /// Records an event, once for each key. One that is there with other details came first and stays.
+    /// Records an event, once for each key. An earlier event with the same key and other details stays.
     pub(super) async fn record(
         &self,
         call: &SessionId,
@@ -218,14 +221,14 @@ impl Calls {
         tracing::warn!(tenant_id = %self.caller.tenant(), call_id = %call, reason, err = %failure.code, "[VOICE_AGENT_WARN]");
     }
 
-    /// A call as the journal tells it, for whoever wants to look.
+    /// A call as recorded in the ledger, for inspection.
     ///
     /// # Errors
-    /// `session_not_found`, and the ledger's.
-    pub(crate) async fn told(&self, call: &SessionId) -> Result<Value, Failure> {
+    /// `session_not_found`, and the ledger's errors.
+    pub(crate) async fn inspect(&self, call: &SessionId) -> Result<Value, Failure> {
         let session = self.engine.sessions.get(&self.caller, call).await?;
         let mut items = Vec::new();
-        self.read_on(call, &mut items).await?;
+        self.read_rest(call, &mut items).await?;
         let (events, _) = self.engine.events.list(&self.caller, call, 0, 1000).await?;
         let newest = self
             .engine
@@ -240,14 +243,14 @@ impl Calls {
         Ok(json!({ "session": session, "checkpoint": dialogue, "items": items, "events": events }))
     }
 
-    /// What waits for the database, and what it has refused; absent where there is no spool.
+    /// The writes that wait for the database, and those that it refused; `None` if there is no spool.
     pub(crate) fn spool(&self) -> Option<Value> {
         let spool = self.engine.spool()?.view();
         let (entries, dead_letters) = (spool.entries, spool.dead_letters);
         Some(json!({ "entries": entries, "dead_letters": dead_letters, "down": spool.down }))
     }
 
-    /// Who has which slot.
+    /// All booked slots with their holders.
     ///
     /// # Errors
     /// The ledger's.

@@ -13,7 +13,7 @@ use crate::fsm::{Heard, Route};
 use crate::store;
 use crate::vapi::{self, ChatRequest};
 
-/// An instance on a store of its own.
+/// An instance with a store in memory.
 async fn instance(change: impl FnOnce(&mut Config)) -> (tempfile::TempDir, Arc<Calls>) {
     let dir = tempfile::TempDir::with_prefix("voice-agent-").unwrap();
     let mut config = Config {
@@ -46,8 +46,8 @@ async fn message(calls: &Arc<Calls>, mut message: Value) -> (u16, Value) {
 }
 
 async fn transcript(calls: &Arc<Calls>, said: &str) -> String {
-    let told = json!({ "type": "transcript", "role": "user", "transcriptType": "final", "transcript": said });
-    let (status, answer) = message(calls, told).await;
+    let reported = json!({ "type": "transcript", "role": "user", "transcriptType": "final", "transcript": said });
+    let (status, answer) = message(calls, reported).await;
     assert_eq!(status, 200);
     answer["say"].as_str().unwrap_or_default().to_owned()
 }
@@ -67,8 +67,8 @@ async fn end(calls: &Arc<Calls>) -> u16 {
     message(calls, ended).await.0
 }
 
-/// Somebody who has died holds the call.
-async fn held_by_the_dead(calls: &Calls, ttl_ms: u64) {
+/// Lets a dead instance hold the call.
+async fn hold_by_a_dead_instance(calls: &Calls, ttl_ms: u64) {
     let resume = ResumeSession {
         ttl_ms: Some(ttl_ms),
         ..ResumeSession::new("dead")
@@ -82,11 +82,11 @@ async fn held_by_the_dead(calls: &Calls, ttl_ms: u64) {
 }
 
 async fn status(calls: &Calls) -> Value {
-    calls.told(&call()).await.unwrap()["session"]["status"].clone()
+    calls.inspect(&call()).await.unwrap()["session"]["status"].clone()
 }
 
 async fn has_ended(calls: &Calls) -> bool {
-    let events = calls.told(&call()).await.unwrap()["events"].clone();
+    let events = calls.inspect(&call()).await.unwrap()["events"].clone();
     events
         .as_array()
         .unwrap()
@@ -108,7 +108,7 @@ async fn a_transcript_never_silences_completions() {
 }
 
 #[tokio::test]
-async fn a_completion_gets_the_answer_also_when_the_transcript_was_the_end() {
+async fn a_completion_gets_the_answer_of_a_transcript_that_ended_the_call() {
     let (_dir, calls) = instance(|_| {}).await;
     let heard = transcript(&calls, "Un conseiller, s'il vous plaît").await;
     let said = completion(&calls, &["un conseiller s'il vous plaît"]).await;
@@ -118,7 +118,7 @@ async fn a_completion_gets_the_answer_also_when_the_transcript_was_the_end() {
 }
 
 #[tokio::test]
-async fn transcripts_without_a_timestamp_are_each_heard() {
+async fn every_transcript_without_a_timestamp_is_heard() {
     let (_dir, calls) = instance(|_| {}).await;
     transcript(&calls, "Bonjour").await;
     transcript(&calls, "Oui").await;
@@ -129,15 +129,15 @@ async fn transcripts_without_a_timestamp_are_each_heard() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_call_that_a_dead_instance_holds_is_recorded_and_its_slot_given_back() {
+async fn the_end_of_a_call_held_by_a_dead_instance_is_recorded_and_its_slot_released() {
     let ttl = Duration::from_millis(300);
     let (_dir, calls) =
         instance(|config| (config.lease_ttl, config.lease_wait) = (ttl, ttl / 10)).await;
     completion(&calls, &["Bonjour"]).await;
     let slot = calls.agenda.free(&call(), &[], None).await.unwrap()[0];
     assert!(calls.agenda.book(&call(), 1, slot).await.unwrap());
-    held_by_the_dead(&calls, 600).await;
-    // To be told again; the event is there already.
+    hold_by_a_dead_instance(&calls, 600).await;
+    // The platform is asked to repeat its message; the event exists already.
     assert_eq!(end(&calls).await, 503);
     assert!(has_ended(&calls).await);
     for _ in 0..6000 {
@@ -149,7 +149,7 @@ async fn the_end_of_a_call_that_a_dead_instance_holds_is_recorded_and_its_slot_g
     assert_eq!(status(&calls).await, "closed");
     assert_eq!(calls.agenda().await.unwrap(), json!({}));
     assert_eq!(end(&calls).await, 200);
-    // Whoever held it before cannot book any more.
+    // The previous holder can no longer book.
     assert!(calls.agenda.book(&call(), 1, slot).await.is_err());
 }
 
@@ -158,7 +158,7 @@ async fn a_call_that_was_handed_over_keeps_no_slot() {
     let (_dir, calls) = instance(|_| {}).await;
     completion(&calls, &["Un conseiller"]).await;
     let slot = calls.agenda.free(&call(), &[], None).await.unwrap()[0];
-    // It was booked under the newest fence, and nobody knows.
+    // It was booked under the newest fence, and the answer was lost.
     assert!(calls.agenda.book(&call(), 1, slot).await.unwrap());
     assert_eq!(end(&calls).await, 200);
     assert_eq!(calls.agenda().await.unwrap(), json!({}));
@@ -166,13 +166,13 @@ async fn a_call_that_was_handed_over_keeps_no_slot() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_call_that_nobody_knows_is_no_error() {
+async fn the_end_of_an_unknown_call_is_no_error() {
     let (_dir, calls) = instance(|_| {}).await;
     assert_eq!(end(&calls).await, 200);
 }
 
 #[tokio::test]
-async fn all_attempts_of_a_delivery_have_one_name() {
+async fn all_attempts_of_a_delivery_use_one_holder_name() {
     let delay = Some((Place::Turn, Duration::from_millis(400)));
     let ttl = Duration::from_millis(200);
     let (_dir, calls) = instance(|config| (config.delay, config.lease_ttl) = (delay, ttl)).await;
@@ -218,7 +218,7 @@ async fn all_attempts_of_a_delivery_have_one_name() {
 }
 
 #[tokio::test]
-async fn tools_that_are_done_are_answered_when_another_one_is_busy() {
+async fn finished_tools_are_answered_while_another_one_is_busy() {
     let wait = Duration::from_millis(50);
     let (_dir, calls) =
         instance(|config| (config.silent_when_busy, config.lease_wait) = (true, wait)).await;
@@ -229,7 +229,7 @@ async fn tools_that_are_done_are_answered_when_another_one_is_busy() {
         json!({ "type": "tool-calls", "toolCallList": list.collect::<Vec<_>>() })
     };
     assert_eq!(message(&calls, tools(&["t1"])).await.0, 200);
-    held_by_the_dead(&calls, 60_000).await;
+    hold_by_a_dead_instance(&calls, 60_000).await;
     assert_eq!(message(&calls, tools(&["t2"])).await.0, 204);
     let (status, answer) = message(&calls, tools(&["t1", "t2"])).await;
     assert_eq!(
@@ -240,7 +240,7 @@ async fn tools_that_are_done_are_answered_when_another_one_is_busy() {
 }
 
 #[tokio::test]
-async fn what_was_booked_for_a_turn_that_is_refused_is_given_back() {
+async fn a_booking_for_a_refused_turn_is_released() {
     let delay = Some((Place::Turn, Duration::from_millis(250)));
     let (_dir, calls) = instance(|config| config.delay = delay).await;
     let tool = |id: &str, name: &str, parameters: Value| {
@@ -249,7 +249,7 @@ async fn what_was_booked_for_a_turn_that_is_refused_is_given_back() {
     };
     message(&calls, tool("t1", "propose_slots", json!({}))).await;
     let booking = message(&calls, tool("t2", "book_slot", json!({ "choice": 2 })));
-    // Somebody else takes the call between the booking and the turn, and keeps it.
+    // Another instance takes the call between the booking and the turn, and keeps it.
     let taken = async {
         while calls.agenda().await.unwrap() == json!({}) {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -262,7 +262,7 @@ async fn what_was_booked_for_a_turn_that_is_refused_is_given_back() {
             .unwrap();
         let holder = lease.holder.unwrap();
         calls.release(&call(), &holder, lease.fence).await;
-        held_by_the_dead(&calls, 60_000).await;
+        hold_by_a_dead_instance(&calls, 60_000).await;
     };
     let ((status, answer), ()) = tokio::join!(booking, taken);
     assert_eq!(

@@ -1,35 +1,35 @@
-//! Which of the proposed slots somebody takes, or refuses. What is booked cannot be taken back by voice: words that may mean
-//! something else count for nothing here, and the caller is asked again.
+//! The proposed slots that the caller accepts or refuses. A booking cannot be undone by voice: ambiguous words are ignored, and
+//! the caller is asked again.
 
 use jiff::civil::Weekday;
 
 use super::{day_of, number_of, plain};
 
-/// What an utterance says of proposed slots.
+/// An utterance's relation to proposed slots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// The one that is taken, from 1.
+    /// The accepted slot, from 1.
     pub(crate) number: Option<usize>,
-    /// The day that is named and not refused.
+    /// The named day, unless it was refused.
     pub(crate) day: Option<Weekday>,
-    /// The day is said and nothing else: it is taken, not only talked of.
+    /// Whether it contains only the day, which accepts it.
     pub(crate) day_alone: bool,
     /// Numbers that are refused.
     pub(crate) not_numbers: Vec<usize>,
     /// Days that are refused.
     pub(crate) not_days: Vec<Weekday>,
-    /// Numbers, or a question, of which nobody knows what they say of the slots.
+    /// Numbers, or a question, whose relation to the slots is unknown.
     pub(crate) unclear: bool,
 }
 
-/// What refuses the number or the day behind it.
+/// Words that refuse the number or the day after them.
 const REFUSING: &[&str] = &["pas", "non", "ni", "sauf", "jamais", "excepte"];
-/// What may stand in between.
+/// Words that may occur between the refusal and the number or day.
 const BETWEEN: &[&str] = &[
     "le", "la", "l", "les", "de", "du", "celui", "celle", "numero", "creneau", "un", "ce", "trop",
 ];
 const BEFORE_ONE: &[&str] = &["le", "numero", "creneau", "option", "choix"];
-/// Words around a choice that change nothing.
+/// Words around a choice that do not change it.
 const AROUND: &[&str] = &[
     "oui",
     "ouais",
@@ -107,7 +107,7 @@ const AROUND: &[&str] = &[
     "mettons",
     "allez",
 ];
-/// Who asks has not taken anything yet; nor has who lets wait.
+/// Words of a question or of a request to wait, which chooses nothing yet.
 const OPEN: &[&str] = &[
     "quand",
     "combien",
@@ -133,7 +133,7 @@ const OPEN: &[&str] = &[
 ];
 const COMMA: &str = ",";
 
-/// What an utterance says of the slots that were proposed.
+/// Determines an utterance's relation to the proposed slots.
 pub(crate) fn choice(text: &str) -> Choice {
     let tokens = tokens(text);
     let at = |n: Option<usize>| n.and_then(|n| tokens.get(n)).map_or("", String::as_str);
@@ -168,11 +168,11 @@ pub(crate) fn choice(text: &str) -> Choice {
             || is_day(word)
             || word == "un"
     });
-    let taken = numbers.first().filter(|(place, first)| {
+    let accepted = numbers.first().filter(|(place, first)| {
         let one = numbers.iter().all(|(_, other)| other == first);
         one && !asks && (alone || is_ordinal_choice(&tokens, *place))
     });
-    choice.number = taken.map(|(_, number)| *number);
+    choice.number = accepted.map(|(_, number)| *number);
     let has_digits = tokens
         .iter()
         .any(|word| word.contains(|c: char| c.is_ascii_digit()));
@@ -186,19 +186,19 @@ pub(crate) fn choice(text: &str) -> Choice {
     choice
 }
 
-/// « Pas le 2 », « pas celui de mardi », « non mardi ».
+/// Whether the number or day is refused: « pas le 2 », « pas celui de mardi », « non mardi ».
 fn is_refused(tokens: &[String], place: usize) -> bool {
     let before = tokens[..place].iter().rev();
     let mut before = before.skip_while(|word| BETWEEN.contains(&word.as_str()));
     match before.next().map(String::as_str) {
-        // « Non le 2 » may take it as well.
+        // « Non le 2 » may also accept the second.
         Some("non") => tokens[place - 1] == "non",
         Some(word) => REFUSING.contains(&word),
         None => false,
     }
 }
 
-/// « Mettez-moi le troisième », and not « la première fois ».
+/// Whether the word is an ordinal that chooses: « mettez-moi le troisième », but not « la première fois ».
 fn is_ordinal_choice(tokens: &[String], place: usize) -> bool {
     const ORDINAL: &[&str] = &[
         "1er",
@@ -214,8 +214,8 @@ fn is_ordinal_choice(tokens: &[String], place: usize) -> bool {
     let before = place
         .checked_sub(1)
         .map_or("", |before| tokens[before].as_str());
-    let behind = tokens.get(place + 1).map_or(COMMA, String::as_str);
-    let closes = behind == COMMA || AROUND.contains(&behind);
+    let after = tokens.get(place + 1).map_or(COMMA, String::as_str);
+    let closes = after == COMMA || AROUND.contains(&after);
     ORDINAL.contains(&tokens[place].as_str()) && ["le", "la"].contains(&before) && closes
 }
 
@@ -223,7 +223,7 @@ fn is_day(word: &str) -> bool {
     day_of(word).is_some()
 }
 
-/// Plain words, and a comma for each place where one breathes.
+/// The plain words, with a comma for each pause.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut word = String::new();
@@ -235,8 +235,8 @@ fn tokens(text: &str) -> Vec<String> {
         if !word.is_empty() {
             tokens.push(std::mem::take(&mut word));
         }
-        let breathes = matches!(c, ',' | ';' | '.' | '!' | '?' | ':' | '…');
-        if breathes && tokens.last().is_some_and(|last| last != COMMA) {
+        let is_pause = matches!(c, ',' | ';' | '.' | '!' | '?' | ':' | '…');
+        if is_pause && tokens.last().is_some_and(|last| last != COMMA) {
             tokens.push(COMMA.to_owned());
         }
     }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_taken_alone_or_as_an_ordinal() {
+    fn a_number_is_accepted_alone_or_as_an_ordinal() {
         for (text, number) in [
             ("le 2", Some(2)),
             ("2", Some(2)),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_not_taken() {
+    fn a_refused_slot_is_not_accepted() {
         for (text, numbers) in [
             ("Non, pas le 2", vec![2]),
             ("pas le deuxième", vec![2]),

@@ -1,4 +1,4 @@
-//! An answer to the proposed slots. A booking is the end of a call: where it may not be meant, the caller is asked again.
+//! Processes an answer to the proposed slots. A booking ends the call, so the caller is asked again unless it is certainly meant.
 
 use jiff::civil::Weekday;
 
@@ -6,17 +6,17 @@ use super::{Ask, Dialogue, Next};
 use crate::agenda::Slot;
 use crate::french::{Choice, Understood};
 
-/// What an answer makes of the proposed slots.
+/// The decision in an answer to the proposed slots.
 enum Chosen {
-    /// This one is wanted.
+    /// The caller wants this one.
     Slot(Slot),
-    /// Others are wanted, on this day if one was named.
+    /// The caller wants others, on this day if one was named.
     Others(Option<Weekday>),
     Unclear,
 }
 
 impl Dialogue {
-    /// Takes an answer to the proposed slots.
+    /// Processes an answer to the proposed slots.
     pub(super) fn choose(&mut self, understood: &Understood) -> Next {
         let refused = self.refused(&understood.choice);
         if !refused.is_empty() {
@@ -40,7 +40,7 @@ impl Dialogue {
         }
     }
 
-    /// The proposed slots that are refused by their number or their day.
+    /// The proposed slots that were refused by number or day.
     fn refused(&self, choice: &Choice) -> Vec<Slot> {
         let numbered = self.proposed.iter().enumerate();
         numbered
@@ -65,7 +65,7 @@ impl Dialogue {
         let on_day: Vec<Slot> = on_day.copied().collect();
         match (choice.number, choice.day) {
             (None, Some(_)) if on_day.is_empty() => Chosen::Others(choice.day),
-            // « Non, le 2 » is the second one to some, and not the second one to others.
+            // Some callers mean the second slot by « non, le 2 », others refuse it.
             (Some(_), _) | (_, Some(_)) if understood.negated => Chosen::Unclear,
             (Some(_), day) => slot(numbered.filter(|s| day.is_none_or(|day| s.weekday() == day))),
             (None, Some(_)) if !choice.day_alone => Chosen::Others(choice.day),
@@ -74,7 +74,7 @@ impl Dialogue {
             _ if understood.yes => slot(self.chosen.or_else(|| self.proposed.first().copied())),
             _ if understood.no => Chosen::Others(None),
             _ if understood.negated => Chosen::Unclear,
-            // What was chosen while the agenda did not answer is still to be booked.
+            // A slot chosen while the agenda did not answer is still to be booked.
             _ => slot(self.chosen),
         }
     }

@@ -1,15 +1,15 @@
-//! Where a call stands.
+//! The states of a call.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a call stands: the label of its checkpoints.
+/// The state of a call, which is the label of its checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum State {
     #[default]
     Start,
     Qualif,
-    /// Slots are to be proposed, as soon as the agenda answers.
+    /// Slots will be proposed once the agenda answers.
     Slots,
     /// Slots were proposed.
     WaitConfirm,
@@ -17,7 +17,7 @@ pub(crate) enum State {
     Transferred,
 }
 
-/// States that a call does not go on from.
+/// The states in which a call does not continue.
 pub(crate) const TERMINAL: [State; 2] = [State::Confirmed, State::Transferred];
 
 impl State {

@@ -21,7 +21,7 @@ fn heard(route: Route, said: &str) -> Heard {
     }
 }
 
-/// What comes of an answer to three slots: Tuesday, Wednesday, Thursday.
+/// The result of an answer to three slots: Tuesday, Wednesday, Thursday.
 fn answered(said: &str) -> (Next, Dialogue) {
     let mut dialogue = Dialogue {
         state: State::WaitConfirm,
@@ -32,7 +32,7 @@ fn answered(said: &str) -> (Next, Dialogue) {
 }
 
 #[test]
-fn what_is_taken_is_booked() {
+fn an_accepted_proposal_is_booked() {
     for (said, at) in [
         ("le 2", 1),
         ("Oui.", 0),
@@ -49,7 +49,7 @@ fn what_is_taken_is_booked() {
 }
 
 #[test]
-fn what_is_refused_is_not_booked_and_not_proposed_again() {
+fn a_refused_slot_is_neither_booked_nor_proposed_again() {
     for (said, refused) in [
         ("Non, pas le 2", vec![1]),
         ("Pas mardi", vec![0]),
@@ -66,7 +66,7 @@ fn what_is_refused_is_not_booked_and_not_proposed_again() {
 }
 
 #[test]
-fn what_may_mean_something_else_is_asked_back() {
+fn an_ambiguous_answer_is_asked_again() {
     for said in [
         "Non, le 2",
         "Pas de souci, le 2",
@@ -122,7 +122,7 @@ fn completions_win_and_get_the_answer_of_the_transcript_with_the_same_words() {
 }
 
 #[test]
-fn completions_hear_what_no_transcript_had() {
+fn completions_hear_messages_without_a_transcript() {
     let mut dialogue = Dialogue::default();
     dialogue.hear(&heard(Route::Transcript, "Bonjour."));
     let messages = ["bonjour", "oui"].map(str::to_owned);

@@ -1,12 +1,12 @@
-//! Second validation: two webhooks at once.
+//! Second validation: two webhooks at the same time.
 
 use filrouge_testbed::Database;
 
 use crate::process::{FILLER, World, chat, until};
-use crate::script::{SCRIPT, check_whole, said, talk};
+use crate::script::{SCRIPT, check_script, said, talk};
 
 #[test]
-fn of_two_webhooks_at_once_one_waits_in_vain_and_says_so_aloud() {
+fn of_two_simultaneous_webhooks_one_times_out_with_a_filler() {
     let database = Database::new();
     let world = World::new(database.url());
     let a = world.start_with("a", &[("HANDLE_DELAY", "turn:5000")]);
@@ -43,7 +43,7 @@ fn of_two_webhooks_at_once_one_waits_in_vain_and_says_so_aloud() {
     assert_eq!(b.call("call").events("call_lock_timeout"), 2);
     assert_eq!(b.count("fillers"), 1);
     talk(&b, "call", 5..=5);
-    check_whole(&b, "call");
+    check_script(&b, "call");
 }
 
 #[test]
@@ -64,13 +64,13 @@ fn the_same_webhook_twice_is_one_turn_and_one_answer() {
         }
         assert_eq!(b.call("call").conversation().len(), 2 * (at + 1));
     }
-    // Also long afterwards.
+    // The same is true much later.
     assert!(b.hears("call", &said(5)).starts_with(SCRIPT[5].1));
-    check_whole(&a, "call");
+    check_script(&a, "call");
 }
 
 #[test]
-fn two_calls_do_not_get_the_same_slot() {
+fn two_calls_never_get_the_same_slot() {
     let database = Database::new();
     let world = World::new(database.url());
     let (a, b) = (world.start("a"), world.start("b"));

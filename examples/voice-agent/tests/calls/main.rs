@@ -1,4 +1,4 @@
-//! The example on real processes and a real PostgreSQL: the four validations of a voice agent's sessions.
+//! The example with real processes and a real PostgreSQL: the four validations of a voice agent's sessions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 mod hits;

@@ -1,4 +1,4 @@
-//! Fourth validation: the database goes away in the middle of calls, and comes back.
+//! Fourth validation: the database becomes unreachable during calls, and returns.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use filrouge_testbed::{Options, Server};
 use crate::process::{Agent, FILLER, World, until};
 use crate::script::{SCRIPT, check_talk, said, talk};
 
-/// How long the database is away: `OUTAGE_SECONDS`, 8 s else.
+/// How long the database is unreachable: `OUTAGE_SECONDS`, by default 8 s.
 fn outage() -> Duration {
     let seconds = std::env::var("OUTAGE_SECONDS").ok();
     let seconds = seconds.and_then(|seconds| seconds.parse().ok());
     Duration::from_secs(seconds.unwrap_or(8))
 }
 
-/// What a caller says, and is answered, while the agenda cannot be asked.
+/// A message of the caller while the agenda is unreachable, and the beginning of its answer.
 const STILL_THERE: (&str, &str) = ("Oui, je suis là", "L'agenda met un peu de temps");
 
-/// What was said in a call, with what is said while the agenda is away behind number 4.
+/// The messages of a call and their answers: those of the script, and any number of [`STILL_THERE`] before its last message.
 struct Talk {
     call: String,
     said: Vec<&'static str>,
@@ -37,22 +37,26 @@ impl Talk {
     #[track_caller]
     fn say(&mut self, agent: &Agent, said: &'static str, answer: &'static str) {
         self.said.push(said);
-        let told = agent.hears(&self.call, &self.said);
-        assert!(told.starts_with(answer), "{said}: {told}\n{}", agent.log());
+        let reported = agent.hears(&self.call, &self.said);
+        assert!(
+            reported.starts_with(answer),
+            "{said}: {reported}\n{}",
+            agent.log()
+        );
         self.answers.push(answer);
     }
 
-    /// Goes on until slots are proposed, and takes the second.
+    /// Continues until slots are proposed, and accepts the second.
     fn end(mut self, agent: &Agent) {
         loop {
             self.said.push(STILL_THERE.0);
-            let told = agent.hears(&self.call, &self.said);
-            match told.starts_with(STILL_THERE.1) {
+            let reported = agent.hears(&self.call, &self.said);
+            match reported.starts_with(STILL_THERE.1) {
                 true => self.answers.push(STILL_THERE.1),
                 false => {
                     assert!(
-                        told.starts_with("Je vous propose"),
-                        "{told}\n{}",
+                        reported.starts_with("Je vous propose"),
+                        "{reported}\n{}",
                         agent.log()
                     );
                     self.answers.push("Je vous propose");
@@ -67,7 +71,7 @@ impl Talk {
 }
 
 #[test]
-fn a_call_goes_on_while_the_database_is_away_and_is_whole_afterwards() {
+fn a_call_continues_while_the_database_is_unreachable_and_is_complete_afterwards() {
     let database = Server::start(Options::default());
     let world = World::new(database.url(&database.database()));
     let a = world.start("a");
@@ -76,31 +80,31 @@ fn a_call_goes_on_while_the_database_is_away_and_is_whole_afterwards() {
     database.stop_immediate();
     for (said, answer) in &SCRIPT[2..4] {
         call.say(&a, said, answer);
-        // The same webhook again has the same answer.
+        // A retry of the webhook gets the same answer.
         let again = a.hears("call", &call.said);
         assert!(again.starts_with(answer), "{again}\n{}", a.log());
     }
     call.say(&a, "Oui", STILL_THERE.1);
-    // Of a call that this instance has not seen nobody knows who has it.
+    // This instance has not seen the call, so it cannot know its holder.
     assert_eq!(a.hears("new", &["Bonjour"]), FILLER);
     while began.elapsed() < outage() {
         call.say(&a, STILL_THERE.0, STILL_THERE.1);
         std::thread::sleep(outage() / 5);
     }
-    database.start_again();
+    database.restart();
     call.end(&a);
     assert!(
         a.log().contains("[CALL_JOURNAL_WARN] pg_down"),
         "{}",
         a.log()
     );
-    // Another instance goes on as if nothing had been.
+    // Another instance then serves the call that got the filler.
     let b = world.start("b");
     talk(&b, "new", 0..=5);
 }
 
 #[test]
-fn what_waits_survives_kills_while_it_drains() {
+fn spooled_writes_survive_kills_while_they_drain() {
     let database = Server::start(Options::default());
     let name = database.database();
     let world = World::new(database.url(&name));
@@ -115,8 +119,8 @@ fn what_waits_survives_kills_while_it_drains() {
         call.say(&a, "Oui", STILL_THERE.1);
     }
     a.kill();
-    database.start_again();
-    // Each time a little later, until all of it is in the database: five turns of each call.
+    database.restart();
+    // Kill 4 ms later each time, until the database has all turns: five of each call.
     let turns = || database.sql(&name, "SELECT count(*) FROM filrouge.turn")[0][0].clone();
     let all = Some((5 * calls.len()).to_string());
     for wait in (0..2000).step_by(4) {
@@ -134,7 +138,7 @@ fn what_waits_survives_kills_while_it_drains() {
     }
 }
 
-/// Waits until nothing is in the spool, and nothing was refused.
+/// Waits until the spool is empty, and checks that no write was refused.
 #[track_caller]
 fn drained(agent: &Agent) {
     until("the spool is drained", || {

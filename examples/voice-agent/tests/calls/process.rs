@@ -1,4 +1,4 @@
-//! The built example, in processes of its own.
+//! Runs the built example in separate processes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// No wait may take longer, whatever the machine.
+/// The longest wait, however slow the machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What the instances of a test share: the database and the keys; and where they keep what is their own.
+/// The instances of a test share the database and the keys; each has its own state folder.
 pub(crate) struct World {
     url: String,
     dir: TempDir,
@@ -31,7 +31,7 @@ impl World {
         self.start_with(name, &[])
     }
 
-    /// Starts an instance with these variables; under the same name it finds what it left.
+    /// Starts an instance with these variables; an instance with the same name reuses the state of its predecessor.
     pub(crate) fn start_with(&self, name: &str, variables: &[(&str, &str)]) -> Agent {
         let log = self.log_file(name);
         let stderr = File::options()
@@ -57,8 +57,8 @@ impl World {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
         let origin = line.trim_end().strip_prefix("listening on ");
-        let told = || std::fs::read_to_string(&log).unwrap();
-        let origin = origin.unwrap_or_else(|| panic!("{name} does not start: {}", told()));
+        let reported = || std::fs::read_to_string(&log).unwrap();
+        let origin = origin.unwrap_or_else(|| panic!("{name} does not start: {}", reported()));
         Agent {
             origin: origin.to_owned(),
             child,
@@ -116,7 +116,7 @@ impl Agent {
         self.child.wait().unwrap();
     }
 
-    /// As [`Self::kill`], while others wait for its answer.
+    /// As [`Self::kill`], while other threads wait for its answer.
     pub(crate) fn kill_shared(&self) {
         self.signal(Signal::KILL);
     }
@@ -134,12 +134,12 @@ impl Agent {
         kill_process(pid, signal).unwrap();
     }
 
-    /// All that instances of this name have logged.
+    /// The log of all instances with this name.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// The lines of the log with `what` about a call.
+    /// How many lines of the log contain `what` about a call.
     pub(crate) fn logged(&self, what: &str, call: &str) -> usize {
         let of = format!("call_id={call}");
         let log = self.log();
@@ -149,7 +149,7 @@ impl Agent {
             .count()
     }
 
-    /// Posts a body; `None` when nobody answers.
+    /// Posts a body; `None` if there is no answer.
     pub(crate) fn try_post(&self, path: &str, body: &Value) -> Option<(u16, String)> {
         let request = self.http.post(format!("{}{path}", self.origin));
         let sent = request
@@ -177,7 +177,7 @@ impl Agent {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// What the instance says when the caller's messages are these.
+    /// The instance's answer to these messages of the caller.
     #[track_caller]
     pub(crate) fn hears(&self, call: &str, said: &[&str]) -> String {
         let (status, text) = self.post("/chat/completions", &chat(call, said));
@@ -185,7 +185,7 @@ impl Agent {
         spoken(&text)
     }
 
-    /// As [`Self::hears`]; again while it says a filler. The caller, too, says it again.
+    /// As [`Self::hears`], repeated while the answer is a filler, because the caller repeats it, too.
     #[track_caller]
     pub(crate) fn hears_at_last(&self, call: &str, said: &[&str]) -> String {
         let began = Instant::now();
@@ -198,10 +198,10 @@ impl Agent {
         }
     }
 
-    /// The journal of a call.
+    /// The record of a call.
     #[track_caller]
-    pub(crate) fn call(&self, call: &str) -> Journal {
-        Journal(self.get(&format!("/calls/{call}")))
+    pub(crate) fn call(&self, call: &str) -> RecordedCall {
+        RecordedCall(self.get(&format!("/calls/{call}")))
     }
 
     pub(crate) fn count(&self, counter: &str) -> u64 {
@@ -241,11 +241,11 @@ pub(crate) fn spoken(stream: &str) -> String {
         .collect()
 }
 
-/// A call as the journal tells it.
+/// A call as recorded in the ledger.
 #[derive(Debug)]
-pub(crate) struct Journal(Value);
+pub(crate) struct RecordedCall(Value);
 
-impl Journal {
+impl RecordedCall {
     pub(crate) fn state(&self) -> &str {
         self.0["session"]["state"].as_str().unwrap_or("-")
     }
@@ -263,7 +263,7 @@ impl Journal {
         &self.0["checkpoint"][member]
     }
 
-    /// What was said and answered, in order.
+    /// The questions and answers, in order.
     pub(crate) fn conversation(&self) -> Vec<String> {
         let items = self.0["items"].as_array().unwrap();
         for (at, item) in items.iter().enumerate() {
@@ -277,14 +277,14 @@ impl Journal {
             .collect()
     }
 
-    /// How many events of a kind there are.
+    /// How many events of a kind the call has.
     pub(crate) fn events(&self, kind: &str) -> usize {
         let events = self.0["events"].as_array().unwrap();
         events.iter().filter(|e| e["kind"] == kind).count()
     }
 }
 
-/// Looks until `reached`.
+/// Polls until `reached`.
 #[track_caller]
 pub(crate) fn until(what: &str, mut reached: impl FnMut() -> bool) {
     let began = Instant::now();

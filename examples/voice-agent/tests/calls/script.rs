@@ -1,8 +1,8 @@
-//! A whole call, and what must come of it.
+//! A complete call, and its expected record.
 
-use crate::process::{Agent, CALLER, Journal};
+use crate::process::{Agent, CALLER, RecordedCall};
 
-/// What the caller says, and how the answer begins.
+/// The caller's messages, each with the beginning of the answer.
 pub(crate) const SCRIPT: &[(&str, &str)] = &[
     ("Bonjour", "Bonjour, cabinet du docteur Martin."),
     ("Oui, d'accord", "À quel nom"),
@@ -20,7 +20,7 @@ pub(crate) fn said(at: usize) -> Vec<&'static str> {
     SCRIPT[..=at].iter().map(|(said, _)| *said).collect()
 }
 
-/// Has the caller say number `at`, and checks the answer.
+/// Lets the caller say number `at`, and checks the answer.
 #[track_caller]
 pub(crate) fn say(agent: &Agent, call: &str, at: usize) -> String {
     let answer = agent.hears_at_last(call, &said(at));
@@ -32,23 +32,29 @@ pub(crate) fn say(agent: &Agent, call: &str, at: usize) -> String {
     answer
 }
 
-/// Has the caller say numbers `from` to `to`.
+/// Lets the caller say numbers `from` to `to`.
 pub(crate) fn talk(agent: &Agent, call: &str, numbers: std::ops::RangeInclusive<usize>) {
     for at in numbers {
         say(agent, call, at);
     }
 }
 
-/// That the whole script is in the journal, once and in order, and nothing of the call was lost on the way.
+/// Checks that the ledger has the complete script, once and in order, and that nothing of the call was lost.
 #[track_caller]
-pub(crate) fn check_whole(agent: &Agent, call: &str) -> Journal {
+pub(crate) fn check_script(agent: &Agent, call: &str) -> RecordedCall {
     let answers: Vec<&str> = SCRIPT.iter().map(|(_, answer)| *answer).collect();
     check_talk(agent, call, &said(SCRIPT.len() - 1), &answers)
 }
 
-/// That this is in the journal, once and in order, up to a booking, and nothing of the call was lost on the way.
+/// Checks that the ledger has these messages and answers, once and in order, up to a booking, and that nothing of the call was
+/// lost.
 #[track_caller]
-pub(crate) fn check_talk(agent: &Agent, call: &str, said: &[&str], answers: &[&str]) -> Journal {
+pub(crate) fn check_talk(
+    agent: &Agent,
+    call: &str,
+    said: &[&str],
+    answers: &[&str],
+) -> RecordedCall {
     let journal = agent.call(call);
     let conversation = journal.conversation();
     assert_eq!(conversation.len(), 2 * said.len(), "{conversation:#?}");

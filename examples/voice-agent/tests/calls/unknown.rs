@@ -10,9 +10,9 @@ use filrouge_testbed::Database;
 use filrouge_types::{RawJson, SessionId, TenantId};
 
 use crate::process::World;
-use crate::script::{check_whole, said, talk};
+use crate::script::{check_script, said, talk};
 
-/// The store as whoever runs it has it.
+/// An engine with an operator's permissions on the store.
 async fn operator(world: &World, database: &Database) -> (Engine, Caller) {
     let keyring = Arc::new(keyfile::load(&world.keyring()).unwrap());
     let options = Options::new(&database.url(), keyring, Arc::new(OsEntropy)).unwrap();
@@ -26,7 +26,7 @@ async fn operator(world: &World, database: &Database) -> (Engine, Caller) {
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_says_nothing_is_made_up_for_by_the_journal() {
+async fn an_unreadable_checkpoint_is_replaced_by_the_items() {
     let database = Database::new();
     let world = World::new(database.url());
     let (a, b) = (world.start("a"), world.start("b"));
@@ -87,6 +87,6 @@ async fn a_call_that_cannot_be_replayed_is_handed_over() {
         (1, 1)
     );
     talk(&b, "other", 3..=5);
-    check_whole(&b, "other");
+    check_script(&b, "other");
     engine.ledger().close().await;
 }

@@ -1,6 +1,6 @@
-//! Where pages begin and end, and what is not there any more.
+//! Page boundaries, and the rows of redacted and erased content.
 
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_store::rows::RECORDS_BYTES;
 use filrouge_types::{Channel, ErrorCode, Timestamp};
@@ -9,10 +9,10 @@ use super::{BEGIN, MINUTE, World, call, operator, result, thought, user};
 use crate::audit::AuditQuery;
 
 #[tokio::test]
-async fn times_are_those_of_commits() {
+async fn since_and_until_filter_by_commit_time() {
     let world = World::new();
     for n in 0..40 {
-        // Once the clock is set back by half an hour.
+        // At one point the clock is set back by half an hour.
         world
             .clock
             .advance(if n == 20 { -30 * MINUTE } else { 5 * MINUTE });
@@ -20,7 +20,7 @@ async fn times_are_those_of_commits() {
             .start(&user("ada"), &format!("s{}", n % 3), &format!("r{n}"))
             .await;
     }
-    let all = world.same_by_any_page(&AuditQuery::default()).await;
+    let all = world.rows_at_any_page_size(&AuditQuery::default()).await;
     assert_eq!(all.len(), 40);
     let at = |minutes: i64| Timestamp::from_micros(BEGIN + minutes * MINUTE);
     let bounds = [
@@ -44,7 +44,7 @@ async fn times_are_those_of_commits() {
                     session_id: session_id.clone(),
                     ..AuditQuery::default()
                 };
-                let rows = world.same_by_any_page(&query).await;
+                let rows = world.rows_at_any_page_size(&query).await;
                 let expected: Vec<_> = all
                     .iter()
                     .filter(|r| session_id.as_ref().is_none_or(|id| r.session_id == *id))
@@ -58,7 +58,7 @@ async fn times_are_those_of_commits() {
 }
 
 #[tokio::test]
-async fn what_a_page_costs_is_bounded() {
+async fn the_cost_of_a_page_is_bounded() {
     let world = World::new();
     let turn = world.start(&user("ada"), "s", "r").await;
     let large = "x".repeat(3 << 20);
@@ -67,7 +67,7 @@ async fn what_a_page_costs_is_bounded() {
     }
     let (rows, pages) = world.all(&AuditQuery::default(), 500).await;
     assert_eq!(rows.len(), 8);
-    // 21 MiB do not fit into two pages of eight and what is begun.
+    // 21 MiB exceed one page: it ends after 8 MiB and the item that it has begun.
     assert!(pages >= 2, "{pages}");
     let page = world.page(AuditQuery {
         limit: 500,
@@ -81,7 +81,7 @@ async fn what_a_page_costs_is_bounded() {
         .sum();
     assert!(bytes < RECORDS_BYTES + large.len() + 1024, "{bytes}");
 
-    // What matches nothing has empty pages, and an end.
+    // A query without matches returns empty pages, and ends.
     for _ in 0..9 {
         world
             .append(&turn, (0..1000).map(|n| thought(&n.to_string())).collect())
@@ -104,7 +104,7 @@ async fn what_a_page_costs_is_bounded() {
 }
 
 #[tokio::test]
-async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
+async fn erased_and_redacted_content_leaves_only_a_row() {
     let world = World::new();
     let turn = world.start(&user("ada"), "s", "secret-1").await;
     world
@@ -116,13 +116,18 @@ async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
     world
         .engine
         .erasure
-        .redact(&operator(), session, Target::Items(seqs), "asked to")
+        .redact(
+            &operator(),
+            session,
+            RedactionTarget::Items(seqs),
+            "asked to",
+        )
         .await
         .unwrap();
     let (scope, gone) = (operator(), "gone".parse().unwrap());
     world.engine.erasure.erase(&scope, gone).await.unwrap();
-    let rows = world.same_by_any_page(&AuditQuery::default()).await;
-    let told: Vec<_> = rows
+    let rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
+    let content: Vec<_> = rows
         .iter()
         .map(|r| {
             (
@@ -134,7 +139,7 @@ async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
         })
         .collect();
     assert_eq!(
-        told,
+        content,
         [
             ("s", Some(1), Some("question"), false),
             ("s", Some(2), Some("tool_call"), true),
@@ -156,7 +161,7 @@ async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
         session_id: Some("gone".parse().unwrap()),
         ..AuditQuery::default()
     };
-    assert_eq!(world.same_by_any_page(&gone).await, rows[4..]);
+    assert_eq!(world.rows_at_any_page_size(&gone).await, rows[4..]);
     let absent = AuditQuery {
         session_id: Some("absent".parse().unwrap()),
         limit: 1,
@@ -187,7 +192,7 @@ async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
 }
 
 #[tokio::test]
-async fn who_reads_up_to_a_commit_comes_to_an_end() {
+async fn paging_up_to_a_commit_ends() {
     let world = World::new();
     world.start(&user("ada"), "s", "r0").await;
     world.start(&user("ada"), "s", "r1").await;

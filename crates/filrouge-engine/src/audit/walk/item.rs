@@ -1,93 +1,93 @@
 //! The rows of one item.
 
-use filrouge_store::read::Loaded;
-use filrouge_store::record::FaultKind;
+use filrouge_store::read::VerifiedSession;
+use filrouge_store::record::RecordFaultKind;
 use filrouge_store::rows::View;
 use filrouge_types::{Failure, Item, ItemBody, JsonText, RawJson, TurnId};
 
 use super::Walk;
 use crate::audit::calls::{LOOK_BACK, last_call};
-use crate::audit::parts::{Told, Used, finish_reason, parts};
+use crate::audit::parts::{PartContent, ToolUse, finish_reason, parts};
 use crate::audit::{AuditError, AuditRow};
 
-/// What an item holds.
+/// The content of an item.
 #[derive(Default)]
 struct Content<'a> {
-    said: Said<'a>,
-    /// How many calls and results.
-    number: usize,
-    /// Those that are shown with their numbers, and what of them no other member shows.
-    uses: Vec<(usize, Used, Option<&'a str>)>,
-    /// The first one that there was no room for.
+    other: OtherContent<'a>,
+    /// The number of calls and results.
+    count: usize,
+    /// The calls and results to show, each with its number, and with the raw part when its row does not show it completely.
+    uses: Vec<(usize, ToolUse, Option<&'a str>)>,
+    /// The number of the first call or result that did not fit in the page.
     stopped: Option<usize>,
 }
 
 impl<V: View + ?Sized> Walk<'_, '_, V> {
-    fn looked_at(&mut self, item: &Item) {
+    fn count_examined(&mut self, item: &Item) {
         self.items += 1;
         self.bytes += item.body.bytes();
     }
 
-    /// Takes an item's rows but for the first `part`; the number of the next one when the page is full before that.
-    pub(super) fn take(
+    /// Adds an item's rows from call or result number `part` on. Returns the number to resume at when the page fills up first.
+    pub(super) fn add_item(
         &mut self,
-        session: &Loaded,
+        session: &VerifiedSession,
         item: &Item,
         part: usize,
         covered: bool,
     ) -> Result<Option<usize>, Failure> {
-        self.looked_at(item);
+        self.count_examined(item);
         self.calls.shrink();
-        let shown = covered && self.speaks(item) && self.asks(session, item)?;
+        let shown = covered && self.matches_agent(item) && self.matches_identity(session, item)?;
         let from = if shown { part } else { usize::MAX };
         let content = self.content(session, item, from)?;
         if !shown {
             return Ok(None);
         }
-        if content.number == 0 && self.wants(None) {
-            let row = self.row(session, item, Some(content.said))?;
+        if content.count == 0 && self.matches_tool(None) {
+            let row = self.row(session, item, Some(content.other))?;
             self.rows.push(row);
             return Ok(None);
         }
-        let mut said = Some(content.said);
+        let mut other = Some(content.other);
         for (number, used, rest) in content.uses {
-            let first = if number == 0 { said.take() } else { None };
+            let first = if number == 0 { other.take() } else { None };
             let row = self.row(session, item, first)?;
-            self.rows.push(with(row, used, rest));
+            self.rows.push(with_tool_use(row, used, rest));
         }
         Ok(content.stopped)
     }
 
-    /// What an item holds: its calls and results from the one numbered `from` on, as many as the page has room for.
+    /// An item's content, with its calls and results from number `from` on, up to the page's limit.
     fn content<'i>(
         &mut self,
-        session: &Loaded,
+        session: &VerifiedSession,
         item: &'i Item,
         from: usize,
     ) -> Result<Content<'i>, Failure> {
         let room = self.query.limit.saturating_sub(self.rows.len());
         let mut content = Content::default();
-        for one in parts(&item.body.parts) {
-            let rest = (!one.whole).then_some(one.raw);
-            let mut used = match one.told {
-                Told::Used(used) => *used,
-                told => {
-                    content.said.take(told, one.raw, one.whole);
+        for part in parts(&item.body.parts) {
+            let rest = (!part.is_complete).then_some(part.raw);
+            let mut used = match part.content {
+                PartContent::ToolUse(used) => *used,
+                part_content => {
+                    content.other.add(part_content, part.raw, part.is_complete);
                     continue;
                 }
             };
             if let Some(turn) = item.turn_id.filter(|_| !used.is_result) {
                 self.calls.note(turn, item.seq, &used);
             }
-            let number = content.number;
-            content.number += 1;
+            let number = content.count;
+            content.count += 1;
             if number < from || content.stopped.is_some() {
                 continue;
             }
             if used.is_result {
-                used.tool = self.answered(session, item, &used)?;
+                used.tool = self.answered_tool(session, item, &used)?;
             }
-            if !self.wants(used.tool.as_ref()) {
+            if !self.matches_tool(used.tool.as_ref()) {
                 continue;
             }
             if content.uses.len() == room {
@@ -99,50 +99,54 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         Ok(content)
     }
 
-    fn speaks(&self, item: &Item) -> bool {
-        let asked = self.query.agent.as_deref();
-        asked.is_none_or(|agent| item.body.agent.as_deref() == Some(agent))
+    fn matches_agent(&self, item: &Item) -> bool {
+        let wanted = self.query.agent.as_deref();
+        wanted.is_none_or(|agent| item.body.agent.as_deref() == Some(agent))
     }
 
-    fn wants(&self, tool: Option<&JsonText>) -> bool {
-        let asked = self.query.tool.as_deref();
-        asked.is_none_or(|asked| tool.is_some_and(|tool| tool.to_plain() == asked))
+    fn matches_tool(&self, tool: Option<&JsonText>) -> bool {
+        let wanted = self.query.tool.as_deref();
+        wanted.is_none_or(|wanted| tool.is_some_and(|tool| tool.to_plain() == wanted))
     }
 
-    /// Whether who asked is who is asked for.
-    fn asks(&mut self, session: &Loaded, item: &Item) -> Result<bool, Failure> {
+    /// Whether the identity that asked matches the query.
+    fn matches_identity(
+        &mut self,
+        session: &VerifiedSession,
+        item: &Item,
+    ) -> Result<bool, Failure> {
         let Some(wanted) = &self.query.identity_id else {
             return Ok(true);
         };
         let turn = match item.turn_id {
-            Some(id) => Some(self.asked(session, id)?),
+            Some(id) => Some(self.turn_start(session, id)?),
             None => None,
         };
-        let asked = turn.as_ref().and_then(|t| t.start.identity_id.as_ref());
-        Ok(asked.or(session.row.identity_id.as_ref()) == Some(wanted))
+        let identity = turn.as_ref().and_then(|t| t.start.identity_id.as_ref());
+        Ok(identity.or(session.row.identity_id.as_ref()) == Some(wanted))
     }
 
-    /// The tool whose call a result answers: the newest one before it in the same turn.
-    fn answered(
+    /// The tool whose call a result answers: the newest matching call before it in the same turn.
+    fn answered_tool(
         &mut self,
-        session: &Loaded,
+        session: &VerifiedSession,
         item: &Item,
-        result: &Used,
+        result: &ToolUse,
     ) -> Result<Option<JsonText>, Failure> {
         match (&result.call_id, item.turn_id) {
-            (Some(id), Some(turn)) => self.called(session, turn, item.seq, &id.to_plain()),
+            (Some(id), Some(turn)) => self.find_tool(session, turn, item.seq, &id.to_plain()),
             _ => Ok(None),
         }
     }
 
-    fn called(
+    fn find_tool(
         &mut self,
-        session: &Loaded,
+        session: &VerifiedSession,
         turn: TurnId,
         seq: u64,
         id: &str,
     ) -> Result<Option<JsonText>, Failure> {
-        let first = self.asked(session, turn)?.first_seq;
+        let first = self.turn_start(session, turn)?.first_seq;
         let floor = first.max(seq.saturating_sub(LOOK_BACK));
         if let Some((at, tool)) = self.calls.get(turn, id) {
             return Ok((*at >= floor).then(|| tool.clone()));
@@ -153,13 +157,13 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
             let (mut next, mut found) = (begin, None);
             while next < end {
                 let wanted = usize::try_from(end - next).unwrap_or(usize::MAX);
-                let (items, _) = self.sight.items_of(session, next - 1, wanted)?;
+                let (items, _) = self.snapshot.items_of(session, next - 1, wanted)?;
                 let Some(last) = items.last() else {
-                    return Err(session.broken(Some(next), FaultKind::Missing));
+                    return Err(session.broken(Some(next), RecordFaultKind::Missing));
                 };
                 next = last.seq + 1;
                 for item in items.iter().filter(|item| item.turn_id == Some(turn)) {
-                    self.looked_at(item);
+                    self.count_examined(item);
                     found = last_call(item, id).or(found);
                 }
             }
@@ -172,15 +176,15 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         Ok(None)
     }
 
-    /// An item's row without its calls and results; `said` is given for the first.
+    /// An item's row without its calls and results; only the item's first row gets `other`.
     fn row(
         &mut self,
-        session: &Loaded,
+        session: &VerifiedSession,
         item: &Item,
-        said: Option<Said<'_>>,
+        other: Option<OtherContent<'_>>,
     ) -> Result<AuditRow, Failure> {
         let turn = match item.turn_id {
-            Some(id) => Some(self.asked(session, id)?),
+            Some(id) => Some(self.turn_start(session, id)?),
             None => None,
         };
         let start = turn.as_ref().map(|turn| &turn.start);
@@ -213,15 +217,15 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
             item_id: item_id.clone(),
             ..AuditRow::bare(session.row.session_id.clone(), item.created_at)
         };
-        Ok(match said {
-            Some(said) => said.complete(row, item),
+        Ok(match other {
+            Some(other) => other.complete(row, item),
             None => row,
         })
     }
 }
 
-/// Puts a call or a result into a row, and what of it the row does not show whole.
-fn with(row: AuditRow, used: Used, rest: Option<&str>) -> AuditRow {
+/// Adds a call or a result to a row; `rest` is its raw part when the row does not show it completely.
+fn with_tool_use(row: AuditRow, used: ToolUse, rest: Option<&str>) -> AuditRow {
     let mut row = AuditRow {
         tool: used.tool,
         call_id: used.call_id,
@@ -244,23 +248,23 @@ fn with(row: AuditRow, used: Used, rest: Option<&str>) -> AuditRow {
     row
 }
 
-/// What an item says besides its calls and results.
+/// An item's content besides its calls and results.
 #[derive(Default)]
-struct Said<'a> {
+struct OtherContent<'a> {
     texts: Vec<JsonText>,
     error: Option<AuditError>,
     rest: Vec<&'a str>,
 }
 
-impl<'a> Said<'a> {
-    fn take(&mut self, told: Told, raw: &'a str, whole: bool) {
-        let mut whole = whole;
-        match told {
-            Told::Text(text) => self.texts.push(text),
-            Told::Error(error) if self.error.is_none() => self.error = Some(error),
-            _ => whole = false,
+impl<'a> OtherContent<'a> {
+    fn add(&mut self, content: PartContent, raw: &'a str, is_complete: bool) {
+        let mut is_complete = is_complete;
+        match content {
+            PartContent::Text(text) => self.texts.push(text),
+            PartContent::Error(error) if self.error.is_none() => self.error = Some(error),
+            _ => is_complete = false,
         }
-        if !whole {
+        if !is_complete {
             self.rest.push(raw);
         }
     }

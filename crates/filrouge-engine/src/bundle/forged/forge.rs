@@ -1,9 +1,10 @@
-//! Makes bundles of journals that are made up, as somebody can who computes everything and has a key.
+//! Builds bundles of invented journals, as an attacker with a key of their own can.
 
 use filrouge_store::chain::{GENESIS, LinkScope, commitment};
 use filrouge_store::command::Adopt;
 use filrouge_store::record::{
-    Batch, ChainedItem, CloseEvent, Entry, Event, Placement, Proof, Seqs, StartEvent, salted,
+    Batch, ChainedItem, CloseEvent, CommitmentProof, Entry, Event, RecordPlacement, Seqs,
+    StartEvent, salted,
 };
 use filrouge_store::rows::{HeadRow, SessionRow};
 use filrouge_store::{Entropy, Keyring};
@@ -12,7 +13,7 @@ use filrouge_types::{
     Timestamp, TurnId, TurnStatus,
 };
 
-use super::super::export::Head;
+use super::super::export::SignedHead;
 use super::super::read::sections;
 use super::super::sign::sign;
 use super::super::verify::{digest, rebuild};
@@ -21,7 +22,7 @@ use crate::core::json;
 
 const SALT: [u8; 16] = [7; 16];
 
-/// Fills with sevens, so that salts are known.
+/// Fills with sevens, so that salts are predictable.
 struct Sevens;
 
 impl Entropy for Sevens {
@@ -59,11 +60,11 @@ pub(super) fn redact(ranges: &[(u64, u64)]) -> Event {
     Event::Redact(Seqs::of(ranges.iter().copied()).unwrap())
 }
 
-/// An item of a journal that is made up, with the seq of the redaction it is to point to.
+/// An item of an invented journal, and the seq of the redaction that it is to name.
 #[derive(Clone)]
-pub(super) struct Made(pub(super) ChainedItem, pub(super) Option<u64>);
+pub(super) struct ForgedItem(pub(super) ChainedItem, pub(super) Option<u64>);
 
-pub(super) fn made(turn_id: Option<TurnId>, parts: &str, events: Vec<Event>) -> Made {
+pub(super) fn forge_item(turn_id: Option<TurnId>, parts: &str, events: Vec<Event>) -> ForgedItem {
     let item = Item {
         seq: 0,
         turn_id,
@@ -75,26 +76,26 @@ pub(super) fn made(turn_id: Option<TurnId>, parts: &str, events: Vec<Event>) -> 
             RawJson::parse(parts).unwrap(),
         ),
     };
-    let (proof, link) = (Proof::Salt(SALT), GENESIS);
+    let (proof, link) = (CommitmentProof::Salt(SALT), GENESIS);
     let one = ChainedItem {
         item,
         events,
         proof,
         link,
     };
-    Made(one, None)
+    ForgedItem(one, None)
 }
 
 pub(super) const WORDS: &str = r#"[{"type":"text","text":"words"}]"#;
 
 /// A turn of two items, and a redaction of the first.
-pub(super) fn journal() -> Vec<Made> {
-    let mut first = made(Some(turn(1)), WORDS, vec![start("r", None)]);
+pub(super) fn journal() -> Vec<ForgedItem> {
+    let mut first = forge_item(Some(turn(1)), WORDS, vec![start("r", None)]);
     first.1 = Some(3);
     vec![
         first,
-        made(Some(turn(1)), WORDS, vec![close(TurnStatus::Finalized)]),
-        made(None, "[]", vec![redact(&[(1, 1)])]),
+        forge_item(Some(turn(1)), WORDS, vec![close(TurnStatus::Finalized)]),
+        forge_item(None, "[]", vec![redact(&[(1, 1)])]),
     ]
 }
 
@@ -116,7 +117,7 @@ pub(super) fn session(id: &str) -> SessionRow {
     }
 }
 
-/// An event as it is stored: with a salted fingerprint.
+/// Gives an event a salted fingerprint, like a stored event.
 fn stored(event: &mut Event) {
     match event {
         Event::Start(e) => e.fingerprint = salted(&e.fingerprint, &SALT),
@@ -125,17 +126,17 @@ fn stored(event: &mut Event) {
     }
 }
 
-/// Links made of the items, and the contents of those that point to a redaction taken out.
-pub(super) fn linked(items: Vec<Made>) -> Adopt {
+/// Computes the links of the items, and removes the contents of those that name a redaction.
+pub(super) fn linked(items: Vec<ForgedItem>) -> Adopt {
     linked_as("s", items)
 }
 
-/// As [`linked`], for a session of this id.
-pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
+/// As [`linked`], for the session `id`.
+pub(super) fn linked_as(id: &str, items: Vec<ForgedItem>) -> Adopt {
     let (session, keyring) = (session(id), Keyring::single([0; 32]));
     let scope = LinkScope::new(&session.tenant_id, &session.session_id);
     let (mut link, mut chained) = (GENESIS, Vec::new());
-    for (Made(mut one, redaction_seq), seq) in items.into_iter().zip(1..) {
+    for (ForgedItem(mut one, redaction_seq), seq) in items.into_iter().zip(1..) {
         one.item.seq = seq;
         let item = one.item.clone();
         let sent = ItemBody {
@@ -146,7 +147,7 @@ pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
         };
         let events = one.events.clone();
         let batch = Batch::seal(vec![Entry { item: sent, events }], &Sevens).unwrap();
-        let placement = Placement {
+        let placement = RecordPlacement {
             scope: &scope,
             turn_id: item.turn_id,
             created_at: item.created_at,
@@ -156,7 +157,7 @@ pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
         one.link = link;
         one.events.iter_mut().for_each(stored);
         if let Some(redaction_seq) = redaction_seq {
-            one.proof = Proof::Erased {
+            one.proof = CommitmentProof::Erased {
                 commitment: commitment(&SALT, item.body.parts.as_str().as_bytes()),
                 redaction_seq,
             };
@@ -169,7 +170,7 @@ pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
         updated_at: session.created_at,
         session,
         items: chained,
-        beside: Default::default(),
+        side_rows: Default::default(),
     }
 }
 
@@ -180,7 +181,7 @@ fn list(elements: &[String]) -> String {
     format!("[\n{}\n]", elements.join(",\n"))
 }
 
-/// The key of `key` signs what stands in the sections.
+/// Assembles a bundle of these sections, signed with the key `key`.
 pub(super) fn signed(
     [session, turns, items, checkpoints]: [&str; 4],
     link: &str,
@@ -188,7 +189,7 @@ pub(super) fn signed(
 ) -> String {
     let keyring = Keyring::single([key; 32]);
     let count = items.matches("\n{").count() as u64;
-    let head = json(&Head {
+    let head = json(&SignedHead {
         tenant_id: "t".into(),
         session_id: "s".into(),
         last_seq: count,
@@ -224,9 +225,9 @@ pub(super) fn public(key: u8) -> PublicKey {
     PublicKey::of(&Keyring::single([key; 32]), 1).unwrap()
 }
 
-/// The bundle of a journal, as good as it can be made, signed by `key`.
+/// The most convincing bundle of a journal, signed by `key`.
 pub(super) async fn forged(adopt: &Adopt, key: u8) -> String {
-    // What is no journal has no turns; it is refused before they are looked at.
+    // An impossible journal has no turns; it is refused before they are examined.
     let (session, turns) = match rebuild(adopt).await {
         Ok((session, turns)) => (session, turns.iter().map(|t| json(t).unwrap()).collect()),
         Err(_) => {
@@ -245,13 +246,13 @@ pub(super) async fn forged(adopt: &Adopt, key: u8) -> String {
     signed([&session, &turns, &items, "[]"], &hex::encode(link), key)
 }
 
-/// The text signed anew with all digests, after something was done to it.
+/// Replaces `from` by `to` and signs the text with recomputed digests.
 pub(super) fn resigned(text: &str, from: &str, to: &str, key: u8) -> String {
     assert!(text.contains(from), "{from} in {text}");
     let text = text.replace(from, to);
     let s = sections(text.as_bytes()).ok().unwrap();
     let last = s.items.elements.last().unwrap();
     let link = last.rsplit('"').nth(1).unwrap().to_owned();
-    let parts = [s.session, s.turns.whole, s.items.whole, s.checkpoints];
+    let parts = [s.session, s.turns.raw, s.items.raw, s.checkpoints];
     signed(parts, &link, key)
 }

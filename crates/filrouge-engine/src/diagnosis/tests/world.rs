@@ -12,8 +12,8 @@ use super::super::Diagnosis;
 use crate::caller::{Caller, Permission};
 use crate::{AppendItems, Engine, ErrorBody, FailTurn, FinalizeTurn, Settings, StartTurn};
 
-/// An engine whose clock the test moves.
-pub(super) struct World {
+/// An engine with a clock that the test controls.
+pub(super) struct DiagnosisWorld {
     pub(super) engine: Engine,
     pub(super) clock: Arc<FixedClock>,
     pub(super) caller: Caller,
@@ -40,7 +40,7 @@ pub(super) fn result(id: &str) -> ItemBody {
     item(Role::Tool, Channel::ToolResult, &parts)
 }
 
-pub(super) fn said(channel: Channel, text: &str) -> ItemBody {
+pub(super) fn text_item(channel: Channel, text: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
     item(Role::Assistant, channel, &parts)
 }
@@ -66,7 +66,7 @@ pub(super) fn delta(number: u64, kind: PieceKind, text: &str, done: bool) -> Del
     }
 }
 
-impl World {
+impl DiagnosisWorld {
     pub(super) fn new() -> Self {
         let keyring = Arc::new(Keyring::single([7; 32]));
         let clock = Arc::new(FixedClock::at(1_700_000_000 * SECOND));

@@ -32,7 +32,7 @@ fn delta(number: u64, part: u64, text: &str, kind: Option<PieceKind>) -> Delta {
     }
 }
 
-fn news(chunk: u64, whole: bool, deltas: Vec<Delta>) -> Vec<DraftNews> {
+fn news(chunk: u64, complete: bool, deltas: Vec<Delta>) -> Vec<DraftNews> {
     vec![DraftNews {
         turn_id: turn(),
         stream: STREAM,
@@ -40,7 +40,7 @@ fn news(chunk: u64, whole: bool, deltas: Vec<Delta>) -> Vec<DraftNews> {
         begun_at: Timestamp::from_micros(0),
         beat_at: Timestamp::from_micros(0),
         chunk,
-        whole,
+        complete,
         deltas,
     }]
 }
@@ -60,7 +60,7 @@ fn item(number: u64, parts: &str) -> Item {
 }
 
 /// Part, offset and text of events.
-fn told(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
+fn sent(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
     let inner = |e: &'_ DraftEvent| 1..e.text.as_str().len() - 1;
     events
         .iter()
@@ -69,28 +69,28 @@ fn told(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
 }
 
 #[test]
-fn the_rest_comes_before_the_item() {
+fn the_remaining_text_precedes_the_item() {
     let mut drafts = Drafts::default();
     let text = Some(PieceKind::Text);
-    let events = drafts.grown(news(1, true, vec![delta(0, 0, r"a\u00e9", text)]));
-    assert_eq!(told(&events), [(0, 0, r"a\u00e9")]);
-    assert_eq!(drafts.known(), BTreeMap::from([(STREAM, 1)]));
-    let events = drafts.grown(news(2, false, vec![delta(0, 0, "b", None)]));
-    assert_eq!(told(&events), [(0, 2, "b")]);
+    let events = drafts.update(news(1, true, vec![delta(0, 0, r"a\u00e9", text)]));
+    assert_eq!(sent(&events), [(0, 0, r"a\u00e9")]);
+    assert_eq!(drafts.received(), BTreeMap::from([(STREAM, 1)]));
+    let events = drafts.update(news(2, false, vec![delta(0, 0, "b", None)]));
+    assert_eq!(sent(&events), [(0, 2, "b")]);
     let rest = drafts.rest(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
-    assert_eq!(told(&rest), [(0, 3, "c")]);
+    assert_eq!(sent(&rest), [(0, 3, "c")]);
     assert!(rest[0].done);
     let again = drafts.rest(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
-    assert!(again.is_empty(), "it is over");
-    assert!(drafts.grown(Vec::new()).is_empty());
-    assert!(drafts.known().is_empty() && drafts.told.is_empty());
+    assert!(again.is_empty(), "the draft has ended");
+    assert!(drafts.update(Vec::new()).is_empty());
+    assert!(drafts.received().is_empty() && drafts.sent.is_empty());
 }
 
 #[test]
-fn a_draft_that_is_written_anew_is_not_told_anew() {
+fn a_rewritten_draft_is_not_sent_twice() {
     let mut drafts = Drafts::default();
     let text = Some(PieceKind::Text);
-    drafts.grown(news(
+    drafts.update(news(
         3,
         true,
         vec![delta(0, 0, "one", text), delta(1, 0, "tw", text)],
@@ -100,23 +100,23 @@ fn a_draft_that_is_written_anew_is_not_told_anew() {
             .rest(&item(0, r#"[{"type":"text","text":"one"}]"#))
             .is_empty()
     );
-    let events = drafts.grown(news(4, true, vec![delta(1, 0, "two", text)]));
-    assert_eq!(told(&events), [(0, 2, "o")]);
+    let events = drafts.update(news(4, true, vec![delta(1, 0, "two", text)]));
+    assert_eq!(sent(&events), [(0, 2, "o")]);
 }
 
 #[test]
-fn what_does_not_go_on_with_what_was_told_begins_again() {
+fn text_that_does_not_continue_a_draft_restarts_it() {
     let mut drafts = Drafts::default();
     let text = Some(PieceKind::Text);
-    drafts.grown(news(1, true, vec![delta(0, 0, "ab", text)]));
-    let events = drafts.grown(news(2, true, vec![delta(0, 0, "xyz", text)]));
-    assert_eq!(told(&events), [(0, 0, "xyz")]);
+    drafts.update(news(1, true, vec![delta(0, 0, "ab", text)]));
+    let events = drafts.update(news(2, true, vec![delta(0, 0, "xyz", text)]));
+    assert_eq!(sent(&events), [(0, 0, "xyz")]);
     let rest = drafts.rest(&item(0, r#"[{"type":"text","text":"q"}]"#));
-    assert_eq!(told(&rest), [(0, 0, "q")]);
+    assert_eq!(sent(&rest), [(0, 0, "q")]);
 }
 
 #[test]
-fn parts_are_found_where_empty_ones_are_left_out() {
+fn parts_are_matched_although_empty_ones_are_left_out() {
     let mut drafts = Drafts::default();
     let deltas = vec![
         delta(0, 0, "", Some(PieceKind::Text)),
@@ -124,14 +124,14 @@ fn parts_are_found_where_empty_ones_are_left_out() {
             0,
             1,
             r#"{"type":"image_url","url":"x"}"#,
-            Some(PieceKind::Whole),
+            Some(PieceKind::Complete),
         ),
         delta(0, 2, "a", Some(PieceKind::Text)),
         delta(0, 3, "n", Some(PieceKind::Refusal)),
     ];
-    let events = drafts.grown(news(1, true, deltas));
+    let events = drafts.update(news(1, true, deltas));
     assert_eq!(
-        told(&events),
+        sent(&events),
         [
             (1, 0, r#"{\"type\":\"image_url\",\"url\":\"x\"}"#),
             (2, 0, "a"),
@@ -140,77 +140,80 @@ fn parts_are_found_where_empty_ones_are_left_out() {
     );
     let parts = r#"[{"type":"image_url","url":"x"},{"type":"text","text":"ab"},{"type":"refusal","refusal":"no"}]"#;
     let rest = drafts.rest(&item(0, parts));
-    assert_eq!(told(&rest), [(2, 1, "b"), (3, 1, "o")]);
+    assert_eq!(sent(&rest), [(2, 1, "b"), (3, 1, "o")]);
 }
 
 #[test]
-fn a_call_is_shown_before_its_arguments_and_its_item_needs_no_rest() {
+fn a_call_is_sent_before_its_arguments_and_its_item_adds_no_text() {
     let mut drafts = Drafts::default();
-    let events = drafts.grown(news(
+    let events = drafts.update(news(
         1,
         true,
         vec![delta(0, 0, "", Some(PieceKind::ToolCall))],
     ));
-    assert_eq!(told(&events), [(0, 0, "")]);
+    assert_eq!(sent(&events), [(0, 0, "")]);
     assert_eq!(events[0].name, Some(JsonText::from_plain("look")));
-    let events = drafts.grown(news(2, false, vec![delta(0, 0, r#"{\"a\":"#, None)]));
-    assert_eq!(told(&events), [(0, 0, r#"{\"a\":"#)]);
+    let events = drafts.update(news(2, false, vec![delta(0, 0, r#"{\"a\":"#, None)]));
+    assert_eq!(sent(&events), [(0, 0, r#"{\"a\":"#)]);
     let parts = r#"[{"type":"tool_call","call_id":"c1","name":"look","args":{"a":1}}]"#;
     assert!(drafts.rest(&item(0, parts)).is_empty());
 }
 
 #[test]
-fn long_names_are_told_and_not_held() {
+fn long_names_are_sent_once_and_not_kept() {
     let mut drafts = Drafts::default();
     let mut first = delta(0, 0, "{", Some(PieceKind::ToolCall));
     first.head.as_mut().unwrap().model = Some("m".repeat(NAMES_BYTES).into());
-    let events = drafts.grown(news(1, true, vec![first]));
+    let events = drafts.update(news(1, true, vec![first]));
     assert!(events[0].model.is_some());
-    let events = drafts.grown(news(2, false, vec![delta(0, 0, "}", None)]));
+    let events = drafts.update(news(2, false, vec![delta(0, 0, "}", None)]));
     assert_eq!((&events[0].model, &events[0].name), (&None, &None));
 }
 
 #[test]
-fn keys_of_others_are_no_drafts() {
+fn keys_of_other_items_name_no_draft() {
     for key in [
         "st_07.0",
         "st_0707070707070707",
         "st_0707070707070707.00",
         "x",
     ] {
-        assert_eq!(piece(&ItemId::new(key).unwrap()), None, "{key}");
+        assert_eq!(parse_item_key(&ItemId::new(key).unwrap()), None, "{key}");
     }
-    assert_eq!(piece(&STREAM.item_id(12).unwrap()), Some((STREAM, 12)));
+    assert_eq!(
+        parse_item_key(&STREAM.item_id(12).unwrap()),
+        Some((STREAM, 12))
+    );
 }
 
 proptest! {
-    /// However a text is cut into chunks, whenever a draft is written anew, and whenever its item comes.
+    /// This holds for any chunking of a text, any rewrites of its draft, and any moment at which its item arrives.
     #[test]
-    fn drafts_put_together_are_the_text(
+    fn concatenated_drafts_are_the_text(
         pieces in proptest::collection::vec(("[a-zé🧵]{0,5}", any::<bool>()), 1..12),
         last in "[a-zé🧵]{0,5}",
     ) {
-        let (mut drafts, mut all, mut got) = (Drafts::default(), String::new(), String::new());
-        let take = |events: Vec<DraftEvent>, got: &mut String| {
+        let (mut drafts, mut all, mut received) = (Drafts::default(), String::new(), String::new());
+        let receive = |events: Vec<DraftEvent>, received: &mut String| {
             for event in events {
                 let text: String = serde_json::from_str(event.text.as_str()).unwrap();
-                assert_eq!(event.offset, got.chars().count() as u64);
-                got.push_str(&text);
+                assert_eq!(event.offset, received.chars().count() as u64);
+                received.push_str(&text);
             }
         };
-        for (n, (text, whole)) in pieces.iter().enumerate() {
+        for (n, (text, complete)) in pieces.iter().enumerate() {
             all.push_str(text);
-            let whole = *whole || n == 0;
-            let shown = if whole { &all } else { text };
-            let kind = whole.then_some(PieceKind::Text);
-            let events = drafts.grown(news(n as u64, whole, vec![delta(0, 0, shown, kind)]));
-            take(events, &mut got);
-            prop_assert_eq!(&got, &all);
+            let complete = *complete || n == 0;
+            let shown = if complete { &all } else { text };
+            let kind = complete.then_some(PieceKind::Text);
+            let events = drafts.update(news(n as u64, complete, vec![delta(0, 0, shown, kind)]));
+            receive(events, &mut received);
+            prop_assert_eq!(&received, &all);
         }
         all.push_str(&last);
-        let begun = !got.is_empty();
+        let begun = !received.is_empty();
         let parts = serde_json::json!([{"type": "text", "text": all}]).to_string();
-        take(drafts.rest(&item(0, &parts)), &mut got);
-        prop_assert!(!begun || got == all);
+        receive(drafts.rest(&item(0, &parts)), &mut received);
+        prop_assert!(!begun || received == all);
     }
 }

@@ -1,14 +1,14 @@
-//! What is read back: the newest turns, and pairs for prompts.
+//! Reading history: the newest turns, and pairs for prompts.
 
 use std::collections::BTreeSet;
 
 use filrouge_types::{JsonText, TurnId};
 
-use super::world::{World, as_user, finish, id, request, start};
+use super::world::{HistoryWorld, as_user, finish, id, request, start};
 use crate::history::QuestionAnswer;
 use crate::{RedactTurn, StartTurn};
 
-async fn redact(world: &World, turn: TurnId) {
+async fn redact(world: &HistoryWorld, turn: TurnId) {
     let reason = RedactTurn {
         reason: "asked for".into(),
     };
@@ -20,7 +20,7 @@ async fn redact(world: &World, turn: TurnId) {
     redacted.await.unwrap();
 }
 
-async fn pairs(world: &World, limit: usize) -> Vec<(String, String)> {
+async fn pairs(world: &HistoryWorld, limit: usize) -> Vec<(String, String)> {
     let history = world.history();
     let session = id("s");
     let pairs = history.load_conversation_history(None, &session, limit);
@@ -34,7 +34,7 @@ fn text_pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(owned).collect()
 }
 
-pub(super) async fn the_newest_turns_in_order(world: &World) {
+pub(super) async fn the_newest_turns_are_listed_in_order(world: &HistoryWorld) {
     for n in 1..=5 {
         let texts = (&*format!("q{n}"), &*format!("a{n}"));
         world.exchange("s", &format!("r{n}"), texts).await;
@@ -43,7 +43,7 @@ pub(super) async fn the_newest_turns_in_order(world: &World) {
     store.start(start("s", "open", "q6")).await.unwrap();
     let newest = world.recent("s", "", 3).await;
     assert_eq!(
-        World::texts(&newest),
+        HistoryWorld::texts(&newest),
         text_pairs(&[("q3", "a3"), ("q4", "a4"), ("q5", "a5")])
     );
     assert_eq!(
@@ -54,39 +54,39 @@ pub(super) async fn the_newest_turns_in_order(world: &World) {
     assert!(world.recent("s", "", 0).await.is_empty());
 }
 
-pub(super) async fn redacted_turns_are_tombstones(world: &World) {
-    let turn = world.exchange("s", "r1", ("secret", "told")).await;
+pub(super) async fn redacted_turns_are_tombstones(world: &HistoryWorld) {
+    let turn = world.exchange("s", "r1", ("secret", "answer")).await;
     world.exchange("s", "r2", ("q2", "a2")).await;
     let before = world.turn("s", "", turn).await;
     redact(world, turn).await;
     assert_eq!(
-        World::texts(&world.recent("s", "", 10).await),
+        HistoryWorld::texts(&world.recent("s", "", 10).await),
         text_pairs(&[("q2", "a2")])
     );
     assert_eq!(pairs(world, 10).await, text_pairs(&[("q2", "a2")]));
-    let stone = world.turn("s", "", turn).await;
-    assert!(stone.deleted_at.is_some());
+    let tombstone = world.turn("s", "", turn).await;
+    assert!(tombstone.deleted_at.is_some());
     let texts = [
-        &stone.question_neutral,
-        &stone.question_translated,
-        &stone.answer_neutral,
-        &stone.answer_translated,
+        &tombstone.question_neutral,
+        &tombstone.question_translated,
+        &tombstone.answer_neutral,
+        &tombstone.answer_translated,
     ];
     assert!(texts.iter().all(|text| text.is_none()));
-    assert_eq!(stone.turn_id, before.turn_id);
-    assert_eq!(stone.request_id, before.request_id);
+    assert_eq!(tombstone.turn_id, before.turn_id);
+    assert_eq!(tombstone.request_id, before.request_id);
     assert_eq!(
-        (stone.created_at, stone.finalized_at),
+        (tombstone.created_at, tombstone.finalized_at),
         (before.created_at, before.finalized_at)
     );
-    // Neither a retry nor another answer brings the words back.
+    // Neither a retry nor another answer restores the redacted text.
     let store = world.history();
     assert_eq!(store.start(start("s", "r1", "secret")).await.unwrap(), turn);
-    let _ = store.finish(finish("s", "r1", turn, "told")).await;
+    let _ = store.finish(finish("s", "r1", turn, "answer")).await;
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
 }
 
-pub(super) async fn replaced_turns_leave_their_place(world: &World) {
+pub(super) async fn a_replacement_keeps_the_position_of_the_turn(world: &HistoryWorld) {
     let old = world.exchange("s", "r1", ("q1", "wrong")).await;
     world.exchange("s", "r2", ("q2", "a2")).await;
     let better = StartTurn {
@@ -106,17 +106,20 @@ pub(super) async fn replaced_turns_leave_their_place(world: &World) {
         "nothing is edited"
     );
     let expected = text_pairs(&[("q1", "right"), ("q2", "a2")]);
-    assert_eq!(World::texts(&world.recent("s", "", 10).await), expected);
+    assert_eq!(
+        HistoryWorld::texts(&world.recent("s", "", 10).await),
+        expected
+    );
     assert_eq!(pairs(world, 10).await, expected);
     redact(world, old).await;
     assert_eq!(
         pairs(world, 10).await,
         text_pairs(&[("q2", "a2")]),
-        "every version of it"
+        "a redaction covers every version"
     );
 }
 
-pub(super) async fn pairs_are_a_list(world: &World) {
+pub(super) async fn pairs_are_a_list(world: &HistoryWorld) {
     for (n, answer) in ["one", "two", "three"].iter().enumerate() {
         world
             .exchange("s", &format!("r{n}"), ("and now?", answer))
@@ -131,10 +134,10 @@ pub(super) async fn pairs_are_a_list(world: &World) {
     assert_eq!(pairs(world, 2).await, text_pairs(&expected[1..]));
 }
 
-pub(super) async fn turns_have_every_field(world: &World) {
+pub(super) async fn turns_have_every_field(world: &HistoryWorld) {
     world.exchange("s", "r", ("q", "a")).await;
     let turn = serde_json::to_value(&world.recent("s", "", 1).await[0]).unwrap();
-    let has: BTreeSet<&str> = turn
+    let fields: BTreeSet<&str> = turn
         .as_object()
         .unwrap()
         .keys()
@@ -161,7 +164,7 @@ pub(super) async fn turns_have_every_field(world: &World) {
         "replaced_by_turn_id",
         "deleted_at",
     ] {
-        assert!(has.contains(field), "{field}");
+        assert!(fields.contains(field), "{field}");
     }
     let again: filrouge_types::Turn = serde_json::from_value(turn).unwrap();
     assert_eq!(again, world.recent("s", "", 1).await[0]);

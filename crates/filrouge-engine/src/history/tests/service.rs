@@ -1,10 +1,10 @@
-//! What a server calls for every request.
+//! The calls that a server makes for every request.
 
 use filrouge_types::{ErrorCode, TurnStatus};
 
-use super::world::{World, finalized, started, tenant, text};
+use super::world::{HistoryWorld, finalized, started, tenant, text};
 
-pub(super) async fn the_question_is_there_before_the_answer(world: &World) {
+pub(super) async fn the_question_is_stored_before_the_answer(world: &HistoryWorld) {
     let service = world.history();
     let mut call = started("s", "r", "", "q");
     call.request.application.pipeline_name = Some("rag".into());
@@ -32,7 +32,7 @@ pub(super) async fn the_question_is_there_before_the_answer(world: &World) {
     assert_eq!(world.turn("s", "", turn).await, closed);
 }
 
-pub(super) async fn a_missing_neutral_question_is_a_flagged_copy(world: &World) {
+pub(super) async fn a_missing_neutral_question_is_a_flagged_copy(world: &HistoryWorld) {
     let mut call = started("s", "r", "", "");
     call.request.question_neutral = None;
     call.request.question_translated = text("pytanie");
@@ -46,7 +46,7 @@ pub(super) async fn a_missing_neutral_question_is_a_flagged_copy(world: &World) 
     );
 }
 
-pub(super) async fn a_turn_needs_a_question(world: &World) {
+pub(super) async fn a_turn_needs_a_question(world: &HistoryWorld) {
     let mut call = started("s", "r", "", "");
     call.request.question_neutral = None;
     let refused = world.history().started(call).await.unwrap_err();
@@ -54,7 +54,7 @@ pub(super) async fn a_turn_needs_a_question(world: &World) {
     assert!(world.recent("s", "", 10).await.is_empty());
 }
 
-pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &World) {
+pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &HistoryWorld) {
     let service = world.history();
     let mut call = started("s", "r", "", "q");
     call.request.application.translate_chat = true;
@@ -66,7 +66,7 @@ pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &World) {
     assert!(turn.answer_translated_is_fallback);
 }
 
-pub(super) async fn a_translation_wins_over_its_flag(world: &World) {
+pub(super) async fn a_translation_wins_over_its_flag(world: &HistoryWorld) {
     let service = world.history();
     let mut call = started("s", "r", "", "q");
     call.request.application.translate_chat = true;
@@ -80,7 +80,7 @@ pub(super) async fn a_translation_wins_over_its_flag(world: &World) {
     assert!(!turn.answer_translated_is_fallback);
 }
 
-pub(super) async fn finalizing_needs_a_start(world: &World) {
+pub(super) async fn finalizing_needs_a_start(world: &HistoryWorld) {
     let service = world.history();
     let call = started("s", "r", "", "q");
     let mut end = finalized(&call, None, "a");
@@ -88,34 +88,37 @@ pub(super) async fn finalizing_needs_a_start(world: &World) {
     let refused = service.finalized(end).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid);
     assert!(refused.detail.contains("turn_id"));
-    // A turn that was never started, in a session that is there.
+    // A turn that was never started, in an existing session.
     world.exchange("s", "other", ("q", "a")).await;
     let keyring = world.engine.ledger().keyring();
     let unknown = keyring.turn_id(&tenant(), &call.session, &call.request.request_id);
     let end = finalized(&call, Some(unknown), "a");
     let refused = service.finalized(end).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::TurnNotFound);
-    assert_eq!(world.recent("s", "", 10).await.len(), 1, "nothing was made");
+    assert_eq!(
+        world.recent("s", "", 10).await.len(),
+        1,
+        "no turn was created"
+    );
 }
 
-pub(super) async fn best_effort_is_for_development(world: &World) {
+pub(super) async fn best_effort_is_only_for_development(world: &HistoryWorld) {
     let service = world.history().with_best_effort_finalize();
     let call = started("s", "r", "", "q");
     let mut end = finalized(&call, None, "a");
     let refused = service.finalized(end.clone()).await.unwrap_err();
-    assert_eq!(
-        refused.code,
-        ErrorCode::Invalid,
-        "there is nothing to start it with"
-    );
+    assert_eq!(refused.code, ErrorCode::Invalid, "the call has no start");
     end.start = Some(call.request);
     service.finalized(end.clone()).await.unwrap();
     service.finalized(end).await.unwrap();
     let recent = world.recent("s", "", 10).await;
-    assert_eq!(World::texts(&recent), [("q".to_owned(), "a".to_owned())]);
+    assert_eq!(
+        HistoryWorld::texts(&recent),
+        [("q".to_owned(), "a".to_owned())]
+    );
 }
 
-pub(super) async fn a_start_links_the_session(world: &World) {
+pub(super) async fn a_start_links_the_session(world: &HistoryWorld) {
     let service = world.history();
     let before = started("s", "r1", "", "q1");
     let turn = service.started(before.clone()).await.unwrap();
@@ -133,19 +136,19 @@ pub(super) async fn a_start_links_the_session(world: &World) {
         ("q2".to_owned(), "a2".to_owned()),
     ];
     assert_eq!(
-        World::texts(&recent),
+        HistoryWorld::texts(&recent),
         texts,
-        "what was said before came along"
+        "the anonymous turns were moved along"
     );
     assert_eq!(recent[1].identity_id.as_ref().unwrap().as_str(), "ada");
-    // A session that begins with somebody is theirs from its first item.
+    // A session that starts with an identity belongs to it from its first item.
     let new = started("t", "r", "ada", "q");
     service.started(new).await.unwrap();
     let session = world.session("t", "ada").await;
     assert_eq!(session.unwrap().identity_id.unwrap().as_str(), "ada");
 }
 
-pub(super) async fn a_second_identity_is_refused(world: &World) {
+pub(super) async fn a_second_identity_is_refused(world: &HistoryWorld) {
     let service = world.history();
     let ada = started("s", "r1", "ada", "q1");
     service.started(ada).await.unwrap();
@@ -160,7 +163,7 @@ pub(super) async fn a_second_identity_is_refused(world: &World) {
     );
 }
 
-pub(super) async fn two_logins_have_one_winner(world: &World) {
+pub(super) async fn one_of_several_logins_wins(world: &HistoryWorld) {
     let service = world.history();
     for round in 0..8 {
         let name = format!("s{round}");
@@ -190,7 +193,7 @@ pub(super) async fn two_logins_have_one_winner(world: &World) {
     }
 }
 
-pub(super) async fn after_a_login_the_session_is_closed_to_others(world: &World) {
+pub(super) async fn after_a_login_the_session_is_closed_to_others(world: &HistoryWorld) {
     let service = world.history();
     world.exchange("s", "r1", ("q1", "a1")).await;
     service

@@ -1,20 +1,23 @@
-//! History found by the session id.
+//! History by session id.
 
 use filrouge_types::{ErrorCode, TurnStatus};
 
-use super::world::{World, finish, json, start, text, who};
+use super::world::{HistoryWorld, finish, json, start, text, who};
 
-pub(super) async fn one_turn_for_a_request(world: &World) {
+pub(super) async fn a_request_has_one_turn(world: &HistoryWorld) {
     let turn = world.exchange("s", "r", ("q", "a")).await;
     let recent = world.recent("s", "", 10).await;
     assert_eq!(recent.len(), 1);
     assert_eq!((recent[0].turn_id, recent[0].ordinal), (turn, 1));
     assert_eq!(recent[0].request_id.as_str(), "r");
-    assert_eq!(World::texts(&recent), [("q".to_owned(), "a".to_owned())]);
+    assert_eq!(
+        HistoryWorld::texts(&recent),
+        [("q".to_owned(), "a".to_owned())]
+    );
     assert!(recent[0].finalized_at.is_some());
 }
 
-pub(super) async fn a_request_id_is_of_its_session(world: &World) {
+pub(super) async fn a_request_id_is_scoped_to_its_session(world: &HistoryWorld) {
     let one = world.exchange("s", "r", ("q", "a")).await;
     let other = world.exchange("t", "r", ("q2", "a2")).await;
     assert_ne!(one, other);
@@ -22,7 +25,7 @@ pub(super) async fn a_request_id_is_of_its_session(world: &World) {
     assert_eq!(world.recent("t", "", 10).await.len(), 1);
 }
 
-pub(super) async fn starting_again_gives_the_same_turn(world: &World) {
+pub(super) async fn starting_again_gives_the_same_turn(world: &HistoryWorld) {
     let store = world.history();
     let first = store.start(start("s", "r", "q")).await.unwrap();
     let mut again = start("s", "r", "another question");
@@ -33,11 +36,14 @@ pub(super) async fn starting_again_gives_the_same_turn(world: &World) {
     store.finish(end).await.unwrap();
     assert_eq!(store.start(again).await.unwrap(), first);
     let recent = world.recent("s", "", 10).await;
-    assert_eq!(World::texts(&recent), [("q".to_owned(), "a".to_owned())]);
+    assert_eq!(
+        HistoryWorld::texts(&recent),
+        [("q".to_owned(), "a".to_owned())]
+    );
     assert_eq!(recent[0].metadata.as_str(), "{}");
 }
 
-pub(super) async fn concurrent_starts_are_one_turn(world: &World) {
+pub(super) async fn concurrent_starts_are_one_turn(world: &HistoryWorld) {
     let store = world.history();
     let mut starts = tokio::task::JoinSet::new();
     for _ in 0..16 {
@@ -50,7 +56,7 @@ pub(super) async fn concurrent_starts_are_one_turn(world: &World) {
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
 }
 
-pub(super) async fn concurrent_turns_are_all_kept(world: &World) {
+pub(super) async fn concurrent_turns_are_all_kept(world: &HistoryWorld) {
     let store = world.history();
     let mut turns = tokio::task::JoinSet::new();
     for n in 0..16 {
@@ -65,10 +71,10 @@ pub(super) async fn concurrent_turns_are_all_kept(world: &World) {
     let recent = world.recent("s", "", 100).await;
     let ordinals: Vec<_> = recent.iter().map(|t| t.ordinal).collect();
     assert_eq!(ordinals, (1..=16).collect::<Vec<_>>());
-    assert!(World::texts(&recent).iter().all(|(q, a)| q == a));
+    assert!(HistoryWorld::texts(&recent).iter().all(|(q, a)| q == a));
 }
 
-pub(super) async fn finalizing_again_changes_nothing(world: &World) {
+pub(super) async fn finalizing_again_changes_nothing(world: &HistoryWorld) {
     let turn = world.exchange("s", "r", ("q", "a")).await;
     let store = world.history();
     let before = world.turn("s", "", turn).await;
@@ -80,7 +86,7 @@ pub(super) async fn finalizing_again_changes_nothing(world: &World) {
     assert_eq!(world.turn("s", "", turn).await, before);
 }
 
-pub(super) async fn finalizing_another_turn_is_refused(world: &World) {
+pub(super) async fn finalizing_another_turn_is_refused(world: &HistoryWorld) {
     let store = world.history();
     let turn = store.start(start("s", "r", "q")).await.unwrap();
     store.start(start("s", "r2", "q2")).await.unwrap();
@@ -89,7 +95,7 @@ pub(super) async fn finalizing_another_turn_is_refused(world: &World) {
         let end = store.finish(finish(session, request, turn, "a")).await;
         end.unwrap_err().code
     };
-    // A store that sees one session at a time knows of no turn elsewhere.
+    // A store that sees only one session at a time cannot find turns of other sessions.
     let elsewhere = code("t", "r").await;
     let refused = matches!(elsewhere, ErrorCode::TurnMismatch | ErrorCode::TurnNotFound);
     assert!(refused, "another session's turn: {elsewhere}");
@@ -103,11 +109,11 @@ pub(super) async fn finalizing_another_turn_is_refused(world: &World) {
     assert_eq!(
         world.recent("t", "", 10).await.len(),
         1,
-        "no turn was added there"
+        "no turn was added to the other session"
     );
 }
 
-pub(super) async fn translations_are_optional(world: &World) {
+pub(super) async fn translations_are_optional(world: &HistoryWorld) {
     let plain = world.exchange("s", "r", ("q", "a")).await;
     let plain = world.turn("s", "", plain).await;
     assert_eq!(
@@ -132,7 +138,7 @@ pub(super) async fn translations_are_optional(world: &World) {
     assert!(both.application.translate_chat && !both.answer_translated_is_fallback);
 }
 
-pub(super) async fn metadata_is_kept_as_it_is(world: &World) {
+pub(super) async fn metadata_is_kept_unchanged(world: &HistoryWorld) {
     let store = world.history();
     let mut begin = start("s", "r", "q");
     begin.request.metadata = json(r#"{"channel":"web","cost":1.0,"big":9007199254740993}"#);
@@ -146,7 +152,7 @@ pub(super) async fn metadata_is_kept_as_it_is(world: &World) {
     );
 }
 
-pub(super) async fn the_history_of_another_looks_absent(world: &World) {
+pub(super) async fn the_history_of_another_looks_absent(world: &HistoryWorld) {
     let store = world.history();
     let mut begin = start("s", "r", "q");
     begin.who = who("ada");

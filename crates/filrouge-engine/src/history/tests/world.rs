@@ -1,4 +1,4 @@
-//! What the rules are tried on.
+//! The stores that the rules are tested over.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use filrouge_types::{
 
 use crate::caller::Caller;
 use crate::history::History;
-use crate::scopes::{DurablePolicy, ScopeOptions, TwoScopes};
+use crate::scopes::{DurablePolicy, TierOptions, TieredLedger};
 use crate::{Engine, FinalizeTurn, Settings, StartTurn};
 
 pub(super) const NOW: i64 = 1_700_000_000_000_000;
 
-pub(super) struct World {
+pub(super) struct HistoryWorld {
     pub(super) engine: Arc<Engine>,
     pub(super) clock: Arc<FixedClock>,
 }
@@ -50,9 +50,9 @@ pub(super) fn text(text: &str) -> Option<JsonText> {
     Some(JsonText::from_plain(text))
 }
 
-/// What a call is given.
+/// The arguments of a call.
 #[derive(Debug, Clone)]
-pub(super) struct Call<R> {
+pub(super) struct WorldCall<R> {
     pub(super) who: Option<IdentityId>,
     pub(super) session: SessionId,
     pub(super) turn: Option<TurnId>,
@@ -60,8 +60,8 @@ pub(super) struct Call<R> {
     pub(super) start: Option<StartTurn>,
 }
 
-fn call<R>(session: &str, user: &str, turn: Option<TurnId>, request: R) -> Call<R> {
-    Call {
+fn call<R>(session: &str, user: &str, turn: Option<TurnId>, request: R) -> WorldCall<R> {
+    WorldCall {
         who: who(user),
         session: id(session),
         turn,
@@ -71,7 +71,12 @@ fn call<R>(session: &str, user: &str, turn: Option<TurnId>, request: R) -> Call<
 }
 
 /// A call that writes a question.
-pub(super) fn started(session: &str, name: &str, user: &str, question: &str) -> Call<StartTurn> {
+pub(super) fn started(
+    session: &str,
+    name: &str,
+    user: &str,
+    question: &str,
+) -> WorldCall<StartTurn> {
     let request = StartTurn {
         question_neutral: text(question),
         ..StartTurn::new(request(name))
@@ -80,7 +85,7 @@ pub(super) fn started(session: &str, name: &str, user: &str, question: &str) -> 
 }
 
 /// A call without an identity that writes a question.
-pub(super) fn start(session: &str, name: &str, question: &str) -> Call<StartTurn> {
+pub(super) fn start(session: &str, name: &str, question: &str) -> WorldCall<StartTurn> {
     started(session, name, "", question)
 }
 
@@ -90,7 +95,7 @@ pub(super) fn finish(
     name: &str,
     turn_id: TurnId,
     answer: &str,
-) -> Call<FinalizeTurn> {
+) -> WorldCall<FinalizeTurn> {
     let request = FinalizeTurn {
         request_id: Some(request(name)),
         answer_neutral: text(answer),
@@ -99,18 +104,18 @@ pub(super) fn finish(
     call(session, "", Some(turn_id), request)
 }
 
-/// The call that ends what `of` has started.
+/// The call that finalizes the turn that `start` started.
 pub(super) fn finalized(
-    of: &Call<StartTurn>,
+    start: &WorldCall<StartTurn>,
     turn: Option<TurnId>,
     answer: &str,
-) -> Call<FinalizeTurn> {
-    Call {
-        who: of.who.clone(),
-        session: of.session.clone(),
+) -> WorldCall<FinalizeTurn> {
+    WorldCall {
+        who: start.who.clone(),
+        session: start.session.clone(),
         turn,
         request: FinalizeTurn {
-            request_id: Some(of.request.request_id.clone()),
+            request_id: Some(start.request.request_id.clone()),
             answer_neutral: text(answer),
             ..FinalizeTurn::default()
         },
@@ -119,22 +124,22 @@ pub(super) fn finalized(
 }
 
 impl History {
-    pub(super) async fn start(&self, call: Call<StartTurn>) -> Result<TurnId, Failure> {
+    pub(super) async fn start(&self, call: WorldCall<StartTurn>) -> Result<TurnId, Failure> {
         self.start_turn(call.who, call.session, call.request).await
     }
 
-    pub(super) async fn finish(&self, call: Call<FinalizeTurn>) -> Result<(), Failure> {
+    pub(super) async fn finish(&self, call: WorldCall<FinalizeTurn>) -> Result<(), Failure> {
         self.finalize_turn(call.who, call.session, call.turn.unwrap(), call.request)
             .await
     }
 
-    pub(super) async fn started(&self, call: Call<StartTurn>) -> Result<TurnId, Failure> {
+    pub(super) async fn started(&self, call: WorldCall<StartTurn>) -> Result<TurnId, Failure> {
         self.on_request_started(call.who, call.session, call.request)
             .await
     }
 
-    pub(super) async fn finalized(&self, call: Call<FinalizeTurn>) -> Result<(), Failure> {
-        let Call {
+    pub(super) async fn finalized(&self, call: WorldCall<FinalizeTurn>) -> Result<(), Failure> {
+        let WorldCall {
             who,
             session,
             turn,
@@ -158,7 +163,7 @@ fn hot_store(clock: &Arc<FixedClock>) -> Arc<dyn HotStore> {
     ))
 }
 
-impl World {
+impl HistoryWorld {
     fn over(ledger: Arc<dyn Ledger>, clock: Arc<FixedClock>) -> Self {
         let settings = Settings::default();
         let engine = Engine::new(ledger, Arc::new(OsEntropy), clock.clone(), settings);
@@ -168,14 +173,14 @@ impl World {
         }
     }
 
-    /// A ledger alone.
+    /// A ledger only.
     pub(super) fn ledger() -> Self {
         let clock = Arc::new(FixedClock::at(NOW));
         let ledger = MemoryLedger::new(keyring(), Arc::new(OsEntropy), clock.clone());
         Self::over(Arc::new(ledger), clock)
     }
 
-    /// A hot store alone: the contract's session store.
+    /// A hot store only: the contract's session store.
     pub(super) fn hot() -> Self {
         let clock = Arc::new(FixedClock::at(NOW));
         let sessions = EphemeralSessions::new(
@@ -189,12 +194,12 @@ impl World {
         Self::over(Arc::new(sessions), clock)
     }
 
-    /// A hot store before a ledger, in which the sessions of an identity are.
+    /// A hot store in front of a ledger that stores the sessions of identities.
     pub(super) fn two_scopes() -> Self {
         Self::scopes(DurablePolicy::Authenticated)
     }
 
-    /// A hot store before a ledger, in which all sessions are.
+    /// A hot store in front of a ledger that stores all sessions.
     pub(super) fn copies() -> Self {
         Self::scopes(DurablePolicy::All)
     }
@@ -202,11 +207,11 @@ impl World {
     fn scopes(durable: DurablePolicy) -> Self {
         let clock = Arc::new(FixedClock::at(NOW));
         let ledger = MemoryLedger::new(keyring(), Arc::new(OsEntropy), clock.clone());
-        let options = ScopeOptions {
+        let options = TierOptions {
             durable,
-            ..ScopeOptions::default()
+            ..TierOptions::default()
         };
-        let scopes = TwoScopes::new(
+        let scopes = TieredLedger::new(
             Arc::new(ledger),
             hot_store(&clock),
             keyring(),
@@ -221,7 +226,7 @@ impl World {
         History::new(self.engine.clone(), tenant())
     }
 
-    /// A finished turn by the session store.
+    /// A finalized turn, written through the session scope.
     pub(super) async fn exchange(&self, session: &str, name: &str, texts: (&str, &str)) -> TurnId {
         let store = self.history();
         let turn = store.start(start(session, name, texts.0)).await.unwrap();
@@ -247,7 +252,7 @@ impl World {
         self.engine.turns.get(&caller, &id, turn).await.unwrap()
     }
 
-    /// Questions and answers of turns.
+    /// The questions and answers of turns.
     pub(super) fn texts(turns: &[Turn]) -> Vec<(String, String)> {
         let plain = |t: &Option<filrouge_types::JsonText>| {
             t.as_ref()

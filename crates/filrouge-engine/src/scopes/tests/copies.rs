@@ -1,16 +1,16 @@
-//! Whatever is answered from a copy is what the ledger answers, byte for byte, whatever has happened before.
+//! Every answer from a copy equals the ledger's answer, byte for byte, whatever happened before.
 
 use std::collections::BTreeMap;
 
 use filrouge_store::hot::{HotBounds, HotStore};
 
-use super::history::{Dice, History, Meant};
-use super::world::{World, page_of, sid, user};
+use super::history::{CopyEffect, Dice, TestedHistory};
+use super::world::{TierWorld, page_of, sid, user};
 use crate::scopes::DurablePolicy;
 
-/// Compares for several limits; gives how many were asked for and how many came from the copy.
-async fn compare(world: &World, history: &History<'_>, what: &str) -> (u64, u64) {
-    let (mut asked, mut hits) = (0, 0);
+/// Compares the answers for several limits; returns the number of requests and of hits of the copy.
+async fn compare(world: &TierWorld, history: &TestedHistory<'_>, what: &str) -> (u64, u64) {
+    let (mut requests, mut hits) = (0, 0);
     for limit in [1, 2, 3, 7, 40] {
         let expected = world.page(&history.scope, &history.session, limit).await;
         let (scope, session) = (&history.scope, &history.session);
@@ -18,7 +18,7 @@ async fn compare(world: &World, history: &History<'_>, what: &str) -> (u64, u64)
         let recent = recent.await;
         match (recent, expected) {
             (Ok(recent), Ok(expected)) => {
-                asked += 1;
+                requests += 1;
                 if let Some(recent) = recent {
                     assert_eq!(recent.as_of_seq, None);
                     assert_eq!(page_of(recent), expected, "{what}, limit {limit}");
@@ -28,16 +28,16 @@ async fn compare(world: &World, history: &History<'_>, what: &str) -> (u64, u64)
             (recent, expected) => assert_eq!(recent.map(|_| ()), expected.map(|_| ()), "{what}"),
         }
     }
-    (asked, hits)
+    (requests, hits)
 }
 
 #[tokio::test]
-async fn a_copy_answers_what_the_ledger_answers() {
-    let (mut asked, mut hits, mut went_on) = (0, 0, 0);
+async fn a_copy_and_the_ledger_give_the_same_answers() {
+    let (mut requests, mut hits, mut continued) = (0, 0, 0);
     for seed in 1..=10 {
-        let world = World::new(DurablePolicy::All);
+        let world = TierWorld::new(DurablePolicy::All);
         let process = world.process();
-        let mut history = History {
+        let mut history = TestedHistory {
             process: &process,
             bypass: world.bypass(),
             scope: user("ada"),
@@ -49,20 +49,20 @@ async fn a_copy_answers_what_the_ledger_answers() {
         let mut is_copied = false;
         for step in 0..60 {
             let what = format!("seed {seed}, step {step}");
-            let meant = history.step().await;
+            let effect = history.step().await;
             world.tick();
             if history.dice.throw(4) == 0 {
-                // At once, while the step is on its way.
+                // Compares at once, while the step is still queued.
                 compare(&world, &history, &what).await;
             }
             process.scopes.settle().await;
             let (now, found) = compare(&world, &history, &what).await;
-            if is_copied && meant != Meant::Ends && now > 0 {
-                assert_eq!(found, now, "{what}: the copy goes on");
-                went_on += 1;
+            if is_copied && effect != CopyEffect::Ends && now > 0 {
+                assert_eq!(found, now, "{what}: the copy did not continue");
+                continued += 1;
             }
-            (asked, hits) = (asked + now, hits + found);
-            // What was missed was made anew.
+            (requests, hits) = (requests + now, hits + found);
+            // A missing copy was rebuilt.
             process.scopes.settle().await;
             let (now, found) = compare(&world, &history, &what).await;
             let (session, scope) = (&history.session, &history.scope);
@@ -74,41 +74,47 @@ async fn a_copy_answers_what_the_ledger_answers() {
                 == 0;
             assert!(
                 found == now || empty,
-                "{what}: {found} of {now} once made anew"
+                "{what}: {found} of {now} after it was rebuilt"
             );
             is_copied = now > 0 && found == now;
         }
         let report = process.ledger().verify(None).await.unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
     }
-    assert!(asked > 2_500 && hits * 10 > asked * 7, "{hits} of {asked}");
-    assert!(went_on > 300, "{went_on} steps went on");
+    assert!(
+        requests > 2_500 && hits * 10 > requests * 7,
+        "{hits} of {requests}"
+    );
+    assert!(continued > 300, "{continued} steps continued the copy");
 }
 
-/// Turns beyond what the hot store takes are left to the ledger.
+/// The ledger answers requests that the bounded copy cannot answer.
 #[tokio::test]
-async fn a_bounded_copy_answers_what_it_reaches() {
+async fn a_bounded_copy_answers_requests_within_its_bounds() {
     let bounds = HotBounds {
         turns: 10,
         bytes: 40_000,
         ..HotBounds::default()
     };
-    let world = World::bounded(DurablePolicy::All, bounds);
+    let world = TierWorld::bounded(DurablePolicy::All, bounds);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     for n in 0..30 {
-        process.whole(&ada, &s, &format!("r{n}")).await.unwrap();
+        process
+            .complete_turn(&ada, &s, &format!("r{n}"))
+            .await
+            .unwrap();
         process.scopes.settle().await;
     }
-    for (limit, reached) in [(1, true), (9, true), (10, false), (11, false), (40, false)] {
+    for (limit, is_hit) in [(1, true), (9, true), (10, false), (11, false), (40, false)] {
         let before = process.scopes.counts().recent_hits;
         let page = process.page(&ada, &s, limit).await.unwrap();
         assert_eq!(page, world.page(&ada, &s, limit).await.unwrap(), "{limit}");
         process.scopes.settle().await;
         let hits = process.scopes.counts().recent_hits - before;
-        assert_eq!(hits == 1, reached, "{limit}");
+        assert_eq!(hits == 1, is_hit, "{limit}");
     }
-    // One that is asked for again and again in vain is not made again and again.
+    // A copy whose bounds are too small for a request is not rebuilt for every request.
     let fills = process.scopes.counts().recent_fills;
     for _ in 0..5 {
         process.page(&ada, &s, 11).await.unwrap();
@@ -124,15 +130,15 @@ async fn a_bounded_copy_answers_what_it_reaches() {
     assert!(copy.turns.len() <= 10 && !copy.all);
 }
 
-/// What was changed in the hot store is not answered.
+/// A record that was changed in the hot store is not returned.
 #[tokio::test]
 async fn a_changed_record_is_a_miss() {
-    let world = World::new(DurablePolicy::All);
+    let world = TierWorld::new(DurablePolicy::All);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     let key = world.key(&s);
     for request in ["a", "b"] {
-        process.whole(&ada, &s, request).await.unwrap();
+        process.complete_turn(&ada, &s, request).await.unwrap();
     }
     process.scopes.settle().await;
     let copy = world.hot.recent(&key, 9).await.unwrap().unwrap();
@@ -148,7 +154,7 @@ async fn a_changed_record_is_a_miss() {
         let before = process.scopes.counts().recent_unreadable;
         assert_eq!(process.page(&ada, &s, 9).await.unwrap(), expected);
         assert_eq!(process.scopes.counts().recent_unreadable, before + 1);
-        // It is made anew.
+        // The copy is rebuilt.
         process.scopes.settle().await;
         let hits = process.scopes.counts().recent_hits;
         assert_eq!(process.page(&ada, &s, 9).await.unwrap(), expected);
@@ -156,10 +162,10 @@ async fn a_changed_record_is_a_miss() {
     }
 }
 
-/// Writers of one session overtake each other on their way to the queue; another process writes as well.
+/// Concurrent writers of one session queue their steps in any order; another process writes as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_writers_leave_a_copy_that_is_right() {
-    let world = World::new(DurablePolicy::All);
+async fn many_writers_leave_a_correct_copy() {
+    let world = TierWorld::new(DurablePolicy::All);
     let processes = [world.process(), world.process()];
     let (s, ada) = (sid("s"), user("ada"));
     let writers = (0..8).map(|writer| {
@@ -167,7 +173,7 @@ async fn many_writers_leave_a_copy_that_is_right() {
         async move {
             for n in 0..25 {
                 process
-                    .whole(&ada, &s, &format!("{writer}.{n}"))
+                    .complete_turn(&ada, &s, &format!("{writer}.{n}"))
                     .await
                     .unwrap();
                 process.page(&ada, &s, 5).await.unwrap();

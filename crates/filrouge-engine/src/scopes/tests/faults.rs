@@ -1,5 +1,5 @@
-//! A hot store that fails at random, in any call, before or after it has done what was asked: durable answers are those
-//! of a ledger without one; ephemeral ones are right, or none.
+//! A hot store that fails at random, in any call, before or after the call takes effect. Answers about durable sessions equal
+//! those of a ledger without a hot store; answers about ephemeral ones are correct, or failures.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,18 +11,18 @@ use filrouge_types::{
 };
 
 use super::history::Dice;
-use super::stores::Fate;
-use super::world::{World, nobody, sid, user};
+use super::stores::FailureSwitch;
+use super::world::{TierWorld, anonymous, sid, user};
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 use crate::{AppendItems, CancelTurn, CreateSession, Engine, FinalizeTurn, RedactTurn, StartTurn};
 
-/// What is asked of two engines.
+/// A request that is made to two engines.
 #[derive(Debug, Clone)]
 enum Ask {
     Create,
     Start(usize),
-    Whole(usize),
+    Complete(usize),
     Append(usize, usize),
     Finalize(usize, usize),
     Cancel(usize),
@@ -38,7 +38,7 @@ fn asks(dice: &mut Dice, count: usize) -> Vec<Ask> {
         let turn = dice.throw(n / 3 + 1);
         asks.push(match dice.throw(12) {
             0 | 1 => Ask::Start(turn),
-            2 | 3 => Ask::Whole(turn),
+            2 | 3 => Ask::Complete(turn),
             4 => Ask::Append(turn, dice.throw(4)),
             5 | 6 => Ask::Finalize(turn, dice.throw(2)),
             7 => Ask::Cancel(turn),
@@ -51,16 +51,22 @@ fn asks(dice: &mut Dice, count: usize) -> Vec<Ask> {
     asks
 }
 
-/// An answer, as far as a retry gives it again.
+/// The part of an answer that a retry repeats.
 type Answer = Result<String, ErrorCode>;
 
-fn told<T: serde::Serialize>(answer: Result<T, Failure>) -> Answer {
+fn without_replay<T: serde::Serialize>(answer: Result<T, Failure>) -> Answer {
     let json = answer.map(|value| serde_json::to_string(&value).unwrap());
     let json = json.map_err(|failure| failure.code)?;
     Ok(json.replace(r#""replayed":true"#, r#""replayed":false"#))
 }
 
-async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, ask: &Ask) -> Answer {
+async fn answer(
+    engine: &Engine,
+    world: &TierWorld,
+    scope: &Scope,
+    s: &SessionId,
+    ask: &Ask,
+) -> Answer {
     let id = |n: &usize| -> TurnId {
         let request = format!("r{n}").parse().unwrap();
         world.keyring.turn_id(&scope.tenant, s, &request)
@@ -76,7 +82,7 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
                 session_id: Some(s.clone()),
                 ..CreateSession::default()
             };
-            told(
+            without_replay(
                 engine
                     .sessions
                     .create(&Caller::from(scope), create)
@@ -84,19 +90,19 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
                     .map(|session| session.value),
             )
         }
-        Ask::Start(n) => told(
+        Ask::Start(n) => without_replay(
             engine
                 .turns
                 .start(&Caller::from(scope), s.clone(), start(n))
                 .await
                 .map(|t| t.value),
         ),
-        Ask::Whole(n) => {
+        Ask::Complete(n) => {
             let start = StartTurn {
                 answer_neutral: text("that"),
                 ..start(n)
             };
-            told(
+            without_replay(
                 engine
                     .turns
                     .start(&Caller::from(scope), s.clone(), start)
@@ -121,14 +127,14 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
                 .turns
                 .append(&Caller::from(scope), s.clone(), id(n), append)
                 .await;
-            told(appended.map(|a| (a.value.first_seq, a.value.last_seq)))
+            without_replay(appended.map(|a| (a.value.first_seq, a.value.last_seq)))
         }
         Ask::Finalize(n, answer) => {
             let finalize = FinalizeTurn {
                 answer_neutral: text(&format!("it is {answer}")),
                 ..FinalizeTurn::default()
             };
-            told(
+            without_replay(
                 engine
                     .turns
                     .finalize(&Caller::from(scope), s.clone(), id(n), finalize)
@@ -146,18 +152,18 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
                     CancelTurn::default(),
                 )
                 .await;
-            told(cancelled.map(|t| t.value))
+            without_replay(cancelled.map(|t| t.value))
         }
         Ask::Redact(n) => {
             let reason = RedactTurn { reason: "r".into() };
             let erasure = &engine.erasure;
             let caller = Caller::from(scope);
             let redacted = erasure.redact_turn(&caller, s.clone(), id(n), reason).await;
-            told(redacted.map(|turn| turn.value))
+            without_replay(redacted.map(|turn| turn.value))
         }
-        Ask::Show(n) => told(engine.turns.get(&Caller::from(scope), s, id(n)).await),
+        Ask::Show(n) => without_replay(engine.turns.get(&Caller::from(scope), s, id(n)).await),
         Ask::List(limit) => list(engine, scope, s, *limit).await,
-        Ask::Items => told(engine.turns.items(&Caller::from(scope), s, 0, 500).await),
+        Ask::Items => without_replay(engine.turns.items(&Caller::from(scope), s, 0, 500).await),
     }
 }
 
@@ -171,7 +177,7 @@ async fn list(engine: &Engine, scope: &Scope, s: &SessionId, limit: usize) -> An
             serde_json::to_string(&next).unwrap()
         ));
     }
-    told(
+    without_replay(
         engine
             .ledger()
             .turns(scope, s, super::world::query(limit))
@@ -184,9 +190,9 @@ async fn durable_answers_do_not_depend_on_the_hot_store() {
     let mut failures = 0;
     for seed in 1..=30 {
         for durable in [DurablePolicy::All, DurablePolicy::Authenticated] {
-            let (world, plain) = (World::new(durable), World::new(durable));
-            let fate = Arc::new(Fate::random(seed, 300));
-            let process = world.process_with(Arc::default(), fate);
+            let (world, plain) = (TierWorld::new(durable), TierWorld::new(durable));
+            let switch = Arc::new(FailureSwitch::random(seed, 300));
+            let process = world.process_with(Arc::default(), switch);
             let reference = plain.bypass();
             let (s, ada) = (sid("s"), user("ada"));
             for (n, ask) in asks(&mut Dice(seed * 7919), 80).iter().enumerate() {
@@ -206,20 +212,20 @@ async fn durable_answers_do_not_depend_on_the_hot_store() {
 }
 
 #[tokio::test]
-async fn ephemeral_answers_are_right_or_none() {
+async fn ephemeral_answers_are_correct_or_failures() {
     let (mut failures, mut retries) = (0, 0);
     for seed in 1..=40 {
         let (world, plain) = (
-            World::new(DurablePolicy::Authenticated),
-            World::new(DurablePolicy::All),
+            TierWorld::new(DurablePolicy::Authenticated),
+            TierWorld::new(DurablePolicy::All),
         );
-        let fates = [
-            Arc::new(Fate::random(seed, 200)),
-            Arc::new(Fate::random(!seed, 200)),
+        let switches = [
+            Arc::new(FailureSwitch::random(seed, 200)),
+            Arc::new(FailureSwitch::random(!seed, 200)),
         ];
-        let processes = fates.map(|fate| world.process_with(Arc::default(), fate));
+        let processes = switches.map(|switch| world.process_with(Arc::default(), switch));
         let reference = plain.bypass();
-        let (s, scope) = (sid("s"), nobody());
+        let (s, scope) = (sid("s"), anonymous());
         let mut dice = Dice(seed * 104_729);
         for (n, ask) in asks(&mut dice, 60).iter().enumerate() {
             let theirs = answer(&reference, &plain, &scope, &s, ask).await;
@@ -238,28 +244,28 @@ async fn ephemeral_answers_are_right_or_none() {
     }
     assert!(
         failures > 500 && retries > 40 * 60 + 400,
-        "{failures} failures, {retries} asked"
+        "{failures} failures, {retries} retries"
     );
 }
 
-/// The session is lost between two calls: whatever is asked of its turns has expired, until it begins anew.
+/// The session is lost between two calls: every request about its turns says that they have expired, until it is created again.
 #[tokio::test]
-async fn a_lost_session_is_never_half_there() {
+async fn a_lost_session_is_never_partly_present() {
     use filrouge_store::hot::HotStore;
     for seed in 1..=20 {
-        let world = World::new(DurablePolicy::Authenticated);
+        let world = TierWorld::new(DurablePolicy::Authenticated);
         let process = world.process();
-        let (s, scope) = (sid("s"), nobody());
+        let (s, scope) = (sid("s"), anonymous());
         let mut dice = Dice(seed * 31);
         for request in 0..5 {
             process
-                .whole(&scope, &s, &format!("r{request}"))
+                .complete_turn(&scope, &s, &format!("r{request}"))
                 .await
                 .unwrap();
         }
         world.hot.forget(&world.key(&s), None).await.unwrap();
         for ask in asks(&mut dice, 20).iter().skip(1) {
-            if matches!(ask, Ask::Start(_) | Ask::Whole(_)) {
+            if matches!(ask, Ask::Start(_) | Ask::Complete(_)) {
                 continue;
             }
             let answer = answer(&process.engine, &world, &scope, &s, ask).await;
@@ -273,9 +279,9 @@ async fn a_lost_session_is_never_half_there() {
             limit: 10,
             ..TurnQuery::default()
         };
-        process.whole(&scope, &s, "new").await.unwrap();
+        process.complete_turn(&scope, &s, "new").await.unwrap();
         let (turns, _) = process.ledger().turns(&scope, &s, query).await.unwrap();
-        assert_eq!(turns.len(), 1, "what was there before is not mixed in");
-        assert!(process.hot_fate.calls.load(Ordering::Relaxed) > 0);
+        assert_eq!(turns.len(), 1, "turns from before are not mixed in");
+        assert!(process.hot_switch.calls.load(Ordering::Relaxed) > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever asks for a removal and hangs up has it done all the same.
+//! A removal is completed even if its caller hangs up.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,44 +6,53 @@ use std::sync::atomic::Ordering;
 use filrouge_store::hot::HotStore;
 use filrouge_types::{ErrorCode, SessionId, TurnId};
 
-use super::stores::Fate;
-use super::world::{Process, World, code, nobody, sid, until, user};
+use super::stores::FailureSwitch;
+use super::world::{TierProcess, TierWorld, anonymous, code, sid, until, user};
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
-async fn says(world: &World, s: &SessionId, word: &str) -> bool {
+async fn hot_store_contains(world: &TierWorld, s: &SessionId, word: &str) -> bool {
     let bytes = world.hot_bytes(s).await;
     bytes.windows(word.len()).any(|at| at == word.as_bytes())
 }
 
-/// Redacts, and hangs up once so many calls of a store were made and the next one is not answered; whether there was one.
-async fn hang_up(process: &Process, fate: &Fate, at: i64, write: impl Future<Output = ()>) -> bool {
-    let from = fate.calls.load(Ordering::Relaxed) + at;
-    *fate.held_from.lock().unwrap() = Some(from);
+/// Runs `write`, and hangs up when call number `at` of a store is held without an answer; returns whether that call was reached.
+async fn hang_up(
+    process: &TierProcess,
+    switch: &FailureSwitch,
+    at: i64,
+    write: impl Future<Output = ()>,
+) -> bool {
+    let from = switch.calls.load(Ordering::Relaxed) + at;
+    *switch.held_from.lock().unwrap() = Some(from);
     let held = until("the call", async || {
-        fate.calls.load(Ordering::Relaxed) > from
+        switch.calls.load(Ordering::Relaxed) > from
     });
     let hung_up = tokio::select! {
         () = held => true,
         () = write => false,
     };
-    *fate.held_from.lock().unwrap() = None;
-    // Closing waits for what is under way.
+    *switch.held_from.lock().unwrap() = None;
+    // Closing waits for running removals.
     drop(process.scopes.clearing.write().await);
     hung_up
 }
 
 #[tokio::test]
-async fn what_was_redacted_in_the_ledger_goes_from_the_hot_store() {
+async fn a_redaction_in_the_ledger_clears_the_hot_store() {
     let mut hung_up = 0;
     for erases in [false, true] {
         for at in 0..3 {
-            let world = World::new(DurablePolicy::All);
+            let world = TierWorld::new(DurablePolicy::All);
             let process = world.process();
             let (s, ada) = (sid("s"), user("ada"));
-            let turn = process.whole(&ada, &s, "secret").await.unwrap().turn_id;
+            let turn = process
+                .complete_turn(&ada, &s, "secret")
+                .await
+                .unwrap()
+                .turn_id;
             process.scopes.settle().await;
-            assert!(says(&world, &s, "is secret").await);
+            assert!(hot_store_contains(&world, &s, "is secret").await);
             let write = async {
                 if erases {
                     process
@@ -56,8 +65,8 @@ async fn what_was_redacted_in_the_ledger_goes_from_the_hot_store() {
                     process.redact(&ada, &s, turn).await.unwrap();
                 }
             };
-            hung_up += i32::from(hang_up(&process, &process.hot_fate, at, write).await);
-            assert!(!says(&world, &s, "is secret").await, "{at}");
+            hung_up += i32::from(hang_up(&process, &process.hot_switch, at, write).await);
+            assert!(!hot_store_contains(&world, &s, "is secret").await, "{at}");
         }
     }
     assert!(hung_up >= 2, "{hung_up}");
@@ -67,50 +76,57 @@ async fn what_was_redacted_in_the_ledger_goes_from_the_hot_store() {
 async fn a_redaction_in_the_hot_store_is_noted_in_the_ledger() {
     let mut hung_up = 0;
     for at in 0..8 {
-        let world = World::new(DurablePolicy::Authenticated);
+        let world = TierWorld::new(DurablePolicy::Authenticated);
         let process = world.process();
         let s = sid("s");
         let turn: TurnId = process
-            .whole(&nobody(), &s, "secret")
+            .complete_turn(&anonymous(), &s, "secret")
             .await
             .unwrap()
             .turn_id;
         let old = world.hot.load(&world.key(&s)).await.unwrap().unwrap();
         let write = async {
-            process.redact(&nobody(), &s, turn).await.unwrap();
+            process.redact(&anonymous(), &s, turn).await.unwrap();
         };
-        hung_up += i32::from(hang_up(&process, &process.ledger_fate, at, write).await);
-        assert!(!says(&world, &s, "is secret").await, "{at}");
+        hung_up += i32::from(hang_up(&process, &process.ledger_switch, at, write).await);
+        assert!(!hot_store_contains(&world, &s, "is secret").await, "{at}");
         world
             .dump
             .lock()
             .unwrap()
             .sessions
             .insert(world.key(&s), old);
-        let shown = world.process().turns(&nobody(), &s).await;
+        let shown = world.process().turns(&anonymous(), &s).await;
         assert_eq!(code(shown), ErrorCode::SessionNotFound, "{at}");
     }
     assert!(hung_up >= 3, "{hung_up}");
 }
 
-/// A redaction of which it is not known whether it has happened takes the copy with it.
+/// A redaction with an unknown outcome removes the copy.
 #[tokio::test]
 async fn a_redaction_that_was_not_answered_clears_the_copy() {
-    let world = World::new(DurablePolicy::All);
+    let world = TierWorld::new(DurablePolicy::All);
     let (s, ada) = (sid("s"), user("ada"));
     let first = world.process();
-    let turn = first.whole(&ada, &s, "secret").await.unwrap().turn_id;
+    let turn = first
+        .complete_turn(&ada, &s, "secret")
+        .await
+        .unwrap()
+        .turn_id;
     first.scopes.settle().await;
-    let dying = world.process_with(Arc::new(Fate::dies_after(0, true)), Arc::default());
+    let dying = world.process_with(Arc::new(FailureSwitch::dies_after(0, true)), Arc::default());
     let redacted = dying.redact(&ada, &s, turn).await;
     assert_eq!(code(redacted), ErrorCode::StoreUnavailable);
-    until("the removal", async || !says(&world, &s, "is secret").await).await;
-    // One that was refused leaves it.
-    let other = first.whole(&ada, &s, "other").await.unwrap();
+    until("the removal", async || {
+        !hot_store_contains(&world, &s, "is secret").await
+    })
+    .await;
+    // A refused redaction leaves the copy.
+    let other = first.complete_turn(&ada, &s, "other").await.unwrap();
     first.page(&ada, &s, 5).await.unwrap();
     first.scopes.settle().await;
     let refused = first.redact(&user("bob"), &s, other.turn_id).await;
     assert_eq!(code(refused), ErrorCode::SessionNotFound);
     assert_eq!(first.scopes.counts().removals_waiting, 0);
-    assert!(says(&world, &s, "other it is").await);
+    assert!(hot_store_contains(&world, &s, "other it is").await);
 }

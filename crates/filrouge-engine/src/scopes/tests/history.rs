@@ -1,6 +1,6 @@
 //! Random histories of one session.
 
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use std::collections::BTreeMap;
 
 use filrouge_store::Scope;
@@ -10,13 +10,13 @@ use filrouge_types::{
     Channel, ErrorCode, ItemBody, JsonText, RawJson, Role, SessionId, Timestamp, TurnId, TurnStatus,
 };
 
-use super::world::Process;
+use super::world::TierProcess;
 use crate::caller::Caller;
 use crate::{
     AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, PatchSession, StartTurn,
 };
 
-/// Random numbers that repeat.
+/// Reproducible random numbers.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -40,20 +40,20 @@ impl Dice {
     }
 }
 
-/// What a write means to the copy.
+/// The effect of a write on the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meant {
-    /// It goes on with it.
-    GoesOn,
-    /// The copy ends.
+pub(super) enum CopyEffect {
+    /// The copy is updated, and stays usable.
+    Continues,
+    /// The copy is removed, or no longer equals the ledger's history.
     Ends,
     /// Nothing was written.
     Nothing,
 }
 
-/// A history under way.
-pub(super) struct History<'a> {
-    pub(super) process: &'a Process,
+/// A history in progress.
+pub(super) struct TestedHistory<'a> {
+    pub(super) process: &'a TierProcess,
     pub(super) bypass: Engine,
     pub(super) scope: Scope,
     pub(super) session: SessionId,
@@ -62,8 +62,8 @@ pub(super) struct History<'a> {
     pub(super) turns: BTreeMap<TurnId, TurnStatus>,
 }
 
-impl History<'_> {
-    fn start(&mut self, whole: bool) -> StartTurn {
+impl TestedHistory<'_> {
+    fn start(&mut self, with_answer: bool) -> StartTurn {
         self.requests += 1;
         let metadata = r#"{"n":1.0,"nested":{"a":[1,2]},"é":"\u00e9"}"#;
         let thought = RawJson::parse(r#"[{"type":"text","text":"hm"}]"#).unwrap();
@@ -80,36 +80,36 @@ impl History<'_> {
                 ItemBody::new(Role::Assistant, Channel::Thought, thought);
                 self.dice.throw(3)
             ],
-            answer_neutral: whole.then(|| self.dice.words()),
+            answer_neutral: with_answer.then(|| self.dice.words()),
             ..StartTurn::new(format!("r{}", self.requests).parse().unwrap())
         }
     }
 
-    fn any(&mut self, status: TurnStatus) -> Option<TurnId> {
-        let of: Vec<TurnId> = self
+    fn random_turn(&mut self, status: TurnStatus) -> Option<TurnId> {
+        let candidates: Vec<TurnId> = self
             .turns
             .iter()
             .filter(|(_, s)| **s == status)
             .map(|(t, _)| *t)
             .collect();
-        (!of.is_empty()).then(|| of[self.dice.throw(of.len())])
+        (!candidates.is_empty()).then(|| candidates[self.dice.throw(candidates.len())])
     }
 
-    /// One write of any kind. The bypass is a process that tells no hot store.
-    pub(super) async fn step(&mut self) -> Meant {
+    /// One write of any kind. The bypass is a process without a hot store.
+    pub(super) async fn step(&mut self) -> CopyEffect {
         let bypassed = self.dice.throw(12) == 0;
         let kind = self.dice.throw(15);
         let (scope, s) = (self.scope.clone(), self.session.clone());
-        let open = self.any(TurnStatus::Open);
-        let finalized = self.any(TurnStatus::Finalized);
-        let interrupted = self.any(TurnStatus::Interrupted);
+        let open = self.random_turn(TurnStatus::Open);
+        let finalized = self.random_turn(TurnStatus::Finalized);
+        let interrupted = self.random_turn(TurnStatus::Interrupted);
         let start = self.start((1..5).contains(&kind));
         let engine = if bypassed {
             &self.bypass
         } else {
             &self.process.engine
         };
-        let (mut meant, mut ends) = (Meant::GoesOn, false);
+        let (mut effect, mut ends) = (CopyEffect::Continues, false);
         let turn = match (kind, open, finalized, interrupted) {
             (0..5, ..) => Some(
                 engine
@@ -193,7 +193,7 @@ impl History<'_> {
                     Ok(turn) => Some(turn.value),
                     Err(failure) => {
                         assert_eq!(failure.code, ErrorCode::TurnReplaced);
-                        return Meant::Nothing;
+                        return CopyEffect::Nothing;
                     }
                 }
             }
@@ -220,7 +220,7 @@ impl History<'_> {
                 let seqs = Seqs::of([(shown.last_seq, shown.last_seq)]).unwrap();
                 engine
                     .erasure
-                    .redact(&Caller::from(&scope), s, Target::Items(seqs), "r")
+                    .redact(&Caller::from(&scope), s, RedactionTarget::Items(seqs), "r")
                     .await
                     .unwrap();
                 None
@@ -265,13 +265,13 @@ impl History<'_> {
                     title: Some(Some("t".into())),
                     ..PatchSession::default()
                 };
-                meant = match engine
+                effect = match engine
                     .sessions
                     .patch(&Caller::from(&scope), s, patch, None)
                     .await
                 {
-                    Ok(_) => Meant::GoesOn,
-                    Err(_) => Meant::Nothing,
+                    Ok(_) => CopyEffect::Continues,
+                    Err(_) => CopyEffect::Nothing,
                 };
                 None
             }
@@ -279,6 +279,10 @@ impl History<'_> {
         if let Some(turn) = turn.filter(|turn| turn.deleted_at.is_none()) {
             self.turns.insert(turn.turn_id, turn.status);
         }
-        if bypassed || ends { Meant::Ends } else { meant }
+        if bypassed || ends {
+            CopyEffect::Ends
+        } else {
+            effect
+        }
     }
 }

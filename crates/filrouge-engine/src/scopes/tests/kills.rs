@@ -3,53 +3,69 @@ use std::sync::Arc;
 use filrouge_store::hot::HotStore;
 use filrouge_types::{ErrorCode, TurnId};
 
-use super::stores::Fate;
-use super::world::{World, code, nobody, sid, user};
+use super::stores::FailureSwitch;
+use super::world::{TierWorld, anonymous, code, sid, user};
 use crate::scopes::DurablePolicy;
 
-/// A process dies between any two steps of a login; the next one goes on from there.
+/// A process dies between any two steps of a login; the next one continues from there.
 #[tokio::test]
-async fn a_login_goes_on_after_a_kill_at_any_step() {
+async fn a_login_continues_after_a_kill_at_any_step() {
     let mut kills = 0;
-    for done in [false, true] {
+    for last_takes_effect in [false, true] {
         for calls in 0.. {
-            let world = World::new(DurablePolicy::Authenticated);
+            let world = TierWorld::new(DurablePolicy::Authenticated);
             let first = world.process();
             let s = sid("s");
             let mut ids: Vec<TurnId> = Vec::new();
             for request in ["a", "b"] {
-                ids.push(first.whole(&nobody(), &s, request).await.unwrap().turn_id);
+                ids.push(
+                    first
+                        .complete_turn(&anonymous(), &s, request)
+                        .await
+                        .unwrap()
+                        .turn_id,
+                );
                 world.tick();
             }
-            ids.push(first.start(&nobody(), &s, "c").await.unwrap().turn_id);
-            let before = first.turns(&nobody(), &s).await.unwrap();
-            // One fate for both ways: it is the process that dies.
-            let fate = Arc::new(Fate::dies_after(calls, done));
-            let dying = world.process_with(fate.clone(), fate.clone());
-            let died = dying.whole(&user("ada"), &s, "d").await;
-            let killed = fate.is_dead();
+            ids.push(first.start(&anonymous(), &s, "c").await.unwrap().turn_id);
+            let before = first.turns(&anonymous(), &s).await.unwrap();
+            // Both links share one switch: the process dies, not a store.
+            let switch = Arc::new(FailureSwitch::dies_after(calls, last_takes_effect));
+            let dying = world.process_with(switch.clone(), switch.clone());
+            let died = dying.complete_turn(&user("ada"), &s, "d").await;
+            let killed = switch.is_dead();
             assert_eq!(died.is_err(), killed && died.is_err(), "{calls}");
             if died.is_err() {
                 kills += 1;
             }
-            // Whoever else comes in between gets nothing that is not theirs.
+            // Other callers in between see only what is theirs.
             let next = world.process();
             if let Ok(turns) = next.turns(&user("bob"), &s).await {
                 assert_eq!(turns, before, "not linked yet");
-                assert!(next.turns(&nobody(), &s).await.is_ok());
+                assert!(next.turns(&anonymous(), &s).await.is_ok());
             }
-            let turn = next.whole(&user("ada"), &s, "d").await.unwrap();
+            let turn = next.complete_turn(&user("ada"), &s, "d").await.unwrap();
             ids.push(turn.turn_id);
             let turns = next.turns(&user("ada"), &s).await.unwrap();
             let found: Vec<TurnId> = turns.iter().map(|t| t.turn_id).collect();
-            assert_eq!(found, ids, "killed after {calls}, done: {done}");
-            assert_eq!(turns[..3], before[..], "killed after {calls}, done: {done}");
             assert_eq!(
-                code(next.turns(&nobody(), &s).await),
+                found, ids,
+                "killed after {calls}, last_takes_effect: {last_takes_effect}"
+            );
+            assert_eq!(
+                turns[..3],
+                before[..],
+                "killed after {calls}, last_takes_effect: {last_takes_effect}"
+            );
+            assert_eq!(
+                code(next.turns(&anonymous(), &s).await),
                 ErrorCode::SessionNotFound
             );
             let left = world.hot.load(&world.key(&s)).await.unwrap();
-            assert_eq!(left, None, "killed after {calls}, done: {done}");
+            assert_eq!(
+                left, None,
+                "killed after {calls}, last_takes_effect: {last_takes_effect}"
+            );
             assert!(
                 next.ledger()
                     .verify(None)
@@ -66,35 +82,43 @@ async fn a_login_goes_on_after_a_kill_at_any_step() {
     assert!(kills >= 10, "{kills} steps");
 }
 
-/// A redaction of an ephemeral session that was killed is finished by doing it again.
+/// A killed redaction of an ephemeral session is completed by a retry.
 #[tokio::test]
-async fn a_redaction_goes_on_after_a_kill_at_any_step() {
+async fn a_redaction_continues_after_a_kill_at_any_step() {
     let mut kills = 0;
-    for done in [false, true] {
+    for last_takes_effect in [false, true] {
         for calls in 0.. {
-            let world = World::new(DurablePolicy::Authenticated);
+            let world = TierWorld::new(DurablePolicy::Authenticated);
             let first = world.process();
             let s = sid("s");
-            let turn = first.whole(&nobody(), &s, "secret").await.unwrap().turn_id;
+            let turn = first
+                .complete_turn(&anonymous(), &s, "secret")
+                .await
+                .unwrap()
+                .turn_id;
             let old = world.hot.load(&world.key(&s)).await.unwrap().unwrap();
-            let fate = Arc::new(Fate::dies_after(calls, done));
-            let dying = world.process_with(fate.clone(), fate.clone());
-            let died = dying.redact(&nobody(), &s, turn).await;
-            let killed = fate.is_dead();
+            let switch = Arc::new(FailureSwitch::dies_after(calls, last_takes_effect));
+            let dying = world.process_with(switch.clone(), switch.clone());
+            let died = dying.redact(&anonymous(), &s, turn).await;
+            let killed = switch.is_dead();
             if died.is_err() {
                 kills += 1;
-                world.process().redact(&nobody(), &s, turn).await.unwrap();
+                world
+                    .process()
+                    .redact(&anonymous(), &s, turn)
+                    .await
+                    .unwrap();
             }
-            // Once it was acknowledged, no older dump brings it back.
+            // After it was acknowledged, no older dump restores the contents.
             let key = world.key(&s);
             world.hot.forget(&key, None).await.unwrap();
             world.dump.lock().unwrap().sessions.insert(key, old);
             let next = world.process();
-            let shown = next.turns(&nobody(), &s).await;
+            let shown = next.turns(&anonymous(), &s).await;
             assert_eq!(
                 code(shown),
                 ErrorCode::SessionNotFound,
-                "killed after {calls}, done: {done}"
+                "killed after {calls}, last_takes_effect: {last_takes_effect}"
             );
             if !killed {
                 break;

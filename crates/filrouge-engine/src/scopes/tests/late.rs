@@ -1,4 +1,4 @@
-//! What the hot store still had when a session came into the ledger without it.
+//! Turns that the hot store still held when the ledger created their session without them.
 
 use std::sync::atomic::Ordering;
 
@@ -6,41 +6,47 @@ use filrouge_store::hot::HotStore;
 use filrouge_types::ErrorCode;
 
 use super::login::{link, world_items};
-use super::world::{World, code, nobody, sid, user};
+use super::world::{TierWorld, anonymous, code, sid, user};
 use crate::scopes::DurablePolicy;
 
-fn world() -> World {
-    World::new(DurablePolicy::Authenticated)
+fn world() -> TierWorld {
+    TierWorld::new(DurablePolicy::Authenticated)
 }
 
 #[tokio::test]
-async fn what_the_hot_store_had_when_it_was_down_comes_late() {
+async fn turns_in_an_unavailable_hot_store_are_moved_later() {
     let world = world();
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
-    let first = process.whole(&nobody(), &s, "a").await.unwrap();
-    let open = process.start(&nobody(), &s, "b").await.unwrap();
-    let gone = process.whole(&nobody(), &s, "secret").await.unwrap();
-    process.redact(&nobody(), &s, gone.turn_id).await.unwrap();
+    let first = process.complete_turn(&anonymous(), &s, "a").await.unwrap();
+    let open = process.start(&anonymous(), &s, "b").await.unwrap();
+    let gone = process
+        .complete_turn(&anonymous(), &s, "secret")
+        .await
+        .unwrap();
+    process
+        .redact(&anonymous(), &s, gone.turn_id)
+        .await
+        .unwrap();
     world.tick();
-    process.hot_fate.down.store(true, Ordering::Relaxed);
-    // Durable sessions go on without the hot store; what would need it says so.
-    let own = process.whole(&ada, &s, "c").await.unwrap();
+    process.hot_switch.down.store(true, Ordering::Relaxed);
+    // Durable sessions continue without the hot store; requests that need it fail with its code.
+    let own = process.complete_turn(&ada, &s, "c").await.unwrap();
     assert_eq!(own.ordinal, 1);
     let elsewhere = process
         .finalize(&ada, &sid("other"), open.turn_id, "x")
         .await;
     assert_eq!(code(elsewhere), ErrorCode::HotUnavailable);
     assert_eq!(
-        code(process.turns(&nobody(), &sid("other")).await),
+        code(process.turns(&anonymous(), &sid("other")).await),
         ErrorCode::HotUnavailable
     );
     assert_eq!(
-        code(process.turns(&nobody(), &s).await),
+        code(process.turns(&anonymous(), &s).await),
         ErrorCode::SessionNotFound
     );
-    process.hot_fate.down.store(false, Ordering::Relaxed);
-    // The turn that is open there is ended here.
+    process.hot_switch.down.store(false, Ordering::Relaxed);
+    // This write moves the remaining turns; then the open one is finalized in the ledger.
     let closed = process
         .finalize(&ada, &s, open.turn_id, "b it is")
         .await
@@ -57,13 +63,13 @@ async fn what_the_hot_store_had_when_it_was_down_comes_late() {
     assert_eq!(
         question.body.occurred_at,
         Some(first.created_at),
-        "when it was said"
+        "the time at which it was said"
     );
     let counts = process.scopes.counts();
     assert_eq!(
         (counts.late_turns, counts.late_refused),
         (2, 1),
-        "what was redacted stays away"
+        "redacted turns are not moved"
     );
     assert_eq!(world.hot.load(&world.key(&s)).await.unwrap(), None);
     assert!(
@@ -78,17 +84,17 @@ async fn what_the_hot_store_had_when_it_was_down_comes_late() {
 }
 
 #[tokio::test]
-async fn what_is_left_goes_to_nobody_but_the_owner() {
+async fn remaining_turns_go_only_to_their_owner() {
     let world = world();
     let process = world.process();
     let (s, ada, bob) = (sid("s"), user("ada"), user("bob"));
-    process.whole(&nobody(), &s, "a").await.unwrap();
-    process.hot_fate.down.store(true, Ordering::Relaxed);
-    process.whole(&ada, &s, "b").await.unwrap();
-    process.hot_fate.down.store(false, Ordering::Relaxed);
+    process.complete_turn(&anonymous(), &s, "a").await.unwrap();
+    process.hot_switch.down.store(true, Ordering::Relaxed);
+    process.complete_turn(&ada, &s, "b").await.unwrap();
+    process.hot_switch.down.store(false, Ordering::Relaxed);
     let other = world.process();
     assert_eq!(
-        code(other.whole(&bob, &s, "c").await),
+        code(other.complete_turn(&bob, &s, "c").await),
         ErrorCode::SessionConflict
     );
     assert_eq!(
@@ -100,13 +106,13 @@ async fn what_is_left_goes_to_nobody_but_the_owner() {
         ErrorCode::SessionNotFound
     );
     assert_eq!(other.turns(&ada, &s).await.unwrap().len(), 1);
-    other.whole(&ada, &s, "d").await.unwrap();
+    other.complete_turn(&ada, &s, "d").await.unwrap();
     assert_eq!(other.turns(&ada, &s).await.unwrap().len(), 3);
 }
 
-/// The secret of what is left was not shown yet: it is looked for again.
+/// The secret of the remaining turns was not presented yet: they are searched for again.
 #[tokio::test]
-async fn what_is_left_with_a_secret_comes_with_it() {
+async fn remaining_turns_with_a_secret_are_moved_when_it_is_presented() {
     let world = world();
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
@@ -115,27 +121,33 @@ async fn what_is_left_with_a_secret_comes_with_it() {
         scope.token = token;
         scope
     };
-    process.whole(&with(nobody()), &s, "a").await.unwrap();
-    process.hot_fate.down.store(true, Ordering::Relaxed);
-    process.whole(&ada, &s, "b").await.unwrap();
-    process.hot_fate.down.store(false, Ordering::Relaxed);
-    process.whole(&ada, &s, "c").await.unwrap();
+    process
+        .complete_turn(&with(anonymous()), &s, "a")
+        .await
+        .unwrap();
+    process.hot_switch.down.store(true, Ordering::Relaxed);
+    process.complete_turn(&ada, &s, "b").await.unwrap();
+    process.hot_switch.down.store(false, Ordering::Relaxed);
+    process.complete_turn(&ada, &s, "c").await.unwrap();
     assert_eq!(process.turns(&ada, &s).await.unwrap().len(), 2);
-    process.whole(&with(ada.clone()), &s, "d").await.unwrap();
+    process
+        .complete_turn(&with(ada.clone()), &s, "d")
+        .await
+        .unwrap();
     assert_eq!(process.turns(&ada, &s).await.unwrap().len(), 4);
     assert_eq!(world.hot.load(&world.key(&s)).await.unwrap(), None);
 }
 
-/// A new session of somebody does not wait for the hot store, whichever way it is begun.
+/// A new session of an identity does not wait for the hot store, whichever port creates it.
 #[tokio::test]
-async fn the_ports_begin_a_session_without_the_hot_store() {
+async fn the_ports_create_a_session_without_the_hot_store() {
     use std::sync::Arc;
 
     use crate::history::History;
 
     let world = world();
     let process = world.process();
-    process.hot_fate.down.store(true, Ordering::Relaxed);
+    process.hot_switch.down.store(true, Ordering::Relaxed);
     let tenant = filrouge_types::TenantId::default_tenant();
     let identity: filrouge_types::IdentityId = "ada".parse().unwrap();
     let engine = Arc::new(process.engine);

@@ -4,16 +4,20 @@ use filrouge_store::Ledger;
 use filrouge_store::hot::HotStore;
 use filrouge_types::{Channel, ErrorCode, TurnStatus};
 
-use super::world::{Process, World, code, nobody, operator, sid, user};
+use super::world::{TierProcess, TierWorld, anonymous, code, operator, sid, user};
 use crate::RecordEvent;
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
-fn world() -> World {
-    World::new(DurablePolicy::Authenticated)
+fn world() -> TierWorld {
+    TierWorld::new(DurablePolicy::Authenticated)
 }
 
-pub(super) async fn link(process: &Process, session: &str, name: &str) -> Result<(), ErrorCode> {
+pub(super) async fn link(
+    process: &TierProcess,
+    session: &str,
+    name: &str,
+) -> Result<(), ErrorCode> {
     let scope = user(name);
     let identity = scope.viewer.identity().unwrap().clone();
     let caller = Caller::from(&scope);
@@ -25,15 +29,18 @@ pub(super) async fn link(process: &Process, session: &str, name: &str) -> Result
 }
 
 #[tokio::test]
-async fn a_login_takes_all_that_was_said_into_the_ledger() {
+async fn a_login_moves_the_complete_history_into_the_ledger() {
     let world = world();
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     for request in ["a", "b", "c"] {
-        process.whole(&nobody(), &s, request).await.unwrap();
+        process
+            .complete_turn(&anonymous(), &s, request)
+            .await
+            .unwrap();
         world.tick();
     }
-    let open = process.start(&nobody(), &s, "d").await.unwrap();
+    let open = process.start(&anonymous(), &s, "d").await.unwrap();
     let event = RecordEvent {
         key: "e".parse().unwrap(),
         kind: "call_started".into(),
@@ -43,19 +50,23 @@ async fn a_login_takes_all_that_was_said_into_the_ledger() {
     process
         .engine
         .events
-        .record(&Caller::from(&nobody()), s.clone(), event)
+        .record(&Caller::from(&anonymous()), s.clone(), event)
         .await
         .unwrap();
-    let before = process.turns(&nobody(), &s).await.unwrap();
-    let (items, _) = process.ledger().items(&nobody(), &s, 0, 100).await.unwrap();
+    let before = process.turns(&anonymous(), &s).await.unwrap();
+    let (items, _) = process
+        .ledger()
+        .items(&anonymous(), &s, 0, 100)
+        .await
+        .unwrap();
     world.tick();
-    // Another process gets the login; the first one's next write is the owner's.
+    // Another process handles the login; the first one's next write is the owner's.
     let other = world.process();
     link(&other, "s", "ada").await.unwrap();
     assert_eq!(
         other.turns(&ada, &s).await.unwrap(),
         before,
-        "ids, order, texts and times"
+        "ids, order, texts and times are kept"
     );
     let (kept, _) = world_items(&world, &s).await;
     assert_eq!(kept[..items.len()], items[..]);
@@ -82,7 +93,7 @@ async fn a_login_takes_all_that_was_said_into_the_ledger() {
 }
 
 pub(super) async fn world_items(
-    world: &World,
+    world: &TierWorld,
     session: &filrouge_types::SessionId,
 ) -> filrouge_store::read::ItemPage {
     let ledger: &dyn Ledger = world.ledger.as_ref();
@@ -90,15 +101,15 @@ pub(super) async fn world_items(
 }
 
 #[tokio::test]
-async fn any_write_of_somebody_is_a_login() {
+async fn any_write_with_an_identity_is_a_login() {
     let world = world();
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
-    let open = process.start(&nobody(), &s, "a").await.unwrap();
+    let open = process.start(&anonymous(), &s, "a").await.unwrap();
     process.finalize(&ada, &s, open.turn_id, "b").await.unwrap();
-    process.whole(&ada, &s, "c").await.unwrap();
+    process.complete_turn(&ada, &s, "c").await.unwrap();
     assert_eq!(world.page(&ada, &s, 9).await.unwrap().0.len(), 2);
-    // What was asked before is known: the first turn again.
+    // A repeated request is recognized: it returns the first turn.
     let again = process.start(&ada, &s, "a").await.unwrap();
     assert!(again.replayed && !again.differs);
     assert_eq!(again.turn_id, open.turn_id);
@@ -109,11 +120,15 @@ async fn a_linked_session_is_closed_to_all_others() {
     let world = world();
     let (process, other) = (world.process(), world.process());
     let s = sid("s");
-    let turn = process.whole(&nobody(), &s, "a").await.unwrap().turn_id;
-    other.turns(&nobody(), &s).await.unwrap();
+    let turn = process
+        .complete_turn(&anonymous(), &s, "a")
+        .await
+        .unwrap()
+        .turn_id;
+    other.turns(&anonymous(), &s).await.unwrap();
     link(&process, "s", "ada").await.unwrap();
     for process in [&process, &other] {
-        for scope in [nobody(), user("bob")] {
+        for scope in [anonymous(), user("bob")] {
             assert_eq!(
                 code(process.turns(&scope, &s).await),
                 ErrorCode::SessionNotFound
@@ -124,7 +139,7 @@ async fn a_linked_session_is_closed_to_all_others() {
             assert_eq!(code(redacted), ErrorCode::SessionNotFound);
             let recent = process.page(&scope, &s, 5).await;
             assert_eq!(code(recent), ErrorCode::SessionNotFound);
-            let started = process.whole(&scope, &s, "b").await;
+            let started = process.complete_turn(&scope, &s, "b").await;
             assert_eq!(code(started), ErrorCode::SessionConflict);
         }
         assert_eq!(
@@ -135,40 +150,51 @@ async fn a_linked_session_is_closed_to_all_others() {
     }
 }
 
-/// The next user of a browser must not find what the one before has said.
+/// The next user of a browser must not see the turns of the previous one.
 #[tokio::test]
-async fn a_browser_that_is_handed_over_tells_nothing() {
+async fn a_browser_that_is_handed_over_shows_nothing() {
     let world = world();
     let process = world.process();
     process
-        .whole(&nobody(), &sid("browser"), "mine")
+        .complete_turn(&anonymous(), &sid("browser"), "mine")
         .await
         .unwrap();
     process
-        .whole(&user("ada"), &sid("browser"), "ours")
+        .complete_turn(&user("ada"), &sid("browser"), "ours")
         .await
         .unwrap();
-    // Logged out; the browser keeps its session's id.
+    // The user has logged out; the browser keeps its session id.
     assert_eq!(
-        code(process.page(&nobody(), &sid("browser"), 5).await),
+        code(process.page(&anonymous(), &sid("browser"), 5).await),
         ErrorCode::SessionNotFound
     );
     assert_eq!(
-        code(process.whole(&nobody(), &sid("browser"), "x").await),
+        code(
+            process
+                .complete_turn(&anonymous(), &sid("browser"), "x")
+                .await
+        ),
         ErrorCode::SessionConflict
     );
-    // Somebody else logs in, with the same id and then with another one.
+    // Another user logs in, with the same id and then with another one.
     assert_eq!(
         code(process.page(&user("bob"), &sid("browser"), 5).await),
         ErrorCode::SessionNotFound
     );
     assert_eq!(
-        code(process.whole(&user("bob"), &sid("browser"), "x").await),
+        code(
+            process
+                .complete_turn(&user("bob"), &sid("browser"), "x")
+                .await
+        ),
         ErrorCode::SessionConflict
     );
-    process.whole(&nobody(), &sid("next"), "his").await.unwrap();
     process
-        .whole(&user("bob"), &sid("next"), "his too")
+        .complete_turn(&anonymous(), &sid("next"), "his")
+        .await
+        .unwrap();
+    process
+        .complete_turn(&user("bob"), &sid("next"), "his too")
         .await
         .unwrap();
     let (page, _) = process.page(&user("bob"), &sid("next"), 5).await.unwrap();
@@ -186,7 +212,7 @@ async fn a_browser_that_is_handed_over_tells_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_with_a_secret_is_linked_by_who_knows_it() {
+async fn a_session_with_a_secret_is_linked_by_a_caller_who_presents_it() {
     let world = world();
     let process = world.process();
     let token = Some(world.keyring.session_token("secret"));
@@ -195,47 +221,53 @@ async fn a_session_with_a_secret_is_linked_by_who_knows_it() {
         scope
     };
     let s = sid("s");
-    process.whole(&with(nobody()), &s, "a").await.unwrap();
+    process
+        .complete_turn(&with(anonymous()), &s, "a")
+        .await
+        .unwrap();
     assert_eq!(
         code(process.turns(&user("bob"), &s).await),
         ErrorCode::SessionNotFound
     );
     assert_eq!(
-        code(process.whole(&user("bob"), &s, "b").await),
+        code(process.complete_turn(&user("bob"), &s, "b").await),
         ErrorCode::SessionConflict
     );
     assert_eq!(
         link(&process, "s", "bob").await,
         Err(ErrorCode::SessionNotFound)
     );
-    process.whole(&with(user("ada")), &s, "b").await.unwrap();
+    process
+        .complete_turn(&with(user("ada")), &s, "b")
+        .await
+        .unwrap();
     assert_eq!(world.page(&user("ada"), &s, 5).await.unwrap().0.len(), 2);
 }
 
 #[tokio::test]
-async fn tenants_keep_what_they_are_told_to() {
+async fn each_tenant_has_its_own_retention() {
     use std::collections::HashMap;
     use std::sync::Arc;
 
     use filrouge_store::OsEntropy;
-    use filrouge_store::hot::{Keep, KeepItems};
+    use filrouge_store::hot::{FieldRetention, ItemRetention};
     use filrouge_types::{ItemBody, RawJson, Role, TenantId};
 
-    use crate::scopes::{ScopeOptions, TwoScopes};
+    use crate::scopes::{TierOptions, TieredLedger};
     use crate::{Engine, Settings};
 
     let world = world();
-    let little = Keep {
+    let retention = FieldRetention {
         metadata: Some(vec!["channel".to_owned()]),
-        record: KeepItems::Conversation,
+        record: ItemRetention::Conversation,
     };
     let quiet: TenantId = "quiet".parse().unwrap();
-    let options = ScopeOptions {
+    let options = TierOptions {
         durable: DurablePolicy::Authenticated,
-        keep_in: HashMap::from([(quiet.clone(), little)]),
-        ..ScopeOptions::default()
+        keep_in: HashMap::from([(quiet.clone(), retention)]),
+        ..TierOptions::default()
     };
-    let scopes = TwoScopes::new(
+    let scopes = TieredLedger::new(
         world.ledger.clone(),
         world.hot.clone(),
         world.keyring.clone(),
@@ -250,7 +282,7 @@ async fn tenants_keep_what_they_are_told_to() {
         (quiet, 3, r#"{"channel":"web"}"#),
         (TenantId::default_tenant(), 4, r#"{"channel":"web","x":1}"#),
     ] {
-        let of = |mut scope: filrouge_store::Scope| {
+        let in_tenant = |mut scope: filrouge_store::Scope| {
             scope.tenant = tenant.clone();
             scope
         };
@@ -267,10 +299,10 @@ async fn tenants_keep_what_they_are_told_to() {
         };
         engine
             .turns
-            .start(&Caller::from(&of(nobody())), sid("s"), start)
+            .start(&Caller::from(&in_tenant(anonymous())), sid("s"), start)
             .await
             .unwrap();
-        let scope = of(user("ada"));
+        let scope = in_tenant(user("ada"));
         let identity = scope.viewer.identity().unwrap().clone();
         engine
             .sessions
@@ -288,9 +320,9 @@ async fn tenants_keep_what_they_are_told_to() {
     }
 }
 
-/// Who records a stream for nobody may not write any more once the session is somebody's; what was shown is kept.
+/// The recorder of an anonymous stream may not write any more once the session has an owner; its draft is kept.
 #[tokio::test]
-async fn a_login_ends_streams_and_keeps_what_they_have_shown() {
+async fn a_login_ends_streams_and_keeps_their_drafts() {
     use filrouge_store::command::{Command, PutDraft, Write};
     use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
     use filrouge_types::Role;
@@ -298,7 +330,7 @@ async fn a_login_ends_streams_and_keeps_what_they_have_shown() {
     let world = world();
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
-    let turn = process.start(&nobody(), &s, "a").await.unwrap().turn_id;
+    let turn = process.start(&anonymous(), &s, "a").await.unwrap().turn_id;
     let put = |number, text: &str| {
         let head = PieceHead {
             role: Role::Assistant,
@@ -327,7 +359,7 @@ async fn a_login_ends_streams_and_keeps_what_they_have_shown() {
         };
         let write = Write::PutDraft(Arc::new(draft));
         process.ledger().write(Command {
-            scope: nobody(),
+            scope: anonymous(),
             write,
         })
     };
@@ -344,7 +376,7 @@ async fn a_login_ends_streams_and_keeps_what_they_have_shown() {
         .find(|i| i.body.channel == Channel::Partial)
         .unwrap();
     assert!(partial.body.parts.as_str().contains("half an answer"));
-    // The owner opens it again.
+    // The owner reopens the turn.
     let again = process.start(&ada, &s, "a").await.unwrap();
     assert_eq!((again.turn_id, again.status), (turn, TurnStatus::Open));
 }

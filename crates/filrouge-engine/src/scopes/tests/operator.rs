@@ -1,4 +1,4 @@
-//! The operator reaches a session where it is.
+//! Requests of the operator go to the tier that holds the session.
 
 use std::sync::atomic::Ordering;
 
@@ -6,27 +6,27 @@ use filrouge_store::hot::HotStore;
 use filrouge_store::ledger::Durability;
 use filrouge_types::ErrorCode;
 
-use super::world::{World, code, nobody, operator, sid, until, user};
+use super::world::{TierWorld, anonymous, code, operator, sid, until, user};
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
-fn world() -> World {
-    World::new(DurablePolicy::Authenticated)
+fn world() -> TierWorld {
+    TierWorld::new(DurablePolicy::Authenticated)
 }
 
 #[tokio::test]
-async fn the_operator_writes_to_nobodys_session() {
+async fn the_operator_writes_to_an_anonymous_session() {
     let world = world();
     let (process, other) = (world.process(), world.process());
     let s = sid("s");
-    let open = process.start(&nobody(), &s, "a").await.unwrap().turn_id;
-    // No second session of that name.
-    let own = other.written(&operator(), &s, "b").await.unwrap();
+    let open = process.start(&anonymous(), &s, "a").await.unwrap().turn_id;
+    // No second session of that name is created.
+    let own = other.write_turn(&operator(), &s, "b").await.unwrap();
     assert_eq!(own.ordinal, 2);
     assert_eq!(own.durability, Durability::Ephemeral);
     let closed = other.finalize(&operator(), &s, open, "c").await.unwrap();
     assert_eq!(closed.turn_id, open);
-    assert_eq!(process.turns(&nobody(), &s).await.unwrap().len(), 2);
+    assert_eq!(process.turns(&anonymous(), &s).await.unwrap().len(), 2);
     assert_eq!(
         code(world.page(&operator(), &s, 5).await),
         ErrorCode::SessionNotFound
@@ -41,11 +41,14 @@ async fn the_operator_writes_to_nobodys_session() {
         .await
         .unwrap();
     assert_eq!(
-        code(process.turns(&nobody(), &s).await),
+        code(process.turns(&anonymous(), &s).await),
         ErrorCode::SessionErased
     );
-    // A name that is nowhere is the ledger's.
-    other.whole(&operator(), &sid("new"), "a").await.unwrap();
+    // A session that exists in neither tier is created in the ledger.
+    other
+        .complete_turn(&operator(), &sid("new"), "a")
+        .await
+        .unwrap();
     assert_eq!(
         world
             .page(&operator(), &sid("new"), 5)
@@ -62,7 +65,7 @@ async fn a_link_by_the_operator_is_a_login() {
     let world = world();
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
-    process.whole(&nobody(), &s, "a").await.unwrap();
+    process.complete_turn(&anonymous(), &s, "a").await.unwrap();
     let identity = ada.viewer.identity().unwrap().clone();
     let viewer = operator();
     let caller = Caller::from(&viewer);
@@ -80,16 +83,23 @@ async fn without_the_hot_store_the_operator_has_the_ledger() {
     let world = world();
     let process = world.process();
     let s = sid("s");
-    let turn = process.whole(&nobody(), &s, "a").await.unwrap().turn_id;
+    let turn = process
+        .complete_turn(&anonymous(), &s, "a")
+        .await
+        .unwrap()
+        .turn_id;
     process
-        .whole(&user("ada"), &sid("durable"), "a")
+        .complete_turn(&user("ada"), &sid("durable"), "a")
         .await
         .unwrap();
-    process.hot_fate.down.store(true, Ordering::Relaxed);
-    // What makes a session goes on; of the rest it is not known whether it is there.
-    process.whole(&operator(), &sid("new"), "a").await.unwrap();
+    process.hot_switch.down.store(true, Ordering::Relaxed);
+    // Writes that create a session proceed; for others it is unknown whether the session exists.
     process
-        .whole(&operator(), &sid("durable"), "b")
+        .complete_turn(&operator(), &sid("new"), "a")
+        .await
+        .unwrap();
+    process
+        .complete_turn(&operator(), &sid("durable"), "b")
         .await
         .unwrap();
     assert_eq!(
@@ -108,7 +118,7 @@ async fn without_the_hot_store_the_operator_has_the_ledger() {
         code(process.turns(&operator(), &s).await),
         ErrorCode::HotUnavailable
     );
-    process.hot_fate.down.store(false, Ordering::Relaxed);
+    process.hot_switch.down.store(false, Ordering::Relaxed);
     until("the redaction", async || {
         process.redact(&operator(), &s, turn).await.is_ok()
     })

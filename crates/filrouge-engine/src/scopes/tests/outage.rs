@@ -2,25 +2,25 @@ use std::sync::atomic::Ordering;
 
 use filrouge_types::ErrorCode;
 
-use super::world::{World, code, nobody, operator, page_of, sid, until, user};
+use super::world::{TierWorld, anonymous, code, operator, page_of, sid, until, user};
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
-/// While the ledger does not answer, those alone get an answer whom it has shown the session before.
+/// While the ledger does not answer, only viewers to whom it has shown the session before get an answer.
 #[tokio::test]
-async fn an_outage_of_the_ledger_is_bridged_for_those_who_were_seen() {
+async fn an_outage_of_the_ledger_is_bridged_for_known_viewers() {
     for durable in [DurablePolicy::All, DurablePolicy::Authenticated] {
-        let world = World::new(durable);
+        let world = TierWorld::new(durable);
         let (process, other) = (world.process(), world.process());
         let (s, ada) = (sid("s"), user("ada"));
         for request in ["a", "b", "c"] {
-            process.whole(&ada, &s, request).await.unwrap();
+            process.complete_turn(&ada, &s, request).await.unwrap();
         }
         process.scopes.settle().await;
         let expected = world.page(&ada, &s, 2).await.unwrap();
         let seq = process.ledger().session(&ada, &s).await.unwrap().last_seq;
         for process in [&process, &other] {
-            process.ledger_fate.down.store(true, Ordering::Relaxed);
+            process.ledger_switch.down.store(true, Ordering::Relaxed);
         }
         let recent = process
             .scopes
@@ -30,7 +30,7 @@ async fn an_outage_of_the_ledger_is_bridged_for_those_who_were_seen() {
             .unwrap();
         assert_eq!(recent.as_of_seq, Some(seq));
         assert_eq!(page_of(recent), expected);
-        for scope in [nobody(), user("bob"), operator()] {
+        for scope in [anonymous(), user("bob"), operator()] {
             let answer = process.page(&scope, &s, 2).await;
             assert_eq!(code(answer), ErrorCode::StoreUnavailable, "{scope:?}");
         }
@@ -39,11 +39,11 @@ async fn an_outage_of_the_ledger_is_bridged_for_those_who_were_seen() {
             ErrorCode::StoreUnavailable
         );
         assert_eq!(
-            code(process.whole(&ada, &s, "d").await),
+            code(process.complete_turn(&ada, &s, "d").await),
             ErrorCode::StoreUnavailable
         );
         assert_eq!(process.scopes.counts().recent_as_of, 1);
-        process.ledger_fate.down.store(false, Ordering::Relaxed);
+        process.ledger_switch.down.store(false, Ordering::Relaxed);
         let recent = process
             .scopes
             .recent_turns(&ada, &s, 2)
@@ -54,20 +54,20 @@ async fn an_outage_of_the_ledger_is_bridged_for_those_who_were_seen() {
     }
 }
 
-/// A copy that is older or another one than what the viewer was shown is no answer.
+/// A copy of an older or another history than the viewer was shown is not returned.
 #[tokio::test]
 async fn an_older_copy_does_not_bridge_an_outage() {
-    let world = World::new(DurablePolicy::All);
+    let world = TierWorld::new(DurablePolicy::All);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
-    process.whole(&ada, &s, "a").await.unwrap();
+    process.complete_turn(&ada, &s, "a").await.unwrap();
     process.scopes.settle().await;
-    // The step of this one is lost.
-    process.hot_fate.down.store(true, Ordering::Relaxed);
-    process.whole(&ada, &s, "b").await.unwrap();
+    // The step of this write is lost.
+    process.hot_switch.down.store(true, Ordering::Relaxed);
+    process.complete_turn(&ada, &s, "b").await.unwrap();
     process.scopes.settle().await;
-    process.hot_fate.down.store(false, Ordering::Relaxed);
-    process.ledger_fate.down.store(true, Ordering::Relaxed);
+    process.hot_switch.down.store(false, Ordering::Relaxed);
+    process.ledger_switch.down.store(true, Ordering::Relaxed);
     assert_eq!(
         code(process.page(&ada, &s, 5).await),
         ErrorCode::StoreUnavailable
@@ -75,15 +75,15 @@ async fn an_older_copy_does_not_bridge_an_outage() {
     assert_eq!(process.scopes.counts().steps_dropped, 1);
 }
 
-/// Whoever has seen nobody's session must not see it once it is somebody's, whoever has linked it.
+/// A caller who has seen an anonymous session must not see it once it has an owner, whichever process linked it.
 #[tokio::test]
-async fn a_link_elsewhere_ends_what_nobody_was_shown() {
-    let world = World::new(DurablePolicy::All);
+async fn a_link_by_another_process_ends_the_access_of_anonymous_callers() {
+    let world = TierWorld::new(DurablePolicy::All);
     let (process, other) = (world.process(), world.process());
     let (s, ada) = (sid("s"), user("ada"));
-    process.whole(&nobody(), &s, "a").await.unwrap();
+    process.complete_turn(&anonymous(), &s, "a").await.unwrap();
     process.scopes.settle().await;
-    assert_eq!(process.page(&nobody(), &s, 5).await.unwrap().0.len(), 1);
+    assert_eq!(process.page(&anonymous(), &s, 5).await.unwrap().0.len(), 1);
     let identity = ada.viewer.identity().unwrap().clone();
     other
         .engine
@@ -91,33 +91,33 @@ async fn a_link_elsewhere_ends_what_nobody_was_shown() {
         .link(&Caller::from(&ada), s.clone(), identity)
         .await
         .unwrap();
-    other.whole(&ada, &s, "mine").await.unwrap();
+    other.complete_turn(&ada, &s, "mine").await.unwrap();
     other.page(&ada, &s, 5).await.unwrap();
     other.scopes.settle().await;
     assert_eq!(other.page(&ada, &s, 5).await.unwrap().0.len(), 2);
     assert!(other.scopes.counts().recent_hits > 0, "there is a copy");
-    process.ledger_fate.down.store(true, Ordering::Relaxed);
+    process.ledger_switch.down.store(true, Ordering::Relaxed);
     assert_eq!(
-        code(process.page(&nobody(), &s, 5).await),
+        code(process.page(&anonymous(), &s, 5).await),
         ErrorCode::StoreUnavailable
     );
-    process.ledger_fate.down.store(false, Ordering::Relaxed);
+    process.ledger_switch.down.store(false, Ordering::Relaxed);
     assert_eq!(
-        code(process.page(&nobody(), &s, 5).await),
+        code(process.page(&anonymous(), &s, 5).await),
         ErrorCode::SessionNotFound
     );
 }
 
-/// A hot store that never answers gives up by itself; nobody durable fails for it.
+/// Requests to a silent hot store time out; no request for a durable session fails because of it.
 #[tokio::test]
-async fn a_slow_hot_store_costs_its_own_timeout() {
+async fn a_slow_hot_store_delays_answers_only_by_its_own_timeout() {
     for durable in [DurablePolicy::All, DurablePolicy::Authenticated] {
-        let world = World::new(durable);
+        let world = TierWorld::new(durable);
         let process = world.process();
         let (s, ada) = (sid("s"), user("ada"));
-        let turn = process.whole(&ada, &s, "a").await.unwrap();
-        process.hot_fate.slow.store(true, Ordering::Relaxed);
-        process.whole(&ada, &s, "b").await.unwrap();
+        let turn = process.complete_turn(&ada, &s, "a").await.unwrap();
+        process.hot_switch.slow.store(true, Ordering::Relaxed);
+        process.complete_turn(&ada, &s, "b").await.unwrap();
         assert_eq!(
             process.page(&ada, &s, 5).await.unwrap(),
             world.page(&ada, &s, 5).await.unwrap()
@@ -129,10 +129,10 @@ async fn a_slow_hot_store_costs_its_own_timeout() {
         );
         assert!(process.scopes.counts().hot_failures > 0);
         if durable == DurablePolicy::Authenticated {
-            let started = process.whole(&nobody(), &sid("e"), "a").await;
+            let started = process.complete_turn(&anonymous(), &sid("e"), "a").await;
             assert_eq!(code(started), ErrorCode::HotUnavailable);
         }
-        process.hot_fate.slow.store(false, Ordering::Relaxed);
+        process.hot_switch.slow.store(false, Ordering::Relaxed);
         until("the removal", async || {
             process.scopes.counts().removals_waiting == 0
         })
@@ -144,17 +144,17 @@ async fn a_slow_hot_store_costs_its_own_timeout() {
     }
 }
 
-/// What this process has shown anybody, no answer of a copy is behind.
+/// No answer from a copy is older than what this process has shown any viewer.
 #[tokio::test]
 async fn an_older_copy_is_not_shown_after_a_newer_history() {
-    let world = World::new(DurablePolicy::All);
+    let world = TierWorld::new(DurablePolicy::All);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     for shown_to in [&ada, &operator()] {
-        process.whole(&ada, &s, "a").await.unwrap();
+        process.complete_turn(&ada, &s, "a").await.unwrap();
         process.page(&ada, &s, 5).await.unwrap();
         process.scopes.settle().await;
-        process.ledger_fate.down.store(true, Ordering::Relaxed);
+        process.ledger_switch.down.store(true, Ordering::Relaxed);
         let recent = process
             .scopes
             .recent_turns(&ada, &s, 5)
@@ -162,8 +162,8 @@ async fn an_older_copy_is_not_shown_after_a_newer_history() {
             .unwrap()
             .unwrap();
         assert!(recent.as_of_seq.is_some());
-        process.ledger_fate.down.store(false, Ordering::Relaxed);
-        // Somebody who knows nothing of the hot store.
+        process.ledger_switch.down.store(false, Ordering::Relaxed);
+        // This write comes from a process without a hot store.
         let start = crate::StartTurn {
             question_neutral: super::world::text("b"),
             ..crate::StartTurn::new(
@@ -184,12 +184,12 @@ async fn an_older_copy_is_not_shown_after_a_newer_history() {
             code(process.turns(&user("bob"), &s).await),
             ErrorCode::SessionNotFound
         );
-        process.ledger_fate.down.store(true, Ordering::Relaxed);
+        process.ledger_switch.down.store(true, Ordering::Relaxed);
         assert_eq!(
             code(process.page(&ada, &s, 5).await),
             ErrorCode::StoreUnavailable,
             "{shown_to:?}"
         );
-        process.ledger_fate.down.store(false, Ordering::Relaxed);
+        process.ledger_switch.down.store(false, Ordering::Relaxed);
     }
 }

@@ -2,47 +2,47 @@ use filrouge_store::ledger::Durability;
 use filrouge_store::verify::Verdict;
 use filrouge_types::ErrorCode;
 
-use super::world::{World, code, nobody, operator, sid, text, user};
+use super::world::{TierWorld, anonymous, code, operator, sid, text, user};
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 use crate::{CreateSession, StartTurn};
 
 #[tokio::test]
-async fn without_a_policy_all_is_in_the_ledger() {
-    let world = World::new(DurablePolicy::All);
+async fn under_durable_all_every_session_is_in_the_ledger() {
+    let world = TierWorld::new(DurablePolicy::All);
     let process = world.process();
     let s = sid("s");
-    let written = process.written(&nobody(), &s, "a").await.unwrap();
+    let written = process.write_turn(&anonymous(), &s, "a").await.unwrap();
     assert_eq!(written.durability, Durability::Flushed);
-    assert_eq!(world.page(&nobody(), &s, 5).await.unwrap().0.len(), 1);
-    assert!(!process.scopes.is_ephemeral(&nobody(), &s).await.unwrap());
-    assert!(!process.scopes.in_hot(&nobody(), &s).await.unwrap());
+    assert_eq!(world.page(&anonymous(), &s, 5).await.unwrap().0.len(), 1);
+    assert!(!process.scopes.is_ephemeral(&anonymous(), &s).await.unwrap());
+    assert!(!process.scopes.in_hot(&anonymous(), &s).await.unwrap());
 }
 
 #[tokio::test]
-async fn nobodys_sessions_are_in_the_hot_store_alone() {
-    let world = World::new(DurablePolicy::Authenticated);
+async fn anonymous_sessions_are_only_in_the_hot_store() {
+    let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let s = sid("s");
-    assert!(process.scopes.is_ephemeral(&nobody(), &s).await.unwrap());
-    let turn = process.start(&nobody(), &s, "a").await.unwrap();
+    assert!(process.scopes.is_ephemeral(&anonymous(), &s).await.unwrap());
+    let turn = process.start(&anonymous(), &s, "a").await.unwrap();
     process
-        .finalize(&nobody(), &s, turn.turn_id, "b")
+        .finalize(&anonymous(), &s, turn.turn_id, "b")
         .await
         .unwrap();
     assert_eq!(
         code(world.page(&operator(), &s, 5).await),
         ErrorCode::SessionNotFound
     );
-    assert_eq!(process.page(&nobody(), &s, 5).await.unwrap().0.len(), 1);
-    assert!(process.scopes.in_hot(&nobody(), &s).await.unwrap());
-    let written = process.written(&nobody(), &s, "b").await.unwrap();
+    assert_eq!(process.page(&anonymous(), &s, 5).await.unwrap().0.len(), 1);
+    assert!(process.scopes.in_hot(&anonymous(), &s).await.unwrap());
+    let written = process.write_turn(&anonymous(), &s, "b").await.unwrap();
     assert_eq!(written.durability, Durability::Ephemeral);
-    // Another process finds it as well, also for the operator.
+    // Another process finds the session as well, also for the operator.
     let other = world.process();
-    assert_eq!(other.turns(&nobody(), &s).await.unwrap().len(), 2);
+    assert_eq!(other.turns(&anonymous(), &s).await.unwrap().len(), 2);
     assert_eq!(other.turns(&operator(), &s).await.unwrap().len(), 2);
-    // Who is somebody reads it, as nobody's session, without a login.
+    // A known caller reads it like an anonymous session, without a login.
     assert_eq!(other.turns(&user("ada"), &s).await.unwrap().len(), 2);
     assert!(other.scopes.in_hot(&user("ada"), &s).await.unwrap());
     assert_eq!(
@@ -52,57 +52,57 @@ async fn nobodys_sessions_are_in_the_hot_store_alone() {
 }
 
 #[tokio::test]
-async fn somebodys_sessions_are_in_the_ledger() {
-    let world = World::new(DurablePolicy::Authenticated);
+async fn owned_sessions_are_in_the_ledger() {
+    let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     assert!(!process.scopes.is_ephemeral(&ada, &s).await.unwrap());
-    let written = process.written(&ada, &s, "a").await.unwrap();
+    let written = process.write_turn(&ada, &s, "a").await.unwrap();
     assert_eq!(written.durability, Durability::Flushed);
     assert_eq!(world.page(&ada, &s, 5).await.unwrap().0.len(), 1);
-    // To nobody it looks as it does without a hot store.
+    // An anonymous caller gets the same answer as without a hot store.
     assert_eq!(
-        code(process.whole(&nobody(), &s, "b").await),
+        code(process.complete_turn(&anonymous(), &s, "b").await),
         ErrorCode::SessionConflict
     );
     assert_eq!(
-        code(process.turns(&nobody(), &s).await),
+        code(process.turns(&anonymous(), &s).await),
         ErrorCode::SessionNotFound
     );
-    assert!(!process.scopes.is_ephemeral(&nobody(), &s).await.unwrap());
-    assert!(!process.scopes.in_hot(&nobody(), &s).await.unwrap());
+    assert!(!process.scopes.is_ephemeral(&anonymous(), &s).await.unwrap());
+    assert!(!process.scopes.in_hot(&anonymous(), &s).await.unwrap());
 }
 
 #[tokio::test]
-async fn what_is_not_kept_any_more_has_expired() {
-    let world = World::new(DurablePolicy::Authenticated);
+async fn turns_of_an_expired_session_are_reported_as_expired() {
+    let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let s = sid("s");
-    let turn = process.start(&nobody(), &s, "a").await.unwrap().turn_id;
+    let turn = process.start(&anonymous(), &s, "a").await.unwrap().turn_id;
     world.clock.advance(25 * 60 * 60 * 1_000_000);
-    let finalized = process.finalize(&nobody(), &s, turn, "b").await;
+    let finalized = process.finalize(&anonymous(), &s, turn, "b").await;
     assert_eq!(code(finalized), ErrorCode::TurnExpired);
-    let shown = process.ledger().turn(&nobody(), &s, turn).await;
+    let shown = process.ledger().turn(&anonymous(), &s, turn).await;
     assert_eq!(code(shown), ErrorCode::TurnExpired);
     assert_eq!(
-        code(process.turns(&nobody(), &s).await),
+        code(process.turns(&anonymous(), &s).await),
         ErrorCode::SessionNotFound
     );
-    // To somebody it was never there, for it would have been taken into the ledger.
+    // For an identity it never existed, because a login would have moved it into the ledger.
     let shown = process.ledger().turn(&user("ada"), &s, turn).await;
     assert_eq!(code(shown), ErrorCode::SessionNotFound);
-    // A turn that a session has never had is another matter.
-    process.start(&nobody(), &s, "c").await.unwrap();
-    let finalized = process.finalize(&nobody(), &s, turn, "b").await;
+    // A turn that a session never had is not found.
+    process.start(&anonymous(), &s, "c").await.unwrap();
+    let finalized = process.finalize(&anonymous(), &s, turn, "b").await;
     assert_eq!(code(finalized), ErrorCode::TurnNotFound);
 }
 
 #[tokio::test]
 async fn an_erased_session_counts_as_being_in_the_ledger() {
-    let world = World::new(DurablePolicy::Authenticated);
+    let world = TierWorld::new(DurablePolicy::Authenticated);
     let (process, other) = (world.process(), world.process());
     let (s, ada) = (sid("s"), user("ada"));
-    process.whole(&ada, &s, "a").await.unwrap();
+    process.complete_turn(&ada, &s, "a").await.unwrap();
     process
         .engine
         .erasure
@@ -111,11 +111,11 @@ async fn an_erased_session_counts_as_being_in_the_ledger() {
         .unwrap();
     for process in [&process, &other] {
         assert_eq!(
-            code(process.whole(&nobody(), &s, "b").await),
+            code(process.complete_turn(&anonymous(), &s, "b").await),
             ErrorCode::SessionConflict
         );
         assert_eq!(
-            code(process.whole(&ada, &s, "b").await),
+            code(process.complete_turn(&ada, &s, "b").await),
             ErrorCode::SessionErased
         );
         assert_eq!(
@@ -126,12 +126,12 @@ async fn an_erased_session_counts_as_being_in_the_ledger() {
 }
 
 #[tokio::test]
-async fn what_needs_the_chain_in_the_ledger_is_refused() {
-    let world = World::new(DurablePolicy::Authenticated);
+async fn an_operation_that_needs_the_chain_is_refused() {
+    let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
-    process.whole(&nobody(), &s, "a").await.unwrap();
-    let anyone = Caller::from(&nobody());
+    process.complete_turn(&anonymous(), &s, "a").await.unwrap();
+    let anyone = Caller::from(&anonymous());
     let export = || {
         let sink = Box::new(|_: &str| Ok(()));
         process.engine.bundles.export(&anyone, &s, sink)
@@ -140,7 +140,7 @@ async fn what_needs_the_chain_in_the_ledger_is_refused() {
     let sessions = &process.engine.sessions;
     let verified = sessions.verify(&anyone, s.clone()).await;
     assert_eq!(code(verified), ErrorCode::SessionEphemeral);
-    process.whole(&ada, &s, "b").await.unwrap();
+    process.complete_turn(&ada, &s, "b").await.unwrap();
     let verified = process
         .ledger()
         .verify(Some((ada.clone(), s.clone())))
@@ -158,8 +158,8 @@ async fn what_needs_the_chain_in_the_ledger_is_refused() {
 }
 
 #[tokio::test]
-async fn everything_else_works_on_an_ephemeral_session() {
-    let world = World::new(DurablePolicy::Authenticated);
+async fn operations_without_the_chain_work_on_an_ephemeral_session() {
+    let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let (engine, s) = (&process.engine, sid("s"));
     let create = CreateSession {
@@ -169,19 +169,19 @@ async fn everything_else_works_on_an_ephemeral_session() {
     };
     let made = engine
         .sessions
-        .create(&Caller::from(&nobody()), create)
+        .create(&Caller::from(&anonymous()), create)
         .await
         .unwrap();
     let created = !made.replayed;
 
     assert!(created);
-    let turn = process.whole(&nobody(), &s, "a").await.unwrap();
+    let turn = process.complete_turn(&anonymous(), &s, "a").await.unwrap();
     let again = StartTurn {
         question_neutral: text("what"),
         answer_neutral: text("that"),
         ..StartTurn::new("b".parse().unwrap())
     };
-    let viewer = nobody();
+    let viewer = anonymous();
     let caller = Caller::from(&viewer);
     let replaced = engine
         .turns
@@ -189,38 +189,46 @@ async fn everything_else_works_on_an_ephemeral_session() {
     assert_eq!(replaced.await.unwrap().record_version, 2);
     let conversation = engine
         .context
-        .conversation(&Caller::from(&nobody()), &s)
+        .conversation(&Caller::from(&anonymous()), &s)
         .await
         .unwrap();
     assert_eq!(conversation.turns.len(), 2);
-    let statistics = engine.stats.of(&Caller::from(&nobody()), &s).await.unwrap();
+    let statistics = engine
+        .stats
+        .of(&Caller::from(&anonymous()), &s)
+        .await
+        .unwrap();
     assert_eq!(statistics.own.turns, 1);
     engine
         .stats
-        .lineage(&Caller::from(&nobody()), &s)
+        .lineage(&Caller::from(&anonymous()), &s)
         .await
         .unwrap();
     engine
         .context
-        .diagnose(&Caller::from(&nobody()), &s, 10)
+        .diagnose(&Caller::from(&anonymous()), &s, 10)
         .await
         .unwrap();
-    let (items, _) = process.ledger().items(&nobody(), &s, 0, 100).await.unwrap();
+    let (items, _) = process
+        .ledger()
+        .items(&anonymous(), &s, 0, 100)
+        .await
+        .unwrap();
     assert_eq!(items.len(), 4);
     let commits = process.ledger().position().commit_no;
     assert_eq!(commits, 0, "no commit of the ledger");
 }
 
 #[tokio::test]
-async fn who_follows_an_ephemeral_session_sees_it_grow() {
-    let world = World::new(DurablePolicy::Authenticated);
+async fn a_follower_sees_an_ephemeral_session_grow() {
+    let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let s = sid("s");
-    let open = process.start(&nobody(), &s, "a").await.unwrap().turn_id;
-    let (engine, viewer) = (&process.engine, nobody());
-    let seen = Caller::from(&viewer);
+    let open = process.start(&anonymous(), &s, "a").await.unwrap().turn_id;
+    let (engine, viewer) = (&process.engine, anonymous());
+    let caller = Caller::from(&viewer);
     let wait = std::time::Duration::from_secs(60);
-    let waiting = engine.following.turn(&seen, &s, open, wait);
+    let waiting = engine.following.turn(&caller, &s, open, wait);
     let closing = async {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         process.finalize(&viewer, &s, open, "b").await.unwrap()
@@ -228,6 +236,6 @@ async fn who_follows_an_ephemeral_session_sees_it_grow() {
     let (waited, closed) = tokio::join!(waiting, closing);
     assert_eq!(waited.unwrap(), closed);
     let other = sid("other");
-    let gone = engine.following.turn(&seen, &other, open, wait);
+    let gone = engine.following.turn(&caller, &other, open, wait);
     assert_eq!(code(gone.await), ErrorCode::TurnExpired);
 }

@@ -1,4 +1,4 @@
-//! A ledger and a hot store that fail when they are told to, and a hot store whose data is put back to what it was.
+//! A ledger and a hot store that fail on command, and a hot store whose data is rolled back.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -9,49 +9,52 @@ use async_trait::async_trait;
 use filrouge_store::Ledger;
 use filrouge_store::command::Command;
 use filrouge_store::hot::{
-    Change, Edition, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, MemoryHot, Recent, Step,
+    Change, Edition, HotBounds, HotHealth, HotKey, HotSession, HotStore, MemoryHot, Recent,
+    RecentFill, RecentUpdate,
 };
-use filrouge_store::ledger::{About, Backend, Durability, Inspect, Layer, Stored};
+use filrouge_store::ledger::{
+    Backend, CommittedWrite, Durability, LedgerLayer, QuerySubject, SnapshotQuery,
+};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_types::{ErrorCode, Failure};
 
-/// Words of commits on older data: none of those that the store itself counts to.
-static WORDS: AtomicU64 = AtomicU64::new(1 << 63);
+/// The nonces of commits on older data, distinct from those that the store itself assigns.
+static NONCES: AtomicU64 = AtomicU64::new(1 << 63);
 
-/// When calls fail: of one process, that is.
+/// Decides which calls of one process fail.
 #[derive(Default)]
-pub(super) struct Fate {
+pub(super) struct FailureSwitch {
     /// All calls fail.
     pub(super) down: AtomicBool,
-    /// No call is answered, until the store itself gives up.
+    /// No call is answered until the store's own timeout.
     pub(super) slow: AtomicBool,
-    /// So many calls are left until the process dies; negative when it does not.
+    /// Calls left until the process dies, negative once it is dead; `None` if it does not die.
     left: Mutex<Option<i64>>,
-    /// Whether the last call before that is done.
-    done: AtomicBool,
-    /// Of a thousand calls so many fail, half of them after they were done.
+    /// Whether the last of these calls takes effect.
+    last_takes_effect: AtomicBool,
+    /// The number of failing calls in a thousand, half of which fail after they took effect.
     pub(super) per_mille: AtomicU64,
     seed: AtomicU64,
-    /// From this call on none is answered, until this is `None`.
+    /// Calls from this number on are held without an answer, until this is `None`.
     pub(super) held_from: Mutex<Option<i64>>,
-    /// Calls so far.
+    /// Number of calls so far.
     pub(super) calls: AtomicI64,
 }
 
-/// What becomes of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Call {
     Done,
-    /// It is done, and nobody learns of it.
+    /// It takes effect, but its answer is lost.
     Lost,
     Failed,
 }
 
-impl Fate {
-    pub(super) fn dies_after(calls: i64, done: bool) -> Self {
+impl FailureSwitch {
+    pub(super) fn dies_after(calls: i64, last_takes_effect: bool) -> Self {
         Self {
             left: Mutex::new(Some(calls)),
-            done: AtomicBool::new(done),
+            last_takes_effect: AtomicBool::new(last_takes_effect),
             ..Self::default()
         }
     }
@@ -68,7 +71,7 @@ impl Fate {
         self.left.lock().unwrap().is_some_and(|left| left < 0)
     }
 
-    async fn of_call(&self) -> Call {
+    async fn next_call(&self) -> Call {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         while self
             .held_from
@@ -89,7 +92,7 @@ impl Fate {
             *left -= 1;
             return match *left {
                 0.. => Call::Done,
-                -1 if self.done.load(Ordering::Relaxed) => Call::Lost,
+                -1 if self.last_takes_effect.load(Ordering::Relaxed) => Call::Lost,
                 _ => Call::Failed,
             };
         }
@@ -105,14 +108,14 @@ impl Fate {
         }
     }
 
-    /// The answer of a call, as far as it is given.
+    /// Passes on the answer of a call unless the call fails.
     async fn judge<T>(
         &self,
         code: ErrorCode,
         call: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let failed = || Failure::new(code, "the store does not answer");
-        match self.of_call().await {
+        match self.next_call().await {
             Call::Done => call.await,
             Call::Lost => call.await.and_then(|_| Err(failed())),
             Call::Failed => Err(failed()),
@@ -120,30 +123,32 @@ impl Fate {
     }
 }
 
-/// One process's way to the ledger.
-pub(super) struct FatefulLedger {
+/// One process's link to the ledger.
+pub(super) struct FailingLedger {
     pub(super) inner: Arc<MemoryLedger>,
-    pub(super) fate: Arc<Fate>,
+    pub(super) switch: Arc<FailureSwitch>,
 }
 
 #[async_trait]
-impl Layer for FatefulLedger {
-    fn behind(&self) -> &dyn Ledger {
+impl LedgerLayer for FailingLedger {
+    fn inner(&self) -> &dyn Ledger {
         self.inner.as_ref()
     }
 
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let write = self.inner.write(command);
-        let written = self.fate.judge(ErrorCode::StoreUnavailable, write).await;
-        written.map(|stored| Stored {
+        let written = self.switch.judge(ErrorCode::StoreUnavailable, write).await;
+        written.map(|stored| CommittedWrite {
             durability: Durability::Flushed,
             ..stored
         })
     }
 
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
-        let inspect = self.inner.inspect(about, question);
-        self.fate.judge(ErrorCode::StoreUnavailable, inspect).await
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
+        let inspect = self.inner.inspect(about, query);
+        self.switch
+            .judge(ErrorCode::StoreUnavailable, inspect)
+            .await
     }
 
     fn backend(&self) -> Backend {
@@ -156,39 +161,39 @@ impl Layer for FatefulLedger {
     async fn close(&self) {}
 }
 
-/// Older data that the hot store was given back.
+/// Older data that was restored to the hot store.
 #[derive(Default)]
 pub(super) struct Dump {
-    pub(super) sessions: HashMap<HotKey, Loaded>,
+    pub(super) sessions: HashMap<HotKey, HotSession>,
     pub(super) copies: HashMap<HotKey, Recent>,
 }
 
-/// One process's way to the hot store.
-pub(super) struct FatefulHot {
+/// One process's link to the hot store.
+pub(super) struct FailingHot {
     pub(super) inner: Arc<MemoryHot>,
-    pub(super) fate: Arc<Fate>,
+    pub(super) switch: Arc<FailureSwitch>,
     /// Shared by all processes.
     pub(super) dump: Arc<Mutex<Dump>>,
 }
 
-impl FatefulHot {
+impl FailingHot {
     async fn judge<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        self.fate.judge(ErrorCode::HotUnavailable, call).await
+        self.switch.judge(ErrorCode::HotUnavailable, call).await
     }
 
-    fn dumped(&self, key: &HotKey) -> Option<Loaded> {
+    fn dumped(&self, key: &HotKey) -> Option<HotSession> {
         self.dump.lock().unwrap().sessions.get(key).cloned()
     }
 
-    /// A commit on older data makes newer data of it.
-    fn commit_dumped(&self, key: &HotKey, mut loaded: Loaded, change: Change) -> Edition {
+    /// A commit on restored data, which makes it the newest data.
+    fn commit_dumped(&self, key: &HotKey, mut loaded: HotSession, change: Change) -> Edition {
         loaded.fields.retain(|field| {
             !change.removes.contains(&field.name)
                 && !change.puts.iter().any(|put| put.name == field.name)
         });
         loaded.fields.extend(change.puts);
         loaded.edition.version += 1;
-        loaded.edition.word = WORDS.fetch_add(1, Ordering::Relaxed);
+        loaded.edition.nonce = NONCES.fetch_add(1, Ordering::Relaxed);
         let edition = loaded.edition;
         self.dump.lock().unwrap().sessions.insert(*key, loaded);
         edition
@@ -196,7 +201,7 @@ impl FatefulHot {
 }
 
 #[async_trait]
-impl HotStore for FatefulHot {
+impl HotStore for FailingHot {
     fn kind(&self) -> &'static str {
         "memory"
     }
@@ -215,7 +220,7 @@ impl HotStore for FatefulHot {
         .await
     }
 
-    async fn load(&self, key: &HotKey) -> Result<Option<Loaded>, Failure> {
+    async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure> {
         self.judge(async {
             match self.dumped(key) {
                 Some(loaded) => Ok(Some(loaded)),
@@ -272,11 +277,11 @@ impl HotStore for FatefulHot {
         .await
     }
 
-    async fn advance(&self, steps: Vec<(HotKey, Step)>) -> Result<(), Failure> {
+    async fn advance(&self, steps: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {
         self.judge(self.inner.advance(steps)).await
     }
 
-    async fn fill(&self, key: &HotKey, fill: Fill) -> Result<(), Failure> {
+    async fn fill(&self, key: &HotKey, fill: RecentFill) -> Result<(), Failure> {
         self.judge(async {
             self.dump.lock().unwrap().copies.remove(key);
             self.inner.fill(key, fill).await

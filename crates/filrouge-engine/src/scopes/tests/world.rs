@@ -1,4 +1,4 @@
-//! One ledger and one hot store, any number of processes, and short ways to ask them.
+//! One ledger and one hot store, any number of processes, and shortcuts for requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use filrouge_types::{
     TurnStatus,
 };
 
-use super::super::{DurablePolicy, ScopeOptions, TwoScopes};
-use super::stores::{Dump, Fate, FatefulHot, FatefulLedger};
+use super::super::{DurablePolicy, TierOptions, TieredLedger};
+use super::stores::{Dump, FailingHot, FailingLedger, FailureSwitch};
 use crate::caller::Caller;
 use crate::{Engine, FinalizeTurn, RedactTurn, Settings, StartTurn};
 
-/// What all processes share.
-pub(super) struct World {
+/// State shared by all processes.
+pub(super) struct TierWorld {
     pub(super) keyring: Arc<Keyring>,
     pub(super) clock: Arc<FixedClock>,
     pub(super) ledger: Arc<MemoryLedger>,
@@ -30,18 +30,18 @@ pub(super) struct World {
 }
 
 /// One process.
-pub(super) struct Process {
-    pub(super) scopes: Arc<TwoScopes>,
+pub(super) struct TierProcess {
+    pub(super) scopes: Arc<TieredLedger>,
     pub(super) engine: Engine,
-    pub(super) ledger_fate: Arc<Fate>,
-    pub(super) hot_fate: Arc<Fate>,
+    pub(super) ledger_switch: Arc<FailureSwitch>,
+    pub(super) hot_switch: Arc<FailureSwitch>,
 }
 
 pub(super) fn sid(id: &str) -> SessionId {
     id.parse().unwrap()
 }
 
-pub(super) fn nobody() -> Scope {
+pub(super) fn anonymous() -> Scope {
     Scope::new(TenantId::default_tenant(), Viewer::EndUser(None))
 }
 
@@ -68,7 +68,7 @@ pub(super) fn query(limit: usize) -> TurnQuery {
     }
 }
 
-/// What the server answers to a list of the newest turns.
+/// The server's answer to a list of the newest turns.
 pub(super) type Page = (Vec<String>, Option<String>);
 
 pub(super) fn page_of(recent: RecentTurns) -> Page {
@@ -77,7 +77,7 @@ pub(super) fn page_of(recent: RecentTurns) -> Page {
     (turns.collect(), recent.next_cursor)
 }
 
-impl World {
+impl TierWorld {
     pub(super) fn new(durable: DurablePolicy) -> Self {
         Self::bounded(durable, HotBounds::default())
     }
@@ -96,25 +96,29 @@ impl World {
         }
     }
 
-    pub(super) fn process(&self) -> Process {
+    pub(super) fn process(&self) -> TierProcess {
         self.process_with(Arc::default(), Arc::default())
     }
 
-    pub(super) fn process_with(&self, ledger_fate: Arc<Fate>, hot_fate: Arc<Fate>) -> Process {
-        let ledger = Arc::new(FatefulLedger {
+    pub(super) fn process_with(
+        &self,
+        ledger_switch: Arc<FailureSwitch>,
+        hot_switch: Arc<FailureSwitch>,
+    ) -> TierProcess {
+        let ledger = Arc::new(FailingLedger {
             inner: self.ledger.clone(),
-            fate: ledger_fate.clone(),
+            switch: ledger_switch.clone(),
         });
-        let hot = Arc::new(FatefulHot {
+        let hot = Arc::new(FailingHot {
             inner: self.hot.clone(),
-            fate: hot_fate.clone(),
+            switch: hot_switch.clone(),
             dump: self.dump.clone(),
         });
-        let options = ScopeOptions {
+        let options = TierOptions {
             durable: self.durable,
-            ..ScopeOptions::default()
+            ..TierOptions::default()
         };
-        let scopes = TwoScopes::new(
+        let scopes = TieredLedger::new(
             ledger,
             hot,
             self.keyring.clone(),
@@ -122,11 +126,11 @@ impl World {
             self.clock.clone(),
             options,
         );
-        Process {
+        TierProcess {
             engine: self.engine(scopes.clone()),
             scopes,
-            ledger_fate,
-            hot_fate,
+            ledger_switch,
+            hot_switch,
         }
     }
 
@@ -135,7 +139,7 @@ impl World {
         Engine::new(ledger, Arc::new(OsEntropy), clock, Settings::default())
     }
 
-    /// Somebody who knows nothing of a hot store.
+    /// An engine without a hot store.
     pub(super) fn bypass(&self) -> Engine {
         self.engine(self.ledger.clone())
     }
@@ -149,7 +153,7 @@ impl World {
         self.clock.advance(1_000_000);
     }
 
-    /// What the ledger answers to a list of the newest turns.
+    /// The ledger's answer to a list of the newest turns.
     pub(super) async fn page(
         &self,
         scope: &Scope,
@@ -162,7 +166,7 @@ impl World {
         Ok((turns.collect(), next))
     }
 
-    /// Everything that the hot store holds of a session.
+    /// All bytes that the hot store holds of a session.
     pub(super) async fn hot_bytes(&self, session: &SessionId) -> Vec<u8> {
         let key = self.key(session);
         let mut bytes = Vec::new();
@@ -176,7 +180,7 @@ impl World {
     }
 }
 
-impl Process {
+impl TierProcess {
     pub(super) fn ledger(&self) -> &dyn Ledger {
         self.scopes.as_ref()
     }
@@ -196,17 +200,17 @@ impl Process {
         started.await.map(|turn| turn.value)
     }
 
-    pub(super) async fn whole(
+    pub(super) async fn complete_turn(
         &self,
         scope: &Scope,
         session: &SessionId,
         request: &str,
     ) -> Result<Turn, Failure> {
-        let written = self.written(scope, session, request).await;
+        let written = self.write_turn(scope, session, request).await;
         written.map(Written::into_value)
     }
 
-    pub(super) async fn written(
+    pub(super) async fn write_turn(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -259,7 +263,7 @@ impl Process {
             .map(Written::into_value)
     }
 
-    /// The newest finalized turns as the server asks for them.
+    /// The newest finalized turns, as the server requests them.
     pub(super) async fn page(
         &self,
         scope: &Scope,
@@ -274,7 +278,7 @@ impl Process {
         Ok((turns.collect(), next))
     }
 
-    /// The ids of all its turns.
+    /// All turns of a session, including redacted ones.
     pub(super) async fn turns(
         &self,
         scope: &Scope,
@@ -297,13 +301,13 @@ pub(super) fn code<T: std::fmt::Debug>(answer: Result<T, Failure>) -> ErrorCode 
     answer.unwrap_err().code
 }
 
-/// Waits for what has to come.
-pub(super) async fn until(what: &str, mut came: impl AsyncFnMut() -> bool) {
+/// Waits until `is_true` returns true.
+pub(super) async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
     for _ in 0..6000 {
-        if came().await {
+        if is_true().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("{what} has not come");
+    panic!("{what} did not happen");
 }

@@ -1,4 +1,4 @@
-//! Texts without a credential: nothing in them is masked.
+//! Texts without credentials: nothing in them is masked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{body, masked, masked_json, streamed};
 
 const TEXTS: &[&str] = &[
-    // What stands for a credential.
+    // Placeholders.
     "set OPENAI_API_KEY=sk-... and go on",
     "OPENAI_API_KEY=sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
     "sk-test-your-key-goes-right-here, sk-live-streaming-of-answers-by-words",
@@ -39,7 +39,7 @@ const TEXTS: &[&str] = &[
     "https://cdn.example/npm/vue@3.4.0, https://x/?next=https://y:z/@, mailto:a:b@c.example",
     "a://b http://[::1]:8080/@x file:///etc/x:y@z \"http://\"+host+\":\"+port+\"@\"",
     "jeanne.darc@example.org, <a@b.example>, npm:@scope/pkg@1.2.3",
-    // Words that look like the beginning.
+    // Words that look like the start of a credential.
     "task-1234567890abcdef1234567890 risk-management-abcdefghijklmnop1 disk-9f86d081884c7d659a2feaa0",
     "desk-key-9f86d081884c7d659a2feaa0c55ad015 and primary-key-9f86d081884c7d659a2feaa0c55ad015",
     "ASKIA ASIAN MARKETS, AKIAH, BASIC INSTINCT, the bearer of bad news, basic understanding of things",
@@ -88,7 +88,7 @@ fn difference(text: &str, out: &str) -> String {
 }
 
 #[test]
-fn nothing_is_masked_where_no_credential_is() {
+fn text_without_credentials_is_unchanged() {
     for text in TEXTS {
         unchanged(text, "text");
         assert_eq!(
@@ -112,27 +112,27 @@ fn files(under: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn nothing_is_masked_in_genuine_histories_and_sources() {
+fn genuine_histories_and_sources_are_unchanged() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut found = vec![
+    let mut paths = vec![
         root.join("Cargo.lock"),
         root.join("docs/openapi.json"),
         root.join("docs/verify_bundle.py"),
         root.join("docs/format.md"),
     ];
-    files(&root.join("tests/fixtures/opencode-json"), &mut found);
+    files(&root.join("tests/fixtures/opencode-json"), &mut paths);
     files(
         &root.join("tests/fixtures/opencode-json-legacy"),
-        &mut found,
+        &mut paths,
     );
-    files(&root.join("crates/filrouge-engine/src/restore"), &mut found);
-    files(&root.join("crates/filrouge-engine/src/bundle"), &mut found);
-    // The example of AWS's documents has the form of a key, and somebody printed it: it is masked as one. So is the
-    // token beside it.
+    files(&root.join("crates/filrouge-engine/src/restore"), &mut paths);
+    files(&root.join("crates/filrouge-engine/src/bundle"), &mut paths);
+    // The example key of AWS's documentation has the form of a key and is printed in a history: it is masked as one. So is the
+    // token next to it.
     let example = ["AKIA", "IOSFODNN7EXAMPLE"].concat();
     let token = ["sk-test-", "0000000000000000000000000000", "EXAMPLE"].concat();
     let (mut bytes, mut examples) = (0, 0);
-    for path in &found {
+    for path in &paths {
         let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
         examples += text.matches(&example).count();
         examples += text.matches(&token).count();
@@ -144,14 +144,14 @@ fn nothing_is_masked_in_genuine_histories_and_sources() {
     }
     assert!((2..20).contains(&examples));
     assert!(
-        found.len() > 100 && bytes > 600_000,
+        paths.len() > 100 && bytes > 600_000,
         "{} files, {bytes} bytes",
-        found.len()
+        paths.len()
     );
 }
 
 #[test]
-fn images_in_base64_are_left_alone() {
+fn images_in_base64_are_unchanged() {
     for seed in 0..40 {
         let data = format!("data:image/png;base64,{}==", body("base64", 60_000, seed));
         unchanged(&data, "image");

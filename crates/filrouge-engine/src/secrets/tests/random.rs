@@ -1,11 +1,11 @@
-//! Texts that nobody wrote.
+//! Random texts.
 
 use proptest::prelude::*;
 
 use super::{SAMPLES, body, masked, masked_json, streamed};
 
 #[test]
-fn megabytes_of_random_text_hold_nothing() {
+fn megabytes_of_random_text_contain_no_credential() {
     for (alphabet, size) in [
         ("base64", 4),
         ("url", 4),
@@ -31,7 +31,7 @@ fn fragment() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => sample.clone().prop_map(|s| s.text),
         3 => sample.clone().prop_map(|s| s.secret),
-        // Cut off, as when a text ends in the middle.
+        // The sample is truncated, as if a text ended in the middle of it.
         3 => (sample, 0.0..1.0_f64).prop_map(|(s, part)| {
             let at = (s.secret.len() as f64 * part) as usize;
             let at = (0..=at).rev().find(|at| s.secret.is_char_boundary(*at)).unwrap();
@@ -49,7 +49,7 @@ proptest! {
         rng_seed: proptest::test_runner::RngSeed::Fixed(5), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn masking_twice_is_masking_once_and_a_stream_is_the_whole(
+    fn masking_is_idempotent_and_a_stream_equals_the_complete_text(
         fragments in prop::collection::vec(fragment(), 1..10),
         sizes in prop::collection::vec(1..90_usize, 1..8),
     ) {
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn masked_json_is_json_and_stays_as_it_is(fragments in prop::collection::vec(fragment(), 1..8)) {
+    fn masked_json_is_json_and_is_not_masked_again(fragments in prop::collection::vec(fragment(), 1..8)) {
         let text = fragments.concat();
         let raw = serde_json::to_string(&[&text, "b"]).unwrap();
         let (out, _) = masked_json(&raw);

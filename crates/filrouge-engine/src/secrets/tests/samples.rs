@@ -1,8 +1,8 @@
-//! Credentials of every shape, none of them anybody's, where they are usually found. They are put together here, so
-//! that no scanner takes this file for a leak.
+//! Fictitious credentials of every shape in their usual contexts. They are assembled at run time, so that no scanner reports this
+//! file as a leak.
 
-/// How a sample is made: `name` of the shape, a `prefix`, bodies by alphabet and length, and what stands around `{}`.
-pub(super) struct Make {
+/// Recipe of a sample: `name` of the shape, pieces of the credential, and the text around `{}`.
+pub(super) struct SampleRecipe {
     pub(super) name: &'static str,
     pieces: &'static [Piece],
     around: &'static str,
@@ -16,14 +16,14 @@ enum Piece {
 
 use Piece::{Is, Of};
 
-/// A credential and a text that holds it.
+/// A credential and a text that contains it.
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) secret: String,
     pub(super) text: String,
 }
 
-/// So many characters of an alphabet, always the same for one `seed`.
+/// This many characters of an alphabet, always the same for the same `seed`.
 pub(super) fn body(alphabet: &str, count: usize, seed: u64) -> String {
     let letters: &[u8] = match alphabet {
         "alnum" => b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
@@ -63,7 +63,7 @@ fn encoded(text: &str) -> String {
     out
 }
 
-impl Make {
+impl SampleRecipe {
     pub(super) fn make(&self) -> Sample {
         let seed = self.around.bytes().map(u64::from).sum::<u64>();
         let pieces = self.pieces.iter().zip(seed..);
@@ -80,8 +80,8 @@ impl Make {
 
 macro_rules! samples {
     ($($name:literal, $pieces:expr, $around:literal;)+) => {
-        pub(super) const SAMPLES: &[Make] = &[
-            $(Make { name: $name, pieces: $pieces, around: $around }),+
+        pub(super) const SAMPLES: &[SampleRecipe] = &[
+            $(SampleRecipe { name: $name, pieces: $pieces, around: $around }),+
         ];
     };
 }

@@ -16,7 +16,7 @@ fn secrets(context: serde_json::Value, kept: serde_json::Value) -> Option<Arc<Tu
 const MASK: &str = "[masked:runtime_context]";
 
 #[test]
-fn values_are_masked_however_they_are_spelled() {
+fn values_are_masked_in_every_spelling() {
     for value in [
         "c4n4ry-t0k3n",
         "a/b+c/d=e\"f",
@@ -61,7 +61,7 @@ fn values_are_masked_however_they_are_spelled() {
 }
 
 #[test]
-fn no_escape_is_cut() {
+fn no_mask_cuts_an_escape() {
     let context = serde_json::json!({ "a": "nfoobarbaz", "b": "0041foobar" });
     let secrets = secrets(context, serde_json::json!({})).unwrap();
     for raw in [
@@ -78,7 +78,7 @@ fn no_escape_is_cut() {
 }
 
 #[test]
-fn what_is_allowed_or_asked_is_no_secret() {
+fn allowed_values_and_the_question_are_no_secrets() {
     let none = |context, kept| secrets(context, kept).is_none();
     let empty = || serde_json::json!({});
     assert!(none(
@@ -101,13 +101,13 @@ fn what_is_allowed_or_asked_is_no_secret() {
 }
 
 #[test]
-fn the_longest_of_several_is_masked() {
+fn the_longest_match_is_masked() {
     let context = serde_json::json!({ "a": "abcdefgh", "b": "abcdefghij", "c": "efghijklmn" });
     let secrets = secrets(context, serde_json::json!({})).unwrap();
     let text = "abcdefgh abcdefghi abcdefghij abcdefghijklmn efghijklmn";
     let expected = format!("{MASK} {MASK}i {MASK} {MASK}klmn {MASK}");
-    let whole = secrets.mask_text(text, &mut Masked::default()).unwrap();
-    assert_eq!(whole, expected);
+    let masked = secrets.mask_text(text, &mut Masked::default()).unwrap();
+    assert_eq!(masked, expected);
     let mut stream = secrets.stream();
     let out: String = text.chars().map(|c| stream.push(&c.to_string())).collect();
     assert_eq!(out + &stream.finish().0, expected);

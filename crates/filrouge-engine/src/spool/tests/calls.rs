@@ -1,19 +1,19 @@
-//! Calls that go on while the ledger is away.
+//! Calls that continue while the ledger does not answer.
 
 use filrouge_store::Ledger;
-use filrouge_types::{ErrorCode, SessionStatus, UNPLACED};
+use filrouge_types::{ErrorCode, SessionStatus, UNASSIGNED};
 
 use filrouge_store::Durability;
 
 use super::super::SpoolOptions;
-use super::world::{Way, World, operator, sid, told, user};
+use super::world::{LinkState, SpoolWorld, expected_texts, operator, sid, user};
 use crate::caller::Caller;
 use crate::spool::{Letters, LineState};
 
 use crate::{CloseSession, PatchSession, RedactTurn, StartTurn};
 
 /// The checkpoints of a session as (seq, label), oldest first.
-async fn checkpoints(process: &super::world::Process, s: &str) -> Vec<(u64, String)> {
+async fn checkpoints(process: &super::world::SpoolProcess, s: &str) -> Vec<(u64, String)> {
     let found = process
         .engine
         .calls
@@ -30,18 +30,18 @@ async fn checkpoints(process: &super::world::Process, s: &str) -> Vec<(u64, Stri
 }
 
 #[tokio::test]
-async fn a_call_goes_on_while_the_ledger_is_away() {
-    for way in [Way::Down, Way::Hangs, Way::Lost] {
-        let (world, s) = (World::new(), sid("s"));
+async fn a_call_continues_while_the_ledger_does_not_answer() {
+    for state in [LinkState::Down, LinkState::Hangs, LinkState::Lost] {
+        let (world, s) = (SpoolWorld::new(), sid("s"));
         let process = world.process();
         let first = process.webhook(&s, 0).await.unwrap();
         assert_eq!(first.source, "memory");
-        process.link.set(way);
+        process.link.set(state);
         let second = process.webhook(&s, 1).await.unwrap();
         assert_eq!(
             (second.source, second.fence),
             ("spool", first.fence + 1),
-            "{way:?}"
+            "{state:?}"
         );
         let checkpoint = second.checkpoint.unwrap();
         assert_eq!((checkpoint.seq, second.last_seq), (2, 3));
@@ -50,22 +50,22 @@ async fn a_call_goes_on_while_the_ledger_is_away() {
         let checkpoint = third.checkpoint.unwrap();
         assert_eq!(
             (checkpoint.seq, checkpoint.label.as_deref()),
-            (UNPLACED, Some("S1"))
+            (UNASSIGNED, Some("S1"))
         );
         let tail: Vec<_> = third.tail.iter().map(|item| item.seq).collect();
-        assert_eq!(tail, [UNPLACED], "the answer behind the checkpoint");
+        assert_eq!(tail, [UNASSIGNED], "the answer after the checkpoint");
         let view = process.spool.view();
         assert!(
             view.down.is_some() && view.sessions == 1 && view.entries >= 8,
             "{view:?}"
         );
 
-        process.link.set(Way::Up);
+        process.link.set(LinkState::Up);
         process.drained().await;
-        assert_eq!(world.texts(&s).await, told(0..3), "{way:?}");
+        assert_eq!(world.texts(&s).await, expected_texts(0..3), "{state:?}");
         let labels = [(2, "S0"), (5, "S1"), (8, "S2")];
         let labels = labels.map(|(seq, label)| (seq, label.to_owned()));
-        assert_eq!(checkpoints(&process, "s").await, labels, "{way:?}");
+        assert_eq!(checkpoints(&process, "s").await, labels, "{state:?}");
         let view = process.spool.view();
         assert_eq!((view.dead_letters, view.down), (0, None));
         let lease = process
@@ -77,11 +77,11 @@ async fn a_call_goes_on_while_the_ledger_is_away() {
         assert_eq!(
             (lease.holder, lease.fence),
             (None, first.fence + 2),
-            "{way:?}"
+            "{state:?}"
         );
         let last = process.webhook(&s, 3).await.unwrap();
         assert_eq!((last.source, last.fence), ("memory", first.fence + 3));
-        assert_eq!(world.texts(&s).await, told(0..4));
+        assert_eq!(world.texts(&s).await, expected_texts(0..4));
         let ledger: &dyn Ledger = world.ledger.as_ref();
         let report = ledger.verify(None).await.unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
@@ -89,36 +89,36 @@ async fn a_call_goes_on_while_the_ledger_is_away() {
 }
 
 #[tokio::test]
-async fn what_waits_is_told_and_has_no_seq() {
-    let (world, s) = (World::new(), sid("s"));
+async fn a_queued_write_is_answered_as_spooled_and_has_no_seq() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     process.webhook(&s, 0).await.unwrap();
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     let fence = process.resume(&s, "h").await.unwrap().fence;
     let turn = process.start(&s, "r1", fence).await.unwrap();
     assert_eq!(turn.durability, Durability::Spooled);
-    assert_eq!((turn.ordinal, turn.first_seq), (UNPLACED, UNPLACED));
+    assert_eq!((turn.ordinal, turn.first_seq), (UNASSIGNED, UNASSIGNED));
     let json = serde_json::to_value(&turn.value).unwrap();
     assert!(json["first_seq"].is_null() && json["ordinal"].is_null());
     assert_eq!(json["question_neutral"], "r1 ask");
     assert_eq!(
         process.append(&s, "r1", "x", fence).await.unwrap(),
-        UNPLACED
+        UNASSIGNED
     );
     let again = process.start(&s, "r1", fence).await.unwrap();
-    assert!(again.replayed, "the same request again");
+    assert!(again.replayed, "the request is a retry");
     let ended = process.finalize(&s, "r1", fence).await.unwrap();
     assert_eq!(ended.answer_neutral.unwrap().to_plain(), "r1 said");
     let refused = process.append(&s, "r1", "late", fence).await.unwrap_err();
-    assert_eq!(refused.code, ErrorCode::LeaseExpired, "it was given free");
+    assert_eq!(refused.code, ErrorCode::LeaseExpired, "it was released");
 }
 
 #[tokio::test]
-async fn one_holder_at_a_time_also_here() {
-    let (world, s) = (World::new(), sid("s"));
+async fn the_spool_grants_a_lease_to_one_holder_at_a_time() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let held = process.resume(&s, "a").await.unwrap();
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     let request = crate::ResumeSession {
         wait_ms: Some(1),
         ..crate::ResumeSession::new("b")
@@ -133,16 +133,16 @@ async fn one_holder_at_a_time_also_here() {
     assert_eq!(refused.held.unwrap().holder.as_deref(), Some("a"));
     let stale = process.start(&s, "r", held.fence - 1).await.unwrap_err();
     assert_eq!(stale.code, ErrorCode::StaleFence);
-    // Its time is up: another one has it, under the next fence.
+    // The lease expires: another holder gets one, under the next fence.
     world.clock.advance(60_000_000);
     let expired = process.start(&s, "r", held.fence).await.unwrap_err();
     assert_eq!(expired.code, ErrorCode::LeaseExpired);
-    let taken = process.resume(&s, "b").await.unwrap();
-    assert_eq!(taken.fence, held.fence + 1);
+    let granted = process.resume(&s, "b").await.unwrap();
+    assert_eq!(granted.fence, held.fence + 1);
     let stale = process.start(&s, "r", held.fence).await.unwrap_err();
     assert_eq!(stale.code, ErrorCode::StaleFence);
-    process.start(&s, "r", taken.fence).await.unwrap();
-    process.link.set(Way::Up);
+    process.start(&s, "r", granted.fence).await.unwrap();
+    process.link.set(LinkState::Up);
     process.drained().await;
     let lease = process
         .engine
@@ -152,19 +152,19 @@ async fn one_holder_at_a_time_also_here() {
         .unwrap();
     assert_eq!(
         (lease.holder.as_deref(), lease.fence),
-        (Some("b"), taken.fence)
+        (Some("b"), granted.fence)
     );
-    process.finalize(&s, "r", taken.fence).await.unwrap();
+    process.finalize(&s, "r", granted.fence).await.unwrap();
     assert_eq!(world.texts(&s).await, ["r ask", "r said"]);
 }
 
 #[tokio::test]
-async fn other_sessions_and_other_callers_are_refused() {
-    let (world, s) = (World::new(), sid("s"));
+async fn writes_of_other_sessions_and_other_callers_are_refused() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let (process, other) = (world.process(), world.process_with(world.options(), 2));
     let fence = process.resume(&s, "a").await.unwrap().fence;
-    other.link.set(Way::Down);
-    process.link.set(Way::Down);
+    other.link.set(LinkState::Down);
+    process.link.set(LinkState::Down);
     let refused = other.start(&s, "r", fence).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StoreUnavailable, "another process");
     let refused = process.resume(&sid("new"), "a").await.unwrap_err();
@@ -203,17 +203,17 @@ async fn other_sessions_and_other_callers_are_refused() {
 }
 
 #[tokio::test]
-async fn who_was_overtaken_finds_dead_letters() {
-    let (world, s) = (World::new(), sid("s"));
+async fn an_overtaken_process_finds_dead_letters() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let (first, second) = (world.process(), world.process_with(world.options(), 2));
     first.webhook(&s, 0).await.unwrap();
-    first.link.set(Way::Down);
+    first.link.set(LinkState::Down);
     first.webhook(&s, 1).await.unwrap();
     let fence = second.webhook(&s, 2).await.unwrap().fence;
-    first.link.set(Way::Up);
+    first.link.set(LinkState::Up);
     first.drained().await;
-    let telling = ["r0 ask", "r0 saw", "r0 said", "r2 ask", "r2 saw", "r2 said"];
-    assert_eq!(world.texts(&s).await, telling);
+    let expected = ["r0 ask", "r0 saw", "r0 said", "r2 ask", "r2 saw", "r2 said"];
+    assert_eq!(world.texts(&s).await, expected);
     assert_eq!(first.spool.view().dead_letters, 4);
     let letters = Letters::new(
         world.folder.path(),
@@ -232,12 +232,12 @@ async fn who_was_overtaken_finds_dead_letters() {
     );
     let busy = letters.drop(Some(&lines[0].id)).unwrap_err();
     assert_eq!(busy.code, ErrorCode::Overloaded);
-    // It goes on from what the other one has written.
+    // The process continues from what the other one has written.
     let resumed = first.webhook(&s, 3).await.unwrap();
     assert_eq!(resumed.fence, fence + 1);
     assert_eq!(resumed.checkpoint.unwrap().label.as_deref(), Some("S2"));
 
-    // Redacted is redacted: no letter keeps what was said.
+    // A redaction covers dead letters too: none keeps the contents.
     let turn = first.turn_id(&s, "r0");
     let reason = RedactTurn {
         reason: "asked".into(),
@@ -258,14 +258,14 @@ async fn who_was_overtaken_finds_dead_letters() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_is_tried_again() {
-    let (world, s) = (World::new(), sid("s"));
+async fn a_dead_letter_is_queued_again_by_retry() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let first = world.process();
     first.webhook(&s, 0).await.unwrap();
     let fence = first.resume(&s, "x").await.unwrap().fence;
-    first.link.set(Way::Down);
+    first.link.set(LinkState::Down);
     first.start(&s, "r1", fence).await.unwrap();
-    // Closed behind its back: no turn begins any more.
+    // Another process closes the session in the meantime, so no turn can begin.
     let elsewhere = SpoolOptions::new(world.folder.path().join("elsewhere"));
     let other = world.process_with(elsewhere, 3);
     let close = CloseSession {
@@ -276,7 +276,7 @@ async fn a_dead_letter_is_tried_again() {
     let caller = Caller::from(&boss);
     let closed = other.engine.sessions.close(&caller, s.clone(), close);
     closed.await.unwrap();
-    first.link.set(Way::Up);
+    first.link.set(LinkState::Up);
     first.drained().await;
     assert_eq!(first.spool.view().dead_letters, 1);
     first.killed().await;
@@ -301,7 +301,7 @@ async fn a_dead_letter_is_tried_again() {
 
 #[tokio::test]
 async fn a_full_spool_refuses_and_loses_nothing() {
-    let (world, s) = (World::new(), sid("s"));
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let options = SpoolOptions {
         bytes: 4_000,
         ..world.options()
@@ -309,22 +309,22 @@ async fn a_full_spool_refuses_and_loses_nothing() {
     let process = world.process_with(options, 1);
     process.webhook(&s, 0).await.unwrap();
     let fence = process.resume(&s, "h").await.unwrap().fence;
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     process.start(&s, "r1", fence).await.unwrap();
-    let mut taken = vec!["r1 ask".to_owned()];
+    let mut accepted = vec!["r1 ask".to_owned()];
     let refused = loop {
-        let text = format!("n{}", taken.len());
+        let text = format!("n{}", accepted.len());
         match process.append(&s, "r1", &text, fence).await {
-            Ok(_) => taken.push(text),
+            Ok(_) => accepted.push(text),
             Err(refused) => break refused,
         }
     };
     assert_eq!(refused.code, ErrorCode::SpoolFull);
-    assert!(taken.len() > 2 && process.spool.view().counts.full == 1);
-    process.link.set(Way::Up);
+    assert!(accepted.len() > 2 && process.spool.view().counts.full == 1);
+    process.link.set(LinkState::Up);
     process.drained().await;
-    let mut all = told(0..1);
-    all.extend(taken);
+    let mut all = expected_texts(0..1);
+    all.extend(accepted);
     assert_eq!(world.texts(&s).await, all);
     process.append(&s, "r1", "after", fence).await.unwrap();
 }

@@ -4,30 +4,30 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::super::folder::folders;
-use super::world::{Way, World, sid, told};
+use super::world::{LinkState, SpoolWorld, expected_texts, sid};
 use crate::spool::Letters;
 
-/// The file of entries of the only folder.
-fn queue(world: &World) -> PathBuf {
+/// The queue file of the only folder.
+fn queue(world: &SpoolWorld) -> PathBuf {
     let folders = folders(&world.folder.path().join("store")).unwrap();
     assert_eq!(folders.len(), 1, "{folders:?}");
     folders[0].join("queue")
 }
 
 #[tokio::test]
-async fn what_waits_outlives_the_process() {
-    let (world, s) = (World::new(), sid("s"));
+async fn queued_writes_outlive_the_process() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     process.webhook(&s, 0).await.unwrap();
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     process.webhook(&s, 1).await.unwrap();
     process.killed().await;
     let next = world.process();
     next.drained().await;
-    assert_eq!(world.texts(&s).await, told(0..2));
+    assert_eq!(world.texts(&s).await, expected_texts(0..2));
     assert_eq!(fs::metadata(queue(&world)).unwrap().len(), 0);
     next.webhook(&s, 2).await.unwrap();
-    assert_eq!(world.texts(&s).await, told(0..3));
+    assert_eq!(world.texts(&s).await, expected_texts(0..3));
     use std::os::unix::fs::PermissionsExt;
     let mode = fs::metadata(queue(&world)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -35,10 +35,10 @@ async fn what_waits_outlives_the_process() {
 
 #[tokio::test]
 async fn a_folder_of_another_process_is_left_alone_until_it_is_gone() {
-    let (world, s) = (World::new(), sid("s"));
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let first = world.process();
     first.webhook(&s, 0).await.unwrap();
-    first.link.set(Way::Down);
+    first.link.set(LinkState::Down);
     first.webhook(&s, 1).await.unwrap();
     let second = world.process();
     assert_eq!(second.spool.view().entries, 0);
@@ -46,25 +46,25 @@ async fn a_folder_of_another_process_is_left_alone_until_it_is_gone() {
     first.killed().await;
     let third = world.process();
     third.drained().await;
-    assert_eq!(world.texts(&s).await, told(0..2));
+    assert_eq!(world.texts(&s).await, expected_texts(0..2));
 }
 
 #[tokio::test]
-async fn a_file_cut_anywhere_drains_as_far_as_it_goes() {
+async fn a_truncated_file_drains_up_to_its_last_complete_entry() {
     for cut in 0..24 {
-        let (world, s) = (World::new(), sid("s"));
+        let (world, s) = (SpoolWorld::new(), sid("s"));
         let process = world.process();
         process.webhook(&s, 0).await.unwrap();
-        process.link.set(Way::Down);
+        process.link.set(LinkState::Down);
         process.webhook(&s, 1).await.unwrap();
         process.killed().await;
         let path = queue(&world);
-        let whole = fs::metadata(&path).unwrap().len();
+        let length = fs::metadata(&path).unwrap().len();
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
-        file.set_len(whole * cut / 24).unwrap();
+        file.set_len(length * cut / 24).unwrap();
         let next = world.process();
         next.drained().await;
-        let all = told(0..2);
+        let all = expected_texts(0..2);
         let texts = world.texts(&s).await;
         assert_eq!(texts, all[..texts.len()], "cut {cut}");
         assert_eq!(next.spool.view().dead_letters, 0);
@@ -72,12 +72,12 @@ async fn a_file_cut_anywhere_drains_as_far_as_it_goes() {
 }
 
 #[tokio::test]
-async fn a_changed_entry_is_a_dead_letter_and_the_rest_goes_on() {
-    let (world, s) = (World::new(), sid("s"));
+async fn a_changed_entry_is_a_dead_letter_and_the_rest_continues() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     process.webhook(&s, 0).await.unwrap();
     let fence = process.resume(&s, "h").await.unwrap().fence;
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     process.start(&s, "r1", fence).await.unwrap();
     process.append(&s, "r1", "first", fence).await.unwrap();
     process.append(&s, "r1", "other", fence).await.unwrap();
@@ -90,45 +90,45 @@ async fn a_changed_entry_is_a_dead_letter_and_the_rest_goes_on() {
     let next = world.process();
     assert_eq!(next.spool.view().counts.unreadable, 1);
     next.drained().await;
-    let mut all = told(0..1);
+    let mut all = expected_texts(0..1);
     all.extend(["r1 ask", "other"].map(str::to_owned));
     assert_eq!(world.texts(&s).await, all);
     assert_eq!(next.spool.view().dead_letters, 1);
-    // It stays where it is found, once.
+    // The dead letter is kept, once.
     next.killed().await;
     assert_eq!(world.process().spool.view().dead_letters, 1);
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_used_is_left_and_told() {
-    let (world, s) = (World::new(), sid("s"));
+async fn an_unusable_folder_is_kept_and_reported() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let broken = world.folder.path().join("store/broken");
     fs::create_dir_all(broken.join("lock")).unwrap();
     let process = world.process();
     assert_eq!(process.spool.view().counts.unreadable, 1);
     process.webhook(&s, 0).await.unwrap();
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     process.webhook(&s, 1).await.unwrap();
-    process.link.set(Way::Up);
+    process.link.set(LinkState::Up);
     process.drained().await;
-    assert_eq!(world.texts(&s).await, told(0..2));
+    assert_eq!(world.texts(&s).await, expected_texts(0..2));
     assert!(broken.join("lock").exists());
 }
 
 #[tokio::test]
-async fn giving_a_letter_up_keeps_what_is_unreadable() {
-    let (world, s) = (World::new(), sid("s"));
+async fn dropping_letters_keeps_an_unreadable_one() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let (first, second) = (world.process(), world.process_with(world.options(), 2));
     first.webhook(&s, 0).await.unwrap();
-    first.link.set(Way::Down);
+    first.link.set(LinkState::Down);
     first.webhook(&s, 1).await.unwrap();
     second.webhook(&s, 2).await.unwrap();
     second.killed().await;
-    first.link.set(Way::Up);
+    first.link.set(LinkState::Up);
     first.drained().await;
     first.killed().await;
-    let found = folders(&world.folder.path().join("store")).unwrap();
-    let dead = found.iter().map(|f| f.join("dead"));
+    let paths = folders(&world.folder.path().join("store")).unwrap();
+    let dead = paths.iter().map(|f| f.join("dead"));
     let dead = dead.max_by_key(|d| fs::metadata(d).unwrap().len()).unwrap();
     let mut bytes = fs::read(&dead).unwrap();
     let at = bytes.windows(6).position(|w| w == b"r1 saw").unwrap();
@@ -137,11 +137,11 @@ async fn giving_a_letter_up_keeps_what_is_unreadable() {
     let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
     let letters = Letters::new(world.folder.path(), world.keyring.clone(), "store", entropy);
     assert_eq!(letters.list(false).unwrap().len(), 4);
-    assert_eq!(letters.drop(None).unwrap(), 3, "those that were listed");
-    let left = letters.list(true).unwrap();
-    assert_eq!(left.len(), 1, "{left:?}");
-    assert_eq!(left[0].code.as_deref(), Some("integrity_error"));
-    // The letters that are gone are no entries again.
+    assert_eq!(letters.drop(None).unwrap(), 3, "those that are readable");
+    let remaining = letters.list(true).unwrap();
+    assert_eq!(remaining.len(), 1, "{remaining:?}");
+    assert_eq!(remaining[0].code.as_deref(), Some("integrity_error"));
+    // Dropped letters do not become entries again.
     let again = world.process();
     assert_eq!(again.spool.view().entries, 0);
 }

@@ -1,19 +1,19 @@
-//! A ledger that is slow with a write, callers who hang up, and requests that come again while they wait.
+//! A ledger that is slow with a write, callers who hang up, and requests that are retried while they are queued.
 
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use filrouge_store::command::{Command, Hold, NewEvent, PutCheckpoint, Write};
+use filrouge_store::command::{Command, FencingToken, NewEvent, PutCheckpoint, Write};
 use filrouge_types::ErrorCode;
 
-use super::world::{Process, Way, World, item, sid, state, user};
+use super::world::{LinkState, SpoolProcess, SpoolWorld, item, sid, state, user};
 use crate::caller::Caller;
 use crate::{AppendItems, RenewLease};
 use filrouge_store::Durability;
 
 async fn append_all(
-    process: &Process,
+    process: &SpoolProcess,
     s: &filrouge_types::SessionId,
     fence: u64,
     ids: [Option<&str>; 2],
@@ -38,12 +38,12 @@ async fn append_all(
 }
 
 #[tokio::test]
-async fn a_slow_write_makes_its_own_session_wait_alone() {
-    let (world, s, t) = (World::new(), sid("s"), sid("t"));
+async fn a_slow_write_delays_only_its_own_session() {
+    let (world, s, t) = (SpoolWorld::new(), sid("s"), sid("t"));
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
     let other = process.resume(&t, "b").await.unwrap().fence;
-    process.link.set(Way::Slow);
+    process.link.set(LinkState::Slow);
     let started = process.start(&s, "r", fence).await.unwrap();
     assert_eq!(started.durability, Durability::Spooled);
     let who = user("ada");
@@ -58,7 +58,7 @@ async fn a_slow_write_makes_its_own_session_wait_alone() {
     let later = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(process.spool.view().down, None);
-        process.link.set(Way::Up);
+        process.link.set(LinkState::Up);
     };
     let (renewed, ()) = tokio::join!(renewed, later);
     let renewed = renewed.unwrap();
@@ -66,7 +66,7 @@ async fn a_slow_write_makes_its_own_session_wait_alone() {
     let flushed = Durability::Flushed;
     assert_eq!(
         renewed.durability, flushed,
-        "leases are the ledger's affair"
+        "only the ledger grants leases while it answers"
     );
     process.drained().await;
     assert_eq!(world.texts(&s).await, ["r ask"]);
@@ -74,7 +74,7 @@ async fn a_slow_write_makes_its_own_session_wait_alone() {
 
 #[tokio::test]
 async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
-    let (world, s) = (World::new(), sid("s"));
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
     process.start(&s, "r", fence).await.unwrap();
@@ -86,7 +86,7 @@ async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
         );
     }
     assert_eq!(world.items(&s).await[2].body.item_id, None);
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     for replayed in [false, true] {
         let ids = [None, Some("b")];
         assert_eq!(
@@ -103,7 +103,7 @@ async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
     let fence = process.resume(&s, "b").await.unwrap().fence;
     let closed = append_all(&process, &s, fence, [None, Some("c")]).await;
     assert_eq!(closed.unwrap_err().code, ErrorCode::TurnClosed);
-    process.link.set(Way::Up);
+    process.link.set(LinkState::Up);
     process.drained().await;
     let texts = ["r ask", "one", "two", "one", "two", "r said"];
     assert_eq!(world.texts(&s).await, texts);
@@ -111,16 +111,19 @@ async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
 }
 
 #[tokio::test]
-async fn what_a_caller_left_behind_is_drained() {
-    let (world, s) = (World::new(), sid("s"));
+async fn a_write_whose_caller_has_gone_is_drained() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     let mut start = Box::pin(process.start(&s, "r", fence));
     loop {
         let polled = poll_fn(|cx| Poll::Ready(start.as_mut().poll(cx).is_ready()));
-        assert!(!polled.await, "it was to be given up before its answer");
-        // Nothing else runs here meanwhile, but the thread that puts the entry on disk.
+        assert!(
+            !polled.await,
+            "the call should be dropped before its answer"
+        );
+        // Only the thread that writes the entry to disk runs during the pause.
         std::thread::sleep(Duration::from_millis(20));
         if process.spool.view().entries == 1 {
             break;
@@ -128,14 +131,14 @@ async fn what_a_caller_left_behind_is_drained() {
         tokio::task::yield_now().await;
     }
     drop(start);
-    process.link.set(Way::Up);
+    process.link.set(LinkState::Up);
     process.drained().await;
     assert_eq!(world.texts(&s).await, ["r ask"]);
 }
 
 #[tokio::test]
-async fn a_write_under_a_fence_that_was_passed_on_meanwhile_is_not_kept() {
-    let (world, s) = (World::new(), sid("s"));
+async fn a_write_under_a_superseded_or_unknown_fence_is_not_queued() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let first = process.resume(&s, "a").await.unwrap().fence;
     world.clock.advance(60_000_000);
@@ -150,7 +153,7 @@ async fn a_write_under_a_fence_that_was_passed_on_meanwhile_is_not_kept() {
             keep: 8,
         };
         let command = Command {
-            scope: user("ada").with_hold(Some(Hold::by(fence))),
+            scope: user("ada").with_hold(Some(FencingToken::by(fence))),
             write: Write::PutCheckpoint(Box::new(put)),
         };
         let core = &process.spool.core;
@@ -169,17 +172,17 @@ async fn a_write_under_a_fence_that_was_passed_on_meanwhile_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_known_by_its_id_alone_takes_items_and_no_end() {
-    let (world, s) = (World::new(), sid("s"));
+async fn a_turn_known_only_by_its_id_accepts_items_but_cannot_be_ended() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
     process.start(&s, "r", fence).await.unwrap();
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     process.checkpoint(&s, 1, fence).await.unwrap();
     process.killed().await;
-    // What the process has known of the turn is gone with it.
+    // The state of the turn that the process knew is lost.
     let next = world.process();
-    next.link.set(Way::Down);
+    next.link.set(LinkState::Down);
     for replayed in [false, true] {
         let ids = [Some("a"), None];
         assert_eq!(append_all(&next, &s, fence, ids).await.unwrap(), replayed);
@@ -188,18 +191,18 @@ async fn a_turn_that_is_known_by_its_id_alone_takes_items_and_no_end() {
     assert_eq!(refused.code, ErrorCode::StoreUnavailable);
     let tail = next.spool.waiting_tail(&user("ada"), &s, 10).unwrap();
     assert_eq!((tail.items.len(), tail.entries), (2, 2));
-    next.link.set(Way::Up);
+    next.link.set(LinkState::Up);
     next.drained().await;
     assert_eq!(world.texts(&s).await, ["r ask", "one", "two"]);
     assert_eq!(next.spool.view().dead_letters, 0);
 }
 
 #[tokio::test]
-async fn an_event_that_comes_again_is_queued_once() {
-    let (world, s) = (World::new(), sid("s"));
+async fn a_repeated_event_is_queued_once() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     process.resume(&s, "a").await.unwrap();
-    process.link.set(Way::Down);
+    process.link.set(LinkState::Down);
     let event = NewEvent {
         session_id: s.clone(),
         key: "e".parse().unwrap(),
@@ -218,19 +221,19 @@ async fn an_event_that_comes_again_is_queued_once() {
         world.clock.advance(1_000_000);
     }
     assert_eq!(process.spool.view().counts.spooled, 1);
-    process.link.set(Way::Up);
+    process.link.set(LinkState::Up);
     process.drained().await;
     assert_eq!(process.spool.view().dead_letters, 0);
 }
 
 #[tokio::test]
-async fn a_tail_of_large_items_is_whole() {
-    let (world, s) = (World::new(), sid("s"));
+async fn a_tail_of_large_items_is_complete() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
     process.start(&s, "r", fence).await.unwrap();
-    process.link.set(Way::Down);
-    // Together more than a page of the ledger.
+    process.link.set(LinkState::Down);
+    // Together the items exceed a page of the ledger.
     let text = "x".repeat(filrouge_store::rows::RECORDS_BYTES / 16);
     for _ in 0..20 {
         process.append(&s, "r", &text, fence).await.unwrap();

@@ -1,4 +1,4 @@
-//! A ledger that can be away, a folder for spools, and processes that write to it.
+//! A ledger that can be unavailable, a folder for spools, and processes that write to the ledger.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_store::command::{Command, Scope, Viewer, Write};
-use filrouge_store::ledger::{About, Backend, Durability, Inspect, Layer, Stored};
+use filrouge_store::ledger::{
+    Backend, CommittedWrite, Durability, LedgerLayer, QuerySubject, SnapshotQuery,
+};
 
 use crate::Written;
 use crate::spool::SpoolView;
@@ -23,113 +25,113 @@ use crate::{
     AppendItems, Engine, FinalizeTurn, ResumeSession, Resumed, SaveCheckpoint, Settings, StartTurn,
 };
 
-/// How the ledger is.
+/// State of the link to the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum LinkState {
     Up = 0,
-    /// Nothing is done.
+    /// Requests fail and have no effect.
     Down = 1,
-    /// What is asked is done, and the answer lost.
+    /// Writes are committed, but their answers are lost.
     Lost = 2,
-    /// Nothing is done, and nothing answered.
+    /// Requests have no effect and no answer.
     Hangs = 3,
-    /// Each write is one of the others, but for the last ones.
+    /// Each request is like `Up`, `Down` or `Lost`, at random.
     Random = 4,
-    /// Questions are answered; writes are done once this is over.
+    /// Queries are answered; writes are committed when this state ends.
     Slow = 5,
 }
 
-/// A process's way to the ledger.
+/// A process's link to the ledger.
 pub(super) struct Link {
     pub(super) inner: Arc<MemoryLedger>,
-    way: AtomicU8,
+    state: AtomicU8,
     dice: AtomicU64,
-    /// What is written of this session, but its erasure, fails so.
+    /// All writes of this session, except its erasure, fail with this code.
     pub(super) poison: Mutex<Option<(SessionId, ErrorCode)>>,
-    /// The next write takes so long, and is refused so.
+    /// The next write takes this long, and is refused with this code.
     pub(super) late: Mutex<Option<(Duration, ErrorCode)>>,
-    /// Writes that were asked.
-    pub(super) asked: AtomicU64,
+    /// Number of writes requested.
+    pub(super) requested_writes: AtomicU64,
 }
 
 impl Link {
-    pub(super) fn set(&self, way: Way) {
-        self.way.store(way as u8, Ordering::SeqCst);
+    pub(super) fn set(&self, state: LinkState) {
+        self.state.store(state as u8, Ordering::SeqCst);
     }
 
-    fn way(&self) -> u8 {
-        match self.way.load(Ordering::SeqCst) {
+    fn state(&self) -> u8 {
+        match self.state.load(Ordering::SeqCst) {
             4 => {
                 let n = self.dice.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
                 let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
                 [0, 0, 1, 2][(n >> 40) as usize % 4]
             }
-            way => way,
+            state => state,
         }
     }
 }
 
-fn away() -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, "the ledger is away")
+fn unavailable() -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, "the ledger does not answer")
 }
 
-/// As a store on disk would answer.
-fn flushed(stored: Result<Stored, Failure>) -> Result<Stored, Failure> {
-    stored.map(|stored| Stored {
+/// The answer with the durability of a store on disk.
+fn flushed(stored: Result<CommittedWrite, Failure>) -> Result<CommittedWrite, Failure> {
+    stored.map(|stored| CommittedWrite {
         durability: Durability::Flushed,
         ..stored
     })
 }
 
 #[async_trait]
-impl Layer for Link {
-    fn behind(&self) -> &dyn Ledger {
+impl LedgerLayer for Link {
+    fn inner(&self) -> &dyn Ledger {
         self.inner.as_ref()
     }
 
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+        self.requested_writes.fetch_add(1, Ordering::SeqCst);
         let late = self.late.lock().unwrap().take();
         if let Some((after, code)) = late {
             tokio::time::sleep(after).await;
             return Err(Failure::new(code, "late"));
         }
         let poison = self.poison.lock().unwrap().clone();
-        if self.way.load(Ordering::SeqCst) == Way::Up as u8
+        if self.state.load(Ordering::SeqCst) == LinkState::Up as u8
             && let Some((session, code)) = poison
             && command.write.session_id() == Some(&session)
             && !matches!(command.write, Write::Erase(_))
         {
             return Err(Failure::new(code, "poison"));
         }
-        match self.way() {
+        match self.state() {
             0 => flushed(self.inner.write(command).await),
-            1 => Err(away()),
+            1 => Err(unavailable()),
             5 => {
-                while self.way() == Way::Slow as u8 {
+                while self.state() == LinkState::Slow as u8 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 flushed(self.inner.write(command).await)
             }
             2 => {
-                // A refusal would have been lost as well.
+                // A refusal would be lost as well.
                 let _ = self.inner.write(command).await;
-                Err(away())
+                Err(unavailable())
             }
             _ => {
-                while self.way() == Way::Hangs as u8 {
+                while self.state() == LinkState::Hangs as u8 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                Err(away())
+                Err(unavailable())
             }
         }
     }
 
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
-        match self.way() {
-            0 | 5 => self.inner.inspect(about, question).await,
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
+        match self.state() {
+            0 | 5 => self.inner.inspect(about, query).await,
             3 => std::future::pending().await,
-            _ => Err(away()),
+            _ => Err(unavailable()),
         }
     }
 
@@ -143,8 +145,8 @@ impl Layer for Link {
     async fn close(&self) {}
 }
 
-/// What all processes share.
-pub(super) struct World {
+/// State shared by all processes.
+pub(super) struct SpoolWorld {
     pub(super) ledger: Arc<MemoryLedger>,
     pub(super) keyring: Arc<Keyring>,
     pub(super) clock: Arc<FixedClock>,
@@ -152,13 +154,13 @@ pub(super) struct World {
 }
 
 /// A process.
-pub(super) struct Process {
+pub(super) struct SpoolProcess {
     pub(super) link: Arc<Link>,
     pub(super) spool: Arc<Spooling>,
     pub(super) engine: Engine,
 }
 
-impl World {
+impl SpoolWorld {
     pub(super) fn new() -> Self {
         let keyring = Arc::new(Keyring::single([3; 32]));
         let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
@@ -179,25 +181,25 @@ impl World {
         }
     }
 
-    pub(super) fn process(&self) -> Process {
+    pub(super) fn process(&self) -> SpoolProcess {
         self.process_with(self.options(), 1)
     }
 
-    pub(super) fn process_with(&self, options: SpoolOptions, seed: u64) -> Process {
+    pub(super) fn process_with(&self, options: SpoolOptions, seed: u64) -> SpoolProcess {
         let link = Arc::new(Link {
             inner: self.ledger.clone(),
-            way: AtomicU8::new(0),
+            state: AtomicU8::new(0),
             dice: AtomicU64::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
             poison: Mutex::default(),
             late: Mutex::default(),
-            asked: AtomicU64::new(0),
+            requested_writes: AtomicU64::new(0),
         });
         let (keyring, entropy) = (self.keyring.clone(), Arc::new(OsEntropy));
         let clock = self.clock.clone();
         let spool = Spooling::open(link.clone(), keyring, entropy, clock.clone(), options).unwrap();
         let entropy = Arc::new(OsEntropy);
         let engine = Engine::new(spool.clone(), entropy, clock, Settings::default());
-        Process {
+        SpoolProcess {
             link,
             spool,
             engine,
@@ -248,7 +250,7 @@ pub(super) fn item(text: &str) -> ItemBody {
     ItemBody::new(Role::Assistant, Channel::Observation, parts)
 }
 
-impl Process {
+impl SpoolProcess {
     pub(super) async fn resume(&self, s: &SessionId, holder: &str) -> Result<Resumed, Failure> {
         let request = ResumeSession {
             wait_ms: Some(5_000),
@@ -346,7 +348,7 @@ impl Process {
         Ok(done.value)
     }
 
-    /// A whole webhook: resume, question, an item, a checkpoint, the answer with which the session is given free.
+    /// A complete webhook: resume, question, an item, a checkpoint, the answer that releases the session.
     pub(super) async fn webhook(&self, s: &SessionId, n: usize) -> Result<Resumed, Failure> {
         let request = format!("r{n}");
         let resumed = self.resume(s, &format!("hook-{n}")).await?;
@@ -370,27 +372,27 @@ impl Process {
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        panic!("it does not come to that: {:?}", self.spool.view());
+        panic!("the condition was never true: {:?}", self.spool.view());
     }
 
-    /// Until the ledger was asked some more writes.
-    pub(super) async fn asked(&self, more: u64) {
-        let asked = || self.link.asked.load(Ordering::SeqCst);
-        let most = asked() + more;
-        self.until(|_| asked() >= most).await;
+    /// Waits until this many more writes were requested of the ledger.
+    pub(super) async fn requested(&self, more: u64) {
+        let requested = || self.link.requested_writes.load(Ordering::SeqCst);
+        let target = requested() + more;
+        self.until(|_| requested() >= target).await;
     }
 
-    /// Ends as a process does that is killed: nothing is finished, and its folder is free.
+    /// Ends like a killed process: nothing is completed, and its folder is unlocked.
     pub(super) async fn killed(self) {
         self.spool.stop_draining().await;
         drop(self.engine);
-        // A try that is under way holds the ledger alone.
+        // A running try holds only the ledger.
         drop(self.spool);
     }
 }
 
-/// What the webhooks leave in a journal.
-pub(super) fn told(webhooks: std::ops::Range<usize>) -> Vec<String> {
+/// The texts that the webhooks leave in the ledger.
+pub(super) fn expected_texts(webhooks: std::ops::Range<usize>) -> Vec<String> {
     let words = ["ask", "saw", "said"];
     webhooks
         .flat_map(|n| words.map(|word| format!("r{n} {word}")))

@@ -20,11 +20,11 @@ fn engine() -> Engine {
 }
 
 #[tokio::test]
-async fn pages_end_once_they_have_enough_bytes() {
+async fn pages_end_at_the_byte_limit() {
     let engine = engine();
     let ada = Some("ada".parse().unwrap());
     let ada = Caller::local(TenantId::default_tenant(), ada);
-    // Three sessions; a turn of 9 MiB is more than a page by itself.
+    // Three sessions; one turn of 9 MiB exceeds a page.
     let sizes = [[3, 0, 4, 2], [1, 9, 0, 3], [4, 4, 0, 0]];
     let mut expected = Vec::new();
     for (session, sizes) in ["s0", "s1", "s2"].into_iter().zip(sizes) {
@@ -66,8 +66,8 @@ async fn pages_end_once_they_have_enough_bytes() {
                 None => break,
             }
         }
-        assert_eq!(seen, expected, "{limit} a page");
-        // 30 MiB do not fit into fewer.
-        assert!(pages >= 3, "{limit} a page: {pages} pages");
+        assert_eq!(seen, expected, "{limit} turns per page");
+        // 30 MiB do not fit into fewer pages.
+        assert!(pages >= 3, "{limit} turns per page: {pages} pages");
     }
 }

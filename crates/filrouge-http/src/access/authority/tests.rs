@@ -1,4 +1,4 @@
-//! Keys over the in-memory ledger, with a clock that the test moves.
+//! Keys over the in-memory ledger, with a clock that the test advances.
 
 use axum::http::{HeaderValue, header};
 use filrouge_engine::Caller;
@@ -48,7 +48,7 @@ fn operator() -> Caller {
 }
 
 impl Server {
-    /// Makes a key and waits until it is known; gives its id and the headers that bear it.
+    /// Creates a key and waits until it is loaded; returns its id and headers that contain it.
     async fn key(&self, expires_at: Option<Timestamp>) -> (String, HeaderMap) {
         let mut changes = self.authority.changes();
         let new = NewApiKey {
@@ -68,16 +68,20 @@ impl Server {
 }
 
 #[tokio::test]
-async fn what_is_open_long_learns_that_its_key_is_revoked_or_expired() {
+async fn long_requests_end_when_their_key_is_revoked_or_expires() {
     let server = server().await;
     let end = Timestamp::from_micros(9_000_000);
-    let (kept, keeps) = server.key(Some(end)).await;
-    let (revoked, loses) = server.key(None).await;
-    let keeps = server.authority.authenticate(&keeps).await.unwrap();
-    let loses_principal = server.authority.authenticate(&loses).await.unwrap();
-    assert!(keeps.still_valid() && loses_principal.still_valid());
-    assert_eq!(keeps.name(), Some(kept.as_str()));
-    assert_eq!(keeps.expires_in(), Some(Duration::from_secs(8)));
+    let (kept_id, kept_headers) = server.key(Some(end)).await;
+    let (revoked, revoked_headers) = server.key(None).await;
+    let kept_principal = server.authority.authenticate(&kept_headers).await.unwrap();
+    let revoked_principal = server
+        .authority
+        .authenticate(&revoked_headers)
+        .await
+        .unwrap();
+    assert!(kept_principal.still_valid() && revoked_principal.still_valid());
+    assert_eq!(kept_principal.name(), Some(kept_id.as_str()));
+    assert_eq!(kept_principal.expires_in(), Some(Duration::from_secs(8)));
 
     let mut changes = server.authority.changes();
     server
@@ -87,20 +91,29 @@ async fn what_is_open_long_learns_that_its_key_is_revoked_or_expired() {
         .await
         .unwrap();
     changes.changed().await.unwrap();
-    assert!(keeps.still_valid() && !loses_principal.still_valid());
-    let refused = server.authority.authenticate(&loses).await.err().unwrap();
+    assert!(kept_principal.still_valid() && !revoked_principal.still_valid());
+    let refused = server
+        .authority
+        .authenticate(&revoked_headers)
+        .await
+        .err()
+        .unwrap();
     assert_eq!(refused.0.code, ErrorCode::Unauthenticated);
     assert_eq!(server.authority.refused(), 1);
 
     server.clock.advance(8_000_000);
-    assert!(!keeps.still_valid());
+    assert!(!kept_principal.still_valid());
 }
 
 #[tokio::test]
-async fn the_first_key_ends_what_was_open_without_one() {
+async fn the_first_key_ends_requests_without_one() {
     let server = server().await;
-    let nobody = HeaderMap::new();
-    let local = server.authority.authenticate(&nobody).await.unwrap();
+    let no_credentials = HeaderMap::new();
+    let local = server
+        .authority
+        .authenticate(&no_credentials)
+        .await
+        .unwrap();
     assert!(local.still_valid() && !server.authority.requires_credentials());
     let (key_id, _) = server.key(None).await;
     assert!(!local.still_valid() && server.authority.requires_credentials());
@@ -110,6 +123,11 @@ async fn the_first_key_ends_what_was_open_without_one() {
         .revoke(&operator(), &key_id)
         .await
         .unwrap();
-    let refused = server.authority.authenticate(&nobody).await.err().unwrap();
+    let refused = server
+        .authority
+        .authenticate(&no_credentials)
+        .await
+        .err()
+        .unwrap();
     assert_eq!(refused.0.code, ErrorCode::Unauthenticated);
 }

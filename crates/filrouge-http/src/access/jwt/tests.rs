@@ -1,4 +1,4 @@
-//! Rotation of an issuer's keys, by a clock that the test moves.
+//! Rotation of an issuer's keys, with a clock that the test advances.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::*;
 
 const NOW: i64 = 1_000_000_000;
 
-/// The Ed25519 key of a seed.
+/// The Ed25519 key pair of a seed.
 fn signer(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
 }
@@ -30,7 +30,7 @@ fn encode(head: &Value, claims: &Value, seed: u8) -> String {
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-fn show(path: &Path, seeds: &[u8]) {
+fn write_keys(path: &Path, seeds: &[u8]) {
     let keys = seeds.iter().map(|seed| {
         let x = URL_SAFE_NO_PAD.encode(signer(*seed).public_key());
         json!({ "kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "x": x, "kid": seed.to_string() })
@@ -59,17 +59,17 @@ async fn accepts(verifier: &Verifier, token: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_come_and_go_with_their_issuer() {
+async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("jwks.json");
-    show(&path, &[1]);
+    write_keys(&path, &[1]);
     let verifier = Verifier::start(settings(&path)).await.unwrap();
     assert!(accepts(&verifier, &token(1, "ada")).await);
 
-    show(&path, &[1, 2]);
+    write_keys(&path, &[1, 2]);
     assert!(
         !accepts(&verifier, &token(2, "ada")).await,
-        "asked a moment ago"
+        "the last fetch was a moment ago"
     );
     tokio::time::advance(FETCH_GAP).await;
     assert!(accepts(&verifier, &token(2, "ada")).await);
@@ -81,19 +81,19 @@ async fn keys_come_and_go_with_their_issuer() {
     assert!(verifier.failure().is_some());
     assert_eq!(verifier.failures(), 1);
     verifier.refresh_if_old().await;
-    assert_eq!(verifier.failures(), 1, "not before the gap is over");
+    assert_eq!(verifier.failures(), 1, "no retry before the gap has passed");
     assert!(
         accepts(&verifier, &token(1, "eve")).await,
-        "what is known goes on"
+        "the keys last read stay valid"
     );
 
-    show(&path, &[2]);
+    write_keys(&path, &[2]);
     tokio::time::advance(FETCH_GAP).await;
     verifier.refresh_if_old().await;
     assert_eq!(verifier.failure(), None);
     assert!(
         !accepts(&verifier, &token(1, "ada")).await,
-        "also one that was seen before"
+        "cached tokens are dropped too"
     );
     assert!(accepts(&verifier, &token(2, "ada")).await);
 }
@@ -102,40 +102,40 @@ async fn keys_come_and_go_with_their_issuer() {
 async fn many_unknown_keys_at_once_cost_one_fetch() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("jwks.json");
-    show(&path, &[1]);
+    write_keys(&path, &[1]);
     let verifier = Arc::new(Verifier::start(settings(&path)).await.unwrap());
     tokio::time::advance(FETCH_GAP).await;
     std::fs::remove_file(&path).unwrap();
-    let asking = (0..20).map(|n| {
+    let tasks = (0..20).map(|n| {
         let verifier = verifier.clone();
         tokio::spawn(async move { accepts(&verifier, &token(2, &n.to_string())).await })
     });
-    for one in asking.collect::<Vec<_>>() {
+    for one in tasks.collect::<Vec<_>>() {
         assert!(!one.await.unwrap());
     }
     assert_eq!(verifier.failures(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_was_seen_before_expires_as_well() {
+async fn a_cached_token_expires_too() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("jwks.json");
-    show(&path, &[1]);
+    write_keys(&path, &[1]);
     let verifier = Verifier::start(settings(&path)).await.unwrap();
     let token = token(1, "ada");
     for (seconds, accepted) in [(0, true), (100_029, true), (100_030, false), (0, true)] {
         let now = Timestamp::from_micros((NOW + seconds) * 1_000_000);
-        let known = verifier.verify(&token, now).await;
-        assert_eq!(known.is_some(), accepted, "{seconds}");
+        let verified = verifier.verify(&token, now).await;
+        assert_eq!(verified.is_some(), accepted, "{seconds}");
     }
     let now = Timestamp::from_micros((NOW + 100_030) * 1_000_000);
     let fresh = Verifier::start(settings(&path)).await.unwrap();
     assert!(fresh.verify(&token, now).await.is_none());
-    // A token without a key's name takes the only key that fits.
+    // A token that names no key is verified by the only key for its algorithm.
     let claims = json!({ "iss": "i", "aud": "a", "sub": "s", "tenant": "t", "exp": NOW + 1 });
     let unnamed = encode(&json!({ "alg": "EdDSA" }), &claims, 1);
     assert!(accepts(&fresh, &unnamed).await);
-    show(&path, &[1, 2]);
+    write_keys(&path, &[1, 2]);
     let two = Verifier::start(settings(&path)).await.unwrap();
     assert!(!accepts(&two, &unnamed).await);
 }

@@ -1,4 +1,4 @@
-//! Signatures of tokens are verified by `ring`, which TLS needs anyway.
+//! Verifies the signatures of tokens with `ring`, which TLS needs anyway.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -12,12 +12,12 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes `ring` what the process verifies tokens with. Whoever installed something else before keeps it.
+/// Makes `ring` the process's provider for verifying tokens. A provider that was installed earlier stays.
 pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }
 
-/// The server signs no tokens.
+/// Always fails: the server signs no tokens.
 fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
     Err(ErrorKind::InvalidAlgorithm.into())
 }

@@ -1,4 +1,4 @@
-//! Gzip, unfolded within bounds: a few bytes must not become all memory.
+//! Decompresses gzip within limits: a few bytes must not expand to fill all memory.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
@@ -7,16 +7,16 @@ use flate2::bufread::GzDecoder;
 use super::receive::Refusal;
 use crate::limits::Reservation;
 
-/// Bytes that any packed body may unfold to.
+/// The decompressed size that is allowed for every body.
 const ALWAYS: usize = 1 << 20;
-/// How many times its packed size a body may have beyond that: text packs some 3 to 20 times.
+/// The allowed ratio to the compressed size beyond that: text usually compresses 3 to 20 times.
 const RATIO: usize = 100;
-/// Bytes that are read or unfolded before others get their turn.
+/// The number of bytes that are read or decompressed before other tasks may run.
 const STEP: usize = 64 << 10;
-/// Members of one body (RFC 1952 §2.2). Each costs a decoder of its own, and may be empty.
+/// The maximum number of members in a body (RFC 1952 §2.2). Each needs its own decoder, and may be empty.
 const MEMBERS: usize = 64;
 
-/// What is left to read. It has to be asked again after every [`STEP`]: input may be long and unfold to nothing.
+/// The remaining input. Reading it yields after every [`STEP`], because long input may decompress to nothing.
 struct Packed<'a> {
     rest: &'a [u8],
     turn: usize,
@@ -45,13 +45,13 @@ impl BufRead for Packed<'_> {
     }
 }
 
-/// What `packed` was; at most `most` bytes, and not more than a hundred times what was sent.
-pub(super) async fn unfold(
+/// Decompresses `packed` to at most `limit` bytes, and at most the larger of [`ALWAYS`] and [`RATIO`] times its size.
+pub(super) async fn decompress(
     packed: &[u8],
-    most: usize,
+    limit: usize,
     room: &Reservation,
 ) -> Result<Vec<u8>, Refusal> {
-    let most = most.min(ALWAYS.max(packed.len().saturating_mul(RATIO)));
+    let limit = limit.min(ALWAYS.max(packed.len().saturating_mul(RATIO)));
     let mut members = 1;
     let mut decoder = GzDecoder::new(Packed {
         rest: packed,
@@ -62,14 +62,14 @@ pub(super) async fn unfold(
     loop {
         match decoder.read(&mut step) {
             Ok(0) if decoder.get_ref().rest.is_empty() => return Ok(out),
-            Ok(0) if members == MEMBERS => return Err(Refusal::Members { most: MEMBERS }),
+            Ok(0) if members == MEMBERS => return Err(Refusal::Members { limit: MEMBERS }),
             Ok(0) => {
                 members += 1;
                 decoder = GzDecoder::new(decoder.into_inner());
             }
-            Ok(n) if n > most - out.len() => return Err(Refusal::Unfolds { most }),
+            Ok(n) if n > limit - out.len() => return Err(Refusal::Expands { limit }),
             Ok(n) if !room.grow(n) => {
-                tracing::debug!(bytes = n, "no room for a body that unfolds");
+                tracing::debug!(bytes = n, "no memory for a decompressed body");
                 return Err(Refusal::NoRoom);
             }
             Ok(n) => out.extend_from_slice(step.get(..n).unwrap_or_default()),
@@ -94,71 +94,73 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    async fn unfolded(packed: &[u8], most: usize, total: usize) -> Result<Vec<u8>, Refusal> {
+    async fn decompressed(packed: &[u8], limit: usize, total: usize) -> Result<Vec<u8>, Refusal> {
         let room = Budget::without_shares(total).reservation();
-        unfold(packed, most, &room).await
+        decompress(packed, limit, &room).await
     }
 
     #[tokio::test]
-    async fn what_was_packed_comes_back() {
+    async fn compressed_bodies_round_trip() {
         let text = b"{\"a\":1}".repeat(9999);
         assert_eq!(
-            unfolded(&pack(&text), 1 << 20, 1 << 20).await.unwrap(),
+            decompressed(&pack(&text), 1 << 20, 1 << 20).await.unwrap(),
             text
         );
         let two = [pack(b"a"), pack(b"b")].concat();
-        assert_eq!(unfolded(&two, 10, 10).await.unwrap(), b"ab");
+        assert_eq!(decompressed(&two, 10, 10).await.unwrap(), b"ab");
     }
 
     #[tokio::test]
-    async fn members_are_few() {
+    async fn the_number_of_members_is_limited() {
         let one = pack(b"a");
         assert_eq!(
-            unfolded(&one.repeat(MEMBERS), 9999, 9999).await.unwrap(),
+            decompressed(&one.repeat(MEMBERS), 9999, 9999)
+                .await
+                .unwrap(),
             b"a".repeat(MEMBERS)
         );
         for many in [one, pack(b"")] {
             assert_eq!(
-                unfolded(&many.repeat(MEMBERS + 1), 9999, 9999).await,
-                Err(Refusal::Members { most: MEMBERS })
+                decompressed(&many.repeat(MEMBERS + 1), 9999, 9999).await,
+                Err(Refusal::Members { limit: MEMBERS })
             );
         }
     }
 
-    /// One member of many blocks that hold nothing (RFC 1951 §3.2.4).
+    /// One member of many empty blocks (RFC 1951 §3.2.4).
     #[tokio::test]
-    async fn others_get_their_turn_while_nothing_unfolds() {
+    async fn empty_blocks_do_not_block_other_tasks() {
         let mut hollow = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
         hollow.extend_from_slice(&[0, 0, 0, 0xff, 0xff].repeat(STEP));
         hollow.extend_from_slice(&[1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0]);
-        let mut unfolding = std::pin::pin!(unfolded(&hollow, 9999, 9999));
+        let mut decompressing = std::pin::pin!(decompressed(&hollow, 9999, 9999));
         let mut turns = 0;
         let all = std::future::poll_fn(|cx| {
             turns += 1;
-            unfolding.as_mut().poll(cx)
+            decompressing.as_mut().poll(cx)
         });
         assert_eq!(all.await, Ok(Vec::new()));
         assert!(turns >= 5, "{turns}");
     }
 
     #[tokio::test]
-    async fn bounds_hold() {
+    async fn size_and_memory_limits_are_enforced() {
         let bomb = pack(&vec![b' '; 8 << 20]);
         assert!(bomb.len() < 10_000, "{}", bomb.len());
-        let most = 1 << 20;
+        let limit = 1 << 20;
         assert_eq!(
-            unfolded(&bomb, 32 << 20, 1 << 30).await,
-            Err(Refusal::Unfolds { most })
+            decompressed(&bomb, 32 << 20, 1 << 30).await,
+            Err(Refusal::Expands { limit })
         );
         let small = pack(&[b' '; 1000]);
         assert_eq!(
-            unfolded(&small, 999, 9999).await,
-            Err(Refusal::Unfolds { most: 999 })
+            decompressed(&small, 999, 9999).await,
+            Err(Refusal::Expands { limit: 999 })
         );
-        assert_eq!(unfolded(&small, 1000, 999).await, Err(Refusal::NoRoom));
+        assert_eq!(decompressed(&small, 1000, 999).await, Err(Refusal::NoRoom));
         let cut = small.get(..small.len() - 4).unwrap();
         for bad in [cut, b"{}", &[small.as_slice(), b"x"].concat()] {
-            assert_eq!(unfolded(bad, 9999, 9999).await, Err(Refusal::NotGzip));
+            assert_eq!(decompressed(bad, 9999, 9999).await, Err(Refusal::NotGzip));
         }
     }
 }

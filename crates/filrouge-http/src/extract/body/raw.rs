@@ -1,4 +1,4 @@
-//! A body that is taken as it comes, however long it flows.
+//! A body that is read as a stream, without a time limit.
 
 use axum::body::Body;
 use axum::extract::{FromRef, FromRequest, Request};
@@ -10,11 +10,11 @@ use crate::layer::HttpLayer;
 use crate::limits::Reservation;
 use crate::problem::Problem;
 
-/// A body of which nothing was read yet, and room for what is held of it.
+/// An unread body, and the reservation for the part that is held in memory.
 pub struct RawBody {
-    /// The bytes.
+    /// The body, not yet read.
     pub body: Body,
-    /// What of them may be held.
+    /// The reservation for the bytes that are held in memory.
     pub room: Reservation,
 }
 
@@ -30,12 +30,12 @@ where
         let http = HttpLayer::from_ref(state);
         if encoding(request.headers()) != Ok(Encoding::Plain) {
             http.metrics().body_refused(Refusal::Encoding.reason());
-            let what = "a stream is taken as it is, without content-encoding";
+            let what = "a stream is accepted only without content-encoding";
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, what)
                 .with_hint("send the decoded bytes: iter_bytes(), not iter_raw()"));
         }
         let room = http.limits().body();
-        room.is_for(&caller(&request), false);
+        room.set_caller(&caller(&request), false);
         Ok(Self {
             body: request.into_body(),
             room,
@@ -43,20 +43,20 @@ where
     }
 }
 
-/// What a page in a browser can send to another site without being allowed to must not write (DESIGN §8): a form's
-/// types, and no type at all.
+/// Refuses types that a browser page can send to another site without permission (DESIGN §8): a form's types, and no
+/// type at all.
 fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE);
     let text = given.map_or(Some(""), |v| v.to_str().ok()).unwrap_or("?");
     let essence = text.split(';').next().unwrap_or("").trim();
     let essence = essence.to_ascii_lowercase();
-    let taken = match essence.as_str() {
+    let accepted = match essence.as_str() {
         "" => !is_from_a_page(headers),
         "text/event-stream" => true,
         "application/x-www-form-urlencoded" => false,
         other => other.starts_with("application/"),
     };
-    if taken {
+    if accepted {
         return Ok(());
     }
     let mut problem = Problem::new(
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    fn is_taken(headers: &[(&'static str, &'static str)]) -> bool {
+    fn is_accepted(headers: &[(&'static str, &'static str)]) -> bool {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(
@@ -92,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn a_form_of_some_page_is_no_stream() {
-        for taken in [
+    fn a_form_is_not_accepted_as_a_stream() {
+        for accepted in [
             "text/event-stream; charset=utf-8",
             "Text/Event-Stream",
             "application/json",
@@ -101,7 +101,7 @@ mod tests {
             "application/octet-stream",
             "application/vnd.some+json",
         ] {
-            assert!(is_taken(&[("content-type", taken)]), "{taken}");
+            assert!(is_accepted(&[("content-type", accepted)]), "{accepted}");
         }
         for refused in [
             "text/plain",
@@ -114,17 +114,20 @@ mod tests {
             "image/png",
         ] {
             let page = ("origin", "http://localhost:7717");
-            assert!(!is_taken(&[("content-type", refused), page]), "{refused}");
+            assert!(
+                !is_accepted(&[("content-type", refused), page]),
+                "{refused}"
+            );
         }
     }
 
     #[test]
-    fn without_a_type_it_must_not_come_from_a_page() {
-        assert!(is_taken(&[]));
-        assert!(is_taken(&[("sec-fetch-site", "none")]));
-        assert!(is_taken(&[("sec-fetch-site", "same-origin")]));
-        assert!(!is_taken(&[("sec-fetch-site", "cross-site")]));
-        assert!(!is_taken(&[("sec-fetch-site", "same-site")]));
-        assert!(!is_taken(&[("origin", "null")]));
+    fn a_page_without_a_content_type_is_refused() {
+        assert!(is_accepted(&[]));
+        assert!(is_accepted(&[("sec-fetch-site", "none")]));
+        assert!(is_accepted(&[("sec-fetch-site", "same-origin")]));
+        assert!(!is_accepted(&[("sec-fetch-site", "cross-site")]));
+        assert!(!is_accepted(&[("sec-fetch-site", "same-site")]));
+        assert!(!is_accepted(&[("origin", "null")]));
     }
 }

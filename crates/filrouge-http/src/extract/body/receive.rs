@@ -1,4 +1,4 @@
-//! Taking a body in: bounded in bytes, in time, and over all requests together.
+//! Receives a body within limits: bytes, time, and the total over all requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,25 @@ use crate::layer::HttpLayer;
 use crate::limits::{Reservation, SMALL_BODY};
 use crate::problem::Problem;
 
-/// How far a body may be behind [`BYTES_PER_SECOND`], and so how long it may pause whatever has come before.
+/// How far a body may fall behind [`BYTES_PER_SECOND`]. This is also the longest pause, no matter how much has already
+/// arrived.
 const GRACE: Duration = Duration::from_secs(10);
-/// The slowest that a body may come: what has come is held meanwhile, and others need the room.
+/// The minimum rate of a body: its received bytes occupy memory that other requests need.
 const BYTES_PER_SECOND: u64 = 16 << 10;
 
-/// How the body is packed.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Plain,
     Gzip,
 }
 
-/// Why a body is refused; the label of a metric, and what the caller is told.
+/// Why a body is refused: the label of the metric, and the text for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    TooLarge { most: usize },
-    Unfolds { most: usize },
-    Members { most: usize },
+    TooLarge { limit: usize },
+    Expands { limit: usize },
+    Members { limit: usize },
     TooSlow,
     NoRoom,
     BrokeOff,
@@ -45,7 +46,7 @@ impl Refusal {
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::TooLarge { .. } => "too_large",
-            Self::Unfolds { .. } => "unfolds",
+            Self::Expands { .. } => "unfolds",
             Self::Members { .. } => "members",
             Self::TooSlow => "too_slow",
             Self::NoRoom => "no_room",
@@ -56,29 +57,30 @@ impl Refusal {
     }
 
     fn problem(self) -> Problem {
-        let say = |code, detail: &str| Problem::new(code, detail);
+        let problem = |code, detail: &str| Problem::new(code, detail);
         match self {
-            Self::TooLarge { most } => {
-                let what = format!("the body is larger than {most} bytes");
+            Self::TooLarge { limit } => {
+                let what = format!("the body is larger than {limit} bytes");
                 Problem::new(ErrorCode::PayloadTooLarge, what).with_hint("send fewer items at once")
             }
-            Self::Unfolds { most } => {
-                let what = format!("the body unfolds to more than {most} bytes");
+            Self::Expands { limit } => {
+                let what = format!("the body decompresses to more than {limit} bytes");
                 Problem::new(ErrorCode::PayloadTooLarge, what)
                     .with_hint("send fewer items at once, or send them without content-encoding")
             }
-            Self::Members { most } => {
-                let what = format!("the body has more than {most} gzip members");
-                Problem::new(ErrorCode::BadRequest, what).with_hint("pack the body as one member")
+            Self::Members { limit } => {
+                let what = format!("the body has more than {limit} gzip members");
+                Problem::new(ErrorCode::BadRequest, what)
+                    .with_hint("compress the body as one gzip member")
             }
-            Self::TooSlow => say(ErrorCode::RequestTimeout, "the body did not arrive in time"),
-            Self::NoRoom => say(ErrorCode::Overloaded, "too many bytes are arriving at once"),
-            Self::BrokeOff => say(ErrorCode::BadRequest, "the body broke off"),
-            Self::NotGzip => say(
+            Self::TooSlow => problem(ErrorCode::RequestTimeout, "the body did not arrive in time"),
+            Self::NoRoom => problem(ErrorCode::Overloaded, "too many bytes are arriving at once"),
+            Self::BrokeOff => problem(ErrorCode::BadRequest, "the body broke off"),
+            Self::NotGzip => problem(
                 ErrorCode::BadRequest,
-                "the body is not gzip, as content-encoding says",
+                "the body is not gzip, although content-encoding says so",
             ),
-            Self::Encoding => say(
+            Self::Encoding => problem(
                 ErrorCode::UnsupportedMediaType,
                 "the content-encoding is not known",
             )
@@ -87,31 +89,31 @@ impl Refusal {
     }
 }
 
-/// The body as it was before it was packed.
-pub(super) async fn whole(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Problem> {
-    let result = take(request, http).await;
+/// The entire body, decompressed.
+pub(super) async fn read_body(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Problem> {
+    let result = read_within_limits(request, http).await;
     result.map_err(|refusal| {
         http.metrics().body_refused(refusal.reason());
         refusal.problem()
     })
 }
 
-async fn take(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Refusal> {
+async fn read_within_limits(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Refusal> {
     let settings = http.limits().settings();
-    let most = settings.body_bytes;
+    let limit = settings.body_bytes;
     let encoding = encoding(request.headers())?;
-    // A router without the layer around it bounds each body alone.
+    // Without the layer around the router, each body is limited separately.
     let room = request.extensions().get::<Arc<Reservation>>().cloned();
     let room = room.unwrap_or_else(|| Arc::new(http.limits().body()));
     let caller = caller(&request);
     let body = request.into_body();
-    if body.size_hint().lower() > most as u64 {
-        return Err(Refusal::TooLarge { most });
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Refusal::TooLarge { limit });
     }
     let announced = body.size_hint().upper();
     let small = announced.is_some_and(|bytes| bytes <= SMALL_BODY as u64);
-    room.is_for(&caller, small);
-    let arriving = collect(body, most, &room);
+    room.set_caller(&caller, small);
+    let arriving = collect(body, limit, &room);
     let bytes = match tokio::time::timeout(settings.body_timeout, arriving).await {
         Ok(bytes) => bytes?,
         Err(_) => return Err(Refusal::TooSlow),
@@ -119,16 +121,16 @@ async fn take(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Refusal> {
     match encoding {
         Encoding::Plain => Ok(bytes),
         Encoding::Gzip if bytes.is_empty() => Ok(bytes),
-        Encoding::Gzip => gzip::unfold(&bytes, most, &room).await,
+        Encoding::Gzip => gzip::decompress(&bytes, limit, &room).await,
     }
 }
 
-/// Whose share of the room the body takes: the credentials' and the end user's together, so that neither the users of
-/// one service share one, nor the services of one user.
+/// The caller whose share of the budget the body uses: the credentials and the end user together, so that neither the
+/// users of one service share a budget, nor the services of one user.
 pub(super) fn caller(request: &Request) -> String {
     let principal = request.extensions().get::<Principal>();
     let name = principal.and_then(Principal::name).unwrap_or_default();
-    // Who must not act for this end user has been refused.
+    // A caller that must not act for this end user was already refused.
     let identity = principal.and_then(|p| p.acts_for(request.headers()).ok()?);
     let identity = identity.as_ref().map_or("", |id| id.as_str());
     format!("{identity}\0{name}")
@@ -146,8 +148,8 @@ pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     }
 }
 
-/// No room is made for what is only announced: memory is taken as bytes arrive.
-async fn collect(mut body: Body, most: usize, room: &Reservation) -> Result<Vec<u8>, Refusal> {
+/// Does not reserve memory for the announced length: memory is reserved as bytes arrive.
+async fn collect(mut body: Body, limit: usize, room: &Reservation) -> Result<Vec<u8>, Refusal> {
     let (mut due, mut bytes) = (Instant::now() + GRACE, Vec::new());
     loop {
         let Ok(frame) = timeout_at(due, body.frame()).await else {
@@ -160,14 +162,14 @@ async fn collect(mut body: Body, most: usize, room: &Reservation) -> Result<Vec<
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if data.len() > most - bytes.len() {
-            return Err(Refusal::TooLarge { most });
+        if data.len() > limit - bytes.len() {
+            return Err(Refusal::TooLarge { limit });
         }
         if !room.grow(data.len()) {
             return Err(Refusal::NoRoom);
         }
-        let earns = Duration::from_micros(data.len() as u64 * 1_000_000 / BYTES_PER_SECOND);
-        due = (due + earns).min(Instant::now() + GRACE);
+        let credit = Duration::from_micros(data.len() as u64 * 1_000_000 / BYTES_PER_SECOND);
+        due = (due + credit).min(Instant::now() + GRACE);
         bytes.extend_from_slice(&data);
     }
 }
@@ -185,7 +187,7 @@ mod tests {
     use super::*;
     use crate::limits::Budget;
 
-    /// So many bytes every second.
+    /// A body that yields this many bytes every second.
     struct Drip {
         ticks: Interval,
         bytes: usize,
@@ -217,14 +219,17 @@ mod tests {
             left: seconds,
         });
         let room = Budget::without_shares(1 << 30).reservation();
-        let taken = collect(body, 1 << 30, &room).await;
-        (taken.map(|bytes| bytes.len()), began.elapsed().as_secs())
+        let collected = collect(body, 1 << 30, &room).await;
+        (
+            collected.map(|bytes| bytes.len()),
+            began.elapsed().as_secs(),
+        )
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_may_rest_but_not_trickle() {
+    async fn a_body_may_pause_but_not_trickle() {
         let slowest = usize::try_from(BYTES_PER_SECOND).unwrap();
-        assert_eq!(dripping(1, 9).await, (Ok(9), 9), "within the grace");
+        assert_eq!(dripping(1, 9).await, (Ok(9), 9), "within the grace period");
         assert_eq!(dripping(1, 9999).await, (Err(Refusal::TooSlow), 10));
         let (half, after) = dripping(slowest / 2, 9999).await;
         assert_eq!(half, Err(Refusal::TooSlow));
@@ -240,12 +245,12 @@ mod tests {
             Instant::now(),
             Budget::without_shares(1 << 30).reservation(),
         );
-        let taken = collect(stalled, 1 << 30, &room).await;
-        assert_eq!(taken, Err(Refusal::TooSlow));
+        let collected = collect(stalled, 1 << 30, &room).await;
+        assert_eq!(collected, Err(Refusal::TooSlow));
         assert_eq!(
             began.elapsed().as_secs(),
             GRACE.as_secs(),
-            "much before a pause buys nothing"
+            "earlier speed does not extend a pause"
         );
     }
 }

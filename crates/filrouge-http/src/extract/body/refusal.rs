@@ -1,4 +1,4 @@
-//! What is said of a body that is not taken: which member, and why.
+//! The error for an invalid body: the member, and the reason.
 
 use filrouge_types::{ErrorCode, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -7,9 +7,9 @@ use serde_path_to_error::{Path, Segment};
 use crate::extract::words::{Words, short};
 use crate::problem::Problem;
 
-/// Reads a body that was refused once more, to see where. What is taken pays nothing for it.
+/// Parses a refused body a second time, to locate the error. Accepted bodies are parsed only once.
 pub(super) fn refusal<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
-    // What is no JSON at all may have met something unacceptable first.
+    // In malformed JSON, the first parse may have stopped at an invalid value before the syntax error.
     if let Err(syntax) = serde_json::from_slice::<IgnoredAny>(bytes) {
         return Problem::new(ErrorCode::BadRequest, syntax.to_string());
     }
@@ -17,23 +17,23 @@ pub(super) fn refusal<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
         Ok(_) => Problem::new(ErrorCode::BadRequest, "the body is not one JSON object"),
         Err(e) if e.inner().is_data() => {
-            let place = place(e.path());
+            let place = member_path(e.path());
             let inner = e.inner();
             let at = format!(" at line {} column {}", inner.line(), inner.column());
-            let said = inner.to_string();
-            Words::of(said.strip_suffix(&at).unwrap_or(&said), "member").about(&place)
+            let message = inner.to_string();
+            Words::of(message.strip_suffix(&at).unwrap_or(&message), "member").about(&place)
         }
         Err(e) => Problem::new(ErrorCode::BadRequest, e.inner().to_string()),
     }
 }
 
-/// A member as a program writes it: `items[2].role`; empty for the body itself.
-fn place(path: &Path) -> String {
+/// The path of a member in program syntax: `items[2].role`; empty for the body itself.
+fn member_path(path: &Path) -> String {
     let mut place = String::new();
     for segment in path {
         match segment {
             Segment::Seq { index } => place.push_str(&format!("[{index}]")),
-            // JSON that is kept as written is read as a member of this name.
+            // `RawJson` is deserialized through a member of this name.
             Segment::Map { key } if key.starts_with("$serde_json::private") => {}
             Segment::Map { key } | Segment::Enum { variant: key } => {
                 if !place.is_empty() {
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    fn told<T: DeserializeOwned>(body: &str) -> (ErrorCode, String, String) {
+    fn refusal_of<T: DeserializeOwned>(body: &str) -> (ErrorCode, String, String) {
         assert!(serde_json::from_str::<Object<T>>(body).is_err(), "{body}");
         let failure = refusal::<T>(body.as_bytes()).0;
         (
@@ -64,18 +64,18 @@ mod tests {
     }
 
     #[test]
-    fn the_member_is_named() {
-        let detail = |told: (ErrorCode, String, String)| {
-            assert_eq!(told.0, ErrorCode::Invalid);
-            told.1
+    fn the_error_names_the_member() {
+        let detail = |refused: (ErrorCode, String, String)| {
+            assert_eq!(refused.0, ErrorCode::Invalid);
+            refused.1
         };
         assert_eq!(
-            detail(told::<CreateSession>(r#"{"session_id":5}"#)),
+            detail(refusal_of::<CreateSession>(r#"{"session_id":5}"#)),
             "session_id: invalid type: integer `5`, expected a string"
         );
         let item = r#"{"role":"user","channel":"plan","parts":[]}"#;
         let third = |third: &str| {
-            detail(told::<AppendItems>(&format!(
+            detail(refusal_of::<AppendItems>(&format!(
                 r#"{{"items":[{item},{item},{third}]}}"#
             )))
         };
@@ -99,22 +99,22 @@ mod tests {
             "items[2].parts: nested deeper than 128 levels"
         );
         assert_eq!(
-            detail(told::<FinalizeTurn>(r#"{"answer_neutral":1}"#)),
+            detail(refusal_of::<FinalizeTurn>(r#"{"answer_neutral":1}"#)),
             "answer_neutral: expected a JSON string"
         );
         assert_eq!(
-            detail(told::<FailTurn>(r#"{"error":["c"]}"#)),
+            detail(refusal_of::<FailTurn>(r#"{"error":["c"]}"#)),
             "error: invalid type: sequence, expected a JSON object"
         );
         assert_eq!(
-            detail(told::<CreateSession>("[]")),
+            detail(refusal_of::<CreateSession>("[]")),
             "invalid type: sequence, expected a JSON object"
         );
     }
 
     #[test]
-    fn what_is_known_is_a_hint() {
-        let (code, detail, hint) = told::<CreateSession>(r#"{"sessionid":"s"}"#);
+    fn the_hint_lists_known_names() {
+        let (code, detail, hint) = refusal_of::<CreateSession>(r#"{"sessionid":"s"}"#);
         assert_eq!(
             (code, detail.as_str()),
             (ErrorCode::Invalid, "sessionid: there is no such member")
@@ -123,27 +123,27 @@ mod tests {
             hint,
             "known: `session_id`, `title`, `project_id`, `parent_session_id`, `metadata`"
         );
-        let (_, _, hint) = told::<LinkSession>(r#"{"owner":"s"}"#);
+        let (_, _, hint) = refusal_of::<LinkSession>(r#"{"owner":"s"}"#);
         assert_eq!(hint, "known: `identity_id`");
         let role = r#"{"items":[{"role":"robot","channel":"plan","parts":[]}]}"#;
-        let (_, _, hint) = told::<AppendItems>(role);
+        let (_, _, hint) = refusal_of::<AppendItems>(role);
         assert_eq!(hint, "known: user, assistant, tool, system");
     }
 
     #[test]
     fn a_detail_is_not_as_long_as_a_body() {
         let name = "ä".repeat(1 << 20);
-        let (_, detail, _) = told::<CreateSession>(&format!(r#"{{"{name}":1}}"#));
+        let (_, detail, _) = refusal_of::<CreateSession>(&format!(r#"{{"{name}":1}}"#));
         assert!(detail.len() < 500, "{}", detail.len());
         let body = format!(r#"{{"items":[{{"role":"{name}"}}]}}"#);
-        let (_, detail, _) = told::<AppendItems>(&body);
+        let (_, detail, _) = refusal_of::<AppendItems>(&body);
         assert!(detail.len() < 500, "{}", detail.len());
     }
 
     #[test]
-    fn what_is_no_json_is_400() {
+    fn malformed_json_is_400() {
         for body in ["{", r#"{"session_id":5"#, r#"{} {}"#, ""] {
-            let (code, detail, _) = told::<CreateSession>(body);
+            let (code, detail, _) = refusal_of::<CreateSession>(body);
             assert_eq!(code, ErrorCode::BadRequest, "{body}");
             assert!(detail.contains("line 1"), "{detail}");
         }

@@ -1,4 +1,4 @@
-//! Sessions: new ones, and what has changed of others.
+//! Inserts new sessions, and updates changed ones.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(crate) static INSERT_SESSIONS: Sql = Sql::new(
     ],
 );
 
-/// What never changes of a session is left as it is.
+/// Columns that never change are not updated.
 pub(crate) static UPDATE_SESSIONS: Sql = Sql::new(
     "UPDATE filrouge.session s SET identity_id = q.identity_id, parent_session_id = q.parent_session_id,
          project_id = q.project_id, team_id = q.team_id, title = q.title, status = q.status, state = q.state,
@@ -106,7 +106,7 @@ pub(super) async fn update(
     session.query(&UPDATE_SESSIONS, &params).await.map(drop)
 }
 
-/// The columns of sessions.
+/// Sessions as columns.
 #[derive(Default)]
 struct Columns<'r> {
     pks: Vec<i64>,

@@ -1,4 +1,4 @@
-//! Leases, checkpoints and events by their time.
+//! All backends give the same leases, checkpoints and events by time.
 
 use filrouge_store::command::{NewEvent, NewSession, PutCheckpoint, SessionPatch, Write};
 use filrouge_store::contract::asks::{event, json};
@@ -24,11 +24,11 @@ async fn read(three: &Three) {
     three
         .ask("held", async |f| {
             let who = who.clone();
-            let asked = f.ledger.ask(move |sight| {
-                let session = sight.get(&who, &sid("s"))?;
-                let lease = sight.lease(&who, &sid("s"), Timestamp::from_micros(NOON))?;
-                let all = sight.checkpoints(&who, &sid("s"))?;
-                Ok((all, sight.newest_checkpoint(&session)?, lease))
+            let asked = f.ledger.query(move |snapshot| {
+                let session = snapshot.get(&who, &sid("s"))?;
+                let lease = snapshot.lease(&who, &sid("s"), Timestamp::from_micros(NOON))?;
+                let all = snapshot.checkpoints(&who, &sid("s"))?;
+                Ok((all, snapshot.newest_checkpoint(&session)?, lease))
             });
             asked.await
         })
@@ -37,7 +37,7 @@ async fn read(three: &Three) {
 }
 
 #[test]
-fn strange_checkpoints_and_holders() {
+fn strange_checkpoints_and_holders_are_the_same_everywhere() {
     block_on(async {
         let three = Three::new();
         let who = operator("t");
@@ -51,7 +51,7 @@ fn strange_checkpoints_and_holders() {
                 status: Some(SessionStatus::Active),
                 ..Default::default()
             };
-            // Each puts an item.
+            // Each write adds an item.
             three.write(&who, close).await;
             three.write(&who, super::patch("s", opened)).await;
             let object = format!(r#"{{"x":{}}}"#, JSON[n % JSON.len()]);
@@ -75,7 +75,7 @@ fn strange_checkpoints_and_holders() {
 }
 
 #[test]
-fn events_by_their_time() {
+fn events_by_time_are_the_same_everywhere() {
     block_on(async {
         let three = Three::new();
         let who = operator("t");
@@ -100,15 +100,17 @@ fn events_by_their_time() {
                         loop {
                             let page = f
                                 .ledger
-                                .ask(move |sight| sight.view.events_at(span[0], span[1], after, 3))
+                                .query(move |snapshot| {
+                                    snapshot.view.events_at(span[0], span[1], after, 3)
+                                })
                                 .await
                                 .unwrap();
                             let Some((pk, row)) = page.last() else {
                                 return all;
                             };
                             after = Some((row.event.at, *pk, row.number));
-                            let told = page.iter().map(|(pk, row)| format!("{pk} {row:?}"));
-                            all.extend(told);
+                            let reported = page.iter().map(|(pk, row)| format!("{pk} {row:?}"));
+                            all.extend(reported);
                         }
                     })
                     .await;

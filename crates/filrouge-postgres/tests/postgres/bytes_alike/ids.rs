@@ -1,4 +1,4 @@
-//! Ids and titles whose order and sameness locales dispute.
+//! Ids and titles that locales order or equate differently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use filrouge_types::{ItemId, ProjectId};
 use super::{Three, block_on};
 use crate::{keyring, on, options};
 
-/// Ids of every character that an id may hold, of up to 256 bytes, and of orders that locales dispute.
+/// Ids with every character that an id may contain, of up to 256 bytes, and ids that locales order differently.
 fn ids() -> Vec<String> {
     let ascii: String = (0x20..0x7f).map(char::from).collect();
     let latin: String = (0xa0..0x100_u32).filter_map(char::from_u32).collect();
@@ -36,7 +36,7 @@ fn ids() -> Vec<String> {
 }
 
 #[test]
-fn strange_ids() {
+fn strange_ids_are_the_same_everywhere() {
     block_on(async {
         let three = Three::new();
         let ids = ids();
@@ -82,9 +82,9 @@ fn strange_ids() {
     });
 }
 
-/// A database in which texts are compared as the French do: nothing of ours is.
+/// A database whose default is to compare texts as in French, which must not affect the store.
 #[test]
-fn a_database_with_a_locale() {
+fn a_databases_locale_has_no_effect() {
     let server = Server::start(Options::default());
     let made = AtomicUsize::new(0);
     let make = |keyring: Arc<Keyring>| {
@@ -93,7 +93,7 @@ fn a_database_with_a_locale() {
             "CREATE DATABASE {name} TEMPLATE template0 LOCALE 'C' LOCALE_PROVIDER icu ICU_LOCALE 'fr-FR-u-ks-level1'"
         );
         server.sql("postgres", &sql);
-        // Whoever makes a store has drawn its name from the random source.
+        // The creator of a store draws its name from the random source.
         drop(PostgresLedger::open(options(&server.url(&name), keyring.clone())).unwrap());
         on(&server.url(&name), keyring)
     };

@@ -1,4 +1,4 @@
-//! Connections that are cut around COMMIT: the one moment at which nobody can tell by the connection alone.
+//! Connections that are cut around COMMIT, the only moment when the connection itself does not reveal the outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use filrouge_postgres::Options;
 use filrouge_testbed::{Cut, Loss, Server};
 use filrouge_types::ErrorCode;
 
-use super::{apart, put, server, texts, until_taken};
+use super::{put, run_blocking, server, texts, until_taken};
 use crate::many::callers::{Crowd, eventually, intact};
-use crate::many::{close, of_its_own, open, started, wait};
+use crate::many::{close, open, separate_server_options, started, wait};
 
-/// What the last round trip of a write ends with.
+/// The last message of a write.
 const COMMIT: &[u8] = b"COMMIT\0";
 
 #[test]
@@ -19,7 +19,7 @@ fn a_lost_answer_is_found_in_the_log() {
     let (server, database) = server();
     let cut = Cut::before(server.tcp());
     wait(async {
-        let ledger = open(of_its_own(&cut.url(&database)));
+        let ledger = open(separate_server_options(&cut.url(&database)));
         let turn = started(&*ledger, "s", "r").await.turn_id;
         let mut expected = Vec::new();
         for (n, loss) in [Loss::Answer, Loss::Request, Loss::Connection]
@@ -31,7 +31,7 @@ fn a_lost_answer_is_found_in_the_log() {
             cut.cut_after(COMMIT, loss);
             let words = format!("k{n}");
             let (seq, replayed) = put(&*ledger, turn, &words).await.unwrap();
-            // The first answer, whatever has become of the first connection.
+            // The first answer, even if the first connection was lost.
             assert_eq!((seq, replayed), (2 + n as u64, false), "{loss:?}");
             cut.wait_for_cuts(n + 1);
             expected.push(words);
@@ -50,10 +50,10 @@ fn connections_cut_at_any_moment_lose_nothing() {
     wait(async {
         let far = cut.url(&database);
         let ledgers = vec![
-            open(of_its_own(&far)),
-            open(of_its_own(&server.url(&database))),
+            open(separate_server_options(&far)),
+            open(separate_server_options(&server.url(&database))),
         ];
-        let crowd = Crowd::at_work(&ledgers, 8, 4);
+        let crowd = Crowd::start(&ledgers, 8, 4);
         let needles: [&[u8]; 4] = [COMMIT, b"ROLLBACK", b"BEGIN", COMMIT];
         let losses = [Loss::Answer, Loss::Request, Loss::Connection];
         for n in 0..24 {
@@ -64,28 +64,28 @@ fn connections_cut_at_any_moment_lose_nothing() {
             } else {
                 cuts(&cut, before + 1).await;
             }
-            crowd.goes_on(5).await;
+            crowd.continues_for(5).await;
         }
-        crowd.ends_well().await;
+        crowd.finish_and_check().await;
         close(ledgers).await;
     });
 }
 
-/// Waits until the proxy has closed so many connections.
+/// Waits until the proxy has closed this many connections.
 async fn cuts(cut: &Cut, number: usize) {
     eventually("a cut", || cut.cuts() >= number).await;
 }
 
-/// A short patience, so that it can run out.
+/// Options with a short timeout, so that a test can exceed it.
 fn hasty(url: &str) -> Options {
-    let mut options = of_its_own(url);
+    let mut options = separate_server_options(url);
     options.settle_timeout = Duration::from_millis(400);
     options
 }
 
-/// COMMIT was answered to nobody, and then there is no server until the ledger has given up.
+/// The answer to COMMIT is lost, and the server stays down until the ledger gives up.
 #[test]
-fn what_cannot_be_found_out_is_told_and_found_by_a_retry() {
+fn an_unknown_outcome_is_reported_and_a_retry_finds_it() {
     let (server, database) = server();
     let cut = Cut::before(server.tcp());
     let server = Arc::new(server);
@@ -103,16 +103,16 @@ fn what_cannot_be_found_out_is_told_and_found_by_a_retry() {
             let gone = async {
                 cuts(&cut, before + 1).await;
                 match n % 3 {
-                    0 => apart(&server, Server::stop_immediate).await,
+                    0 => run_blocking(&server, Server::stop_immediate).await,
                     _ => cut.hold(),
                 }
             };
-            let (told, ()) = tokio::join!(write, gone);
+            let (reported, ()) = tokio::join!(write, gone);
             match n % 3 {
-                0 => apart(&server, Server::start_again).await,
+                0 => run_blocking(&server, Server::restart).await,
                 _ => cut.release(),
             }
-            if let Err(failure) = told {
+            if let Err(failure) = reported {
                 unknown += 1;
                 assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{failure:?}");
                 let hint = failure.hint.unwrap();
@@ -123,16 +123,16 @@ fn what_cannot_be_found_out_is_told_and_found_by_a_retry() {
             assert!(replayed || loss == Loss::Request, "{loss:?}");
             assert_eq!(ledger.health().read_only, None);
         }
-        assert!(unknown > 0, "the ledger has always been faster");
+        assert!(unknown > 0, "no outcome was unknown");
         assert_eq!(texts(&*ledger).await.len(), rounds);
         intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }
 
-/// A network that carries nothing and says nothing, for longer than anybody waits.
+/// A network that drops everything for longer than any timeout.
 #[test]
-fn a_network_that_swallows_everything_is_given_up() {
+fn a_network_that_drops_everything_is_given_up() {
     let (server, database) = server();
     let cut = Cut::before(server.tcp());
     wait(async {
@@ -147,8 +147,8 @@ fn a_network_that_swallows_everything_is_given_up() {
             let write = put(&*ledger, turn, "k").await.unwrap_err();
             let anyone = filrouge_store::contract::fixture::anyone();
             let read = ledger.items(&anyone, &session, 0, 9).await.unwrap_err();
-            let apart = ledger.note("n").await.unwrap_err();
-            for failure in [write, read, apart] {
+            let reserved = ledger.note("n").await.unwrap_err();
+            for failure in [write, read, reserved] {
                 assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{failure:?}");
             }
         }

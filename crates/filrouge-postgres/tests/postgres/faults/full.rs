@@ -1,4 +1,4 @@
-//! What the server refuses: a full disk, and everything else by its SQLSTATE.
+//! Refusals by the server: a full disk, and other errors by their SQLSTATE.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use filrouge_types::{ErrorCode, TurnId};
 use super::{durable, put, texts, until_taken};
 use crate::database;
 use crate::many::callers::intact;
-use crate::many::{close, of_its_own, open, started, two, wait};
+use crate::many::{close, open, separate_server_options, started, two, wait};
 
-/// A small file system of its own for a server's tables.
+/// A small file system for a server's tables.
 struct Small(PathBuf);
 
 impl Small {
@@ -30,7 +30,9 @@ impl Small {
         if !made.status.success() {
             std::fs::remove_dir(&folder).unwrap();
             let why = String::from_utf8_lossy(&made.stderr);
-            panic!("a small file system is needed, run this as somebody who may mount one: {why}");
+            panic!(
+                "this test mounts a small file system, so it must run as a user that may mount: {why}"
+            );
         }
         Self(folder)
     }
@@ -49,11 +51,11 @@ impl Drop for Small {
     }
 }
 
-/// Fills the disk until the ledger says so.
+/// Fills the disk until the ledger reports it.
 async fn fill(ledger: &dyn Ledger, turn: TurnId) -> Vec<String> {
     let mut written = Vec::new();
     for n in 0..1_000 {
-        // What does not compress.
+        // Random text does not compress.
         let random: String = (0..250_000)
             .map(|_| rand::random_range('a'..='z'))
             .collect();
@@ -72,7 +74,7 @@ async fn fill(ledger: &dyn Ledger, turn: TurnId) -> Vec<String> {
             }
         }
     }
-    panic!("the disk is never full");
+    panic!("the disk never filled up");
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn a_full_disk_refuses_until_there_is_room() {
         let turn = started(ledger, "s", "r").await.turn_id;
         let mut expected = fill(ledger, turn).await;
         assert!(ledger.health().read_only.is_some());
-        // What is there can be read.
+        // Existing items can be read.
         assert_eq!(texts(&*ledgers[1]).await, expected);
         std::fs::remove_file(&room).unwrap();
         until_taken(ledger, turn, "again").await;
@@ -110,7 +112,7 @@ fn a_full_disk_refuses_until_there_is_room() {
     drop(server);
 }
 
-/// Has the database refuse new items with `state`, so many times or for ever.
+/// Has the database refuse new items with `state`, up to `times` times.
 fn refuse(database: &Database, state: &str, times: u32) {
     database.sql(&format!(
         "CREATE SEQUENCE refusals;
@@ -130,12 +132,12 @@ fn refuse_no_more(database: &Database) {
 }
 
 #[test]
-fn what_stood_in_the_way_for_a_moment_is_tried_again() {
+fn a_transient_refusal_is_retried() {
     let database = database();
     wait(async {
-        let ledger = open(of_its_own(&database.url()));
+        let ledger = open(separate_server_options(&database.url()));
         let turn = started(&*ledger, "s", "r").await.turn_id;
-        // Serialization, deadlock, a shutdown, a standby in the midst of becoming the primary.
+        // Serialization failure, deadlock, a shutdown, a standby that is being promoted.
         let states = ["40001", "40P01", "57P01", "25006"];
         for (n, state) in states.into_iter().enumerate() {
             refuse(&database, state, 3);
@@ -151,11 +153,11 @@ fn what_stood_in_the_way_for_a_moment_is_tried_again() {
 }
 
 #[test]
-fn what_stays_in_the_way_is_told_by_its_code() {
+fn a_lasting_refusal_is_reported_with_its_code() {
     use ErrorCode::{StoreFull, StoreReadOnly, StoreUnavailable};
     let database = database();
     wait(async {
-        let mut options = of_its_own(&database.url());
+        let mut options = separate_server_options(&database.url());
         options.settle_timeout = std::time::Duration::from_secs(1);
         let ledger = open(options);
         let turn = started(&*ledger, "s", "r").await.turn_id;

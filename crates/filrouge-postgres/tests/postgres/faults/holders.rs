@@ -1,4 +1,4 @@
-//! Others who hold the lock of writers.
+//! Other holders of the writers' lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use tokio_postgres::{Client, NoTls};
 use super::{put, texts, until_taken};
 use crate::database;
 use crate::many::callers::{eventually, intact};
-use crate::many::{close, of_its_own, open, started, wait};
+use crate::many::{close, open, separate_server_options, started, wait};
 
-/// How many transactions wait for a client while they hold an advisory lock.
+/// The number of transactions that hold an advisory lock and wait for their client.
 fn silent_holders(database: &Database) -> usize {
     let sql = "SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
         WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database
@@ -21,26 +21,26 @@ fn silent_holders(database: &Database) -> usize {
     database.sql(sql).len()
 }
 
-/// A server that freezes in the middle of its transaction must not hold up the others; what it was about to commit is
-/// written once when it goes on.
+/// A server that freezes in the middle of its transaction must not block the others; when it continues, it writes what
+/// it was about to commit exactly once.
 #[test]
 fn a_server_frozen_in_its_transaction_is_cut_off() {
     let database = database();
     let cut = Cut::before(database.tcp());
     wait(async {
         let (well, frozen) = (
-            open(of_its_own(&database.url())),
-            open(of_its_own(&cut.url(database.name()))),
+            open(separate_server_options(&database.url())),
+            open(separate_server_options(&cut.url(database.name()))),
         );
         let turn = started(&*well, "s", "r").await.turn_id;
         let writing = frozen_while_it_writes(&frozen, &cut, &database, turn).await;
         let words = format!("well{}", writing.written);
-        // Waits until the database has ended the other one's transaction.
+        // Returns once the database has ended the other server's transaction.
         let (seq, replayed) = put(&*well, turn, &words).await.unwrap();
         assert!(!replayed);
         cut.release();
         let (late, _) = writing.last.await.unwrap();
-        assert_eq!(late, seq + 1, "what was under way is done behind it");
+        assert_eq!(late, seq + 1, "the frozen write follows");
         let mut expected: Vec<String> = (0..writing.written).map(|n| format!("k{n}")).collect();
         expected.extend([words, format!("k{}", writing.written)]);
         assert_eq!(texts(&*well).await, expected);
@@ -52,11 +52,11 @@ fn a_server_frozen_in_its_transaction_is_cut_off() {
 struct Writing {
     /// Writes that were answered.
     written: usize,
-    /// The one that hangs.
+    /// The write that hangs.
     last: tokio::task::JoinHandle<(u64, bool)>,
 }
 
-/// Holds its network up until that has caught it between its two round trips.
+/// Freezes the network repeatedly until a write is caught between its two round trips.
 async fn frozen_while_it_writes(
     ledger: &Arc<dyn Ledger>,
     cut: &Cut,
@@ -76,7 +76,7 @@ async fn frozen_while_it_writes(
         cut.release();
         last.await.unwrap();
     }
-    panic!("it was never caught");
+    panic!("no write was frozen between its round trips");
 }
 
 async fn raw(url: &str) -> Client {
@@ -85,7 +85,7 @@ async fn raw(url: &str) -> Client {
     client
 }
 
-/// The lock of the store's writers, as they take it themselves.
+/// The lock of the store's writers, computed as the writers compute it.
 fn lock(ledger: &dyn Ledger) -> i64 {
     let id = ledger.store_id().as_bytes();
     let hash = filrouge_store::chain::fingerprint(&[b"writers", id]);
@@ -93,10 +93,10 @@ fn lock(ledger: &dyn Ledger) -> i64 {
 }
 
 #[test]
-fn a_holder_that_never_rests_is_not_waited_for_without_end() {
+fn waiting_for_a_busy_holder_is_bounded() {
     let database = database();
     wait(async {
-        let mut options = of_its_own(&database.url());
+        let mut options = separate_server_options(&database.url());
         options.lock_timeout = Duration::from_millis(200);
         let ledger = open(options);
         let turn = started(&*ledger, "s", "r").await.turn_id;
@@ -126,12 +126,12 @@ fn a_holder_that_never_rests_is_not_waited_for_without_end() {
     });
 }
 
-/// A lock that is given back in time delays, and does no more.
+/// A lock that is released in time only causes a delay.
 #[test]
-fn a_holder_that_ends_is_waited_for() {
+fn a_write_waits_for_a_holder_that_ends() {
     let database = database();
     wait(async {
-        let ledger = open(of_its_own(&database.url()));
+        let ledger = open(separate_server_options(&database.url()));
         let turn = started(&*ledger, "s", "r").await.turn_id;
         let holder = raw(&database.url()).await;
         let take = format!("BEGIN; SELECT pg_advisory_xact_lock({})", lock(&*ledger));

@@ -1,4 +1,4 @@
-//! Connections that read: whoever stops waiting or fails takes nothing from the others.
+//! Connections for reads: a query that is canceled or fails does not affect the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,32 +13,32 @@ use tokio::task::JoinSet;
 
 use crate::database;
 use crate::many::callers::{eventually, intact};
-use crate::many::{close, of_its_own, open, started, wait};
+use crate::many::{close, open, separate_server_options, started, wait};
 
-/// Transactions that nobody ends.
+/// The number of transactions left open.
 fn left_open(database: &Database) -> usize {
     let sql = "SELECT pid FROM pg_stat_activity
         WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
     database.sql(sql).len()
 }
 
-/// Those of the ledger's own questions end; what is never ended is seen at every look.
+/// Waits until no transaction is open: the ledger's own queries end soon, a leaked one would stay.
 async fn none_left_open(database: &Database) {
     eventually("a transaction stays open", || left_open(database) == 0).await;
 }
 
 #[test]
-fn a_question_that_panics_leaves_no_connection_behind() {
+fn a_query_that_panics_leaks_no_connection() {
     let database = database();
     wait(async {
-        let mut options = of_its_own(&database.url());
+        let mut options = separate_server_options(&database.url());
         options.readers = 2;
         let ledger = open(options);
         started(&*ledger, "s", "r").await;
         for _ in 0..10 {
-            let asked = ledger.ask(|sight| -> Result<(), _> {
-                sight.view.newest_log()?;
-                panic!("a fault in a question");
+            let asked = ledger.query(|snapshot| -> Result<(), _> {
+                snapshot.view.newest_log()?;
+                panic!("a fault in a query");
             });
             assert_eq!(asked.await.unwrap_err().code, ErrorCode::Internal);
             let session = ledger.session(&operator("t"), &sid("s")).await.unwrap();
@@ -56,12 +56,12 @@ fn tenant(n: usize) -> Scope {
     operator(&format!("tenant{n}"))
 }
 
-/// What a tenant's items say, all of them.
-fn said(n: usize) -> String {
+/// The text of all of a tenant's items.
+fn tenant_text(n: usize) -> String {
     format!("of tenant {n}")
 }
 
-/// Begins to read or to write as a tenant, and stops waiting at any moment; whether it was answered.
+/// Starts a read or a write as a tenant, and stops waiting at a random moment; returns whether it was answered.
 async fn impatient(ledger: Arc<dyn Ledger>, n: usize, turn: filrouge_types::TurnId) -> bool {
     let (micros, writes) = {
         let mut rng = rand::rng();
@@ -70,14 +70,14 @@ async fn impatient(ledger: Arc<dyn Ledger>, n: usize, turn: filrouge_types::Turn
     let scope = tenant(n);
     let act = async {
         if writes {
-            let items = vec![item(Channel::Plan, &said(n))];
+            let items = vec![item(Channel::Plan, &tenant_text(n))];
             let write = append("s", turn, items, None);
             ledger.write(cmd(&scope, write)).await.unwrap();
         } else {
             let (items, _) = ledger.items(&scope, &sid("s"), 0, 100).await.unwrap();
             assert!(!items.is_empty());
             for item in items {
-                assert_eq!(item.body.parts, text(&said(n)), "another tenant's");
+                assert_eq!(item.body.parts, text(&tenant_text(n)), "another tenant's");
             }
         }
     };
@@ -87,16 +87,16 @@ async fn impatient(ledger: Arc<dyn Ledger>, n: usize, turn: filrouge_types::Turn
 }
 
 #[test]
-fn who_stops_waiting_takes_nothing_from_others() {
+fn a_caller_that_stops_waiting_does_not_affect_others() {
     let database = database();
     wait(async {
-        let mut options = of_its_own(&database.url());
+        let mut options = separate_server_options(&database.url());
         options.readers = 3;
         let ledger = open(options);
         let mut turns = Vec::new();
         for n in 0..TENANTS {
             let scope = tenant(n);
-            let write = Write::Start(Arc::new(start(&scope, "s", "r", &said(n))));
+            let write = Write::Start(Arc::new(start(&scope, "s", "r", &tenant_text(n))));
             let turn = ledger
                 .keyring()
                 .turn_id(&scope.tenant, &sid("s"), &"r".parse().unwrap());
@@ -117,9 +117,9 @@ fn who_stops_waiting_takes_nothing_from_others() {
             answered > 0 && answered < 2_000,
             "{answered} of 2000 were answered"
         );
-        // Every connection is there again, and none has a transaction open.
+        // Every connection works, and none has a transaction open.
         for (n, turn) in turns.iter().enumerate() {
-            let write = append("s", *turn, vec![item(Channel::Plan, &said(n))], None);
+            let write = append("s", *turn, vec![item(Channel::Plan, &tenant_text(n))], None);
             ledger.write(cmd(&tenant(n), write)).await.unwrap();
             ledger.turn(&tenant(n), &sid("s"), *turn).await.unwrap();
         }

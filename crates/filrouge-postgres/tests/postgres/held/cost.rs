@@ -1,7 +1,7 @@
-//! What leases and checkpoints ask of the server.
+//! The cost of leases and checkpoints on the server.
 
 use filrouge_store::Ledger;
-use filrouge_store::command::{Hold, NewEvent, NewSession, Write};
+use filrouge_store::command::{FencingToken, NewEvent, NewSession, Write};
 use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{append, item, keyed, sid};
 use filrouge_testbed::{Options, Server};
@@ -13,14 +13,14 @@ use crate::many::{close, wait};
 use crate::statements::settled_count;
 use crate::{NOON, database};
 
-fn releasing(fence: u64) -> Hold {
-    Hold {
+fn releasing(fence: u64) -> FencingToken {
+    FencingToken {
         release: true,
-        ..Hold::by(fence)
+        ..FencingToken::by(fence)
     }
 }
 
-/// Commits and statements of some work.
+/// The commits and statements of `work`.
 async fn cost(by: &dyn Ledger, work: impl AsyncFnOnce()) -> (u64, u64) {
     let (commits, statements) = (by.position().commit_no, settled_count(by).await);
     work().await;
@@ -28,14 +28,15 @@ async fn cost(by: &dyn Ledger, work: impl AsyncFnOnce()) -> (u64, u64) {
     (by.position().commit_no - commits, statements)
 }
 
-/// Taking a session, a whole turn and giving it free: two commits beyond the turn's, one when its last write releases.
+/// Acquiring, writing a turn and releasing needs two commits more than the turn alone, or one if the turn's last write
+/// releases.
 #[test]
-fn a_turn_under_a_lease() {
+fn a_lease_adds_at_most_two_commits_to_a_turn() {
     let database = database();
     wait(async {
         let ledger = server(&database.url());
         let by = &*ledger;
-        let each = async |hold: fn(bool) -> Option<Hold>, request: &str| {
+        let each = async |hold: fn(bool) -> Option<FencingToken>, request: &str| {
             let writes = whole("s", request);
             let last = writes.len() - 1;
             for (n, one) in writes.into_iter().enumerate() {
@@ -48,32 +49,38 @@ fn a_turn_under_a_lease() {
         let bare = cost(by, async || each(|_| None, "bare").await).await;
         assert_eq!(bare.0, 3);
 
-        let (mut fence, held) = (0, |_| Some(Hold::by(1)));
+        let (mut fence, held) = (0, |_| Some(FencingToken::by(1)));
         let taken = cost(by, async || {
             fence = acquired(by, "s", "worker").await.unwrap().fence;
         })
         .await;
         assert_eq!((fence, taken.0), (1, 1));
-        // BEGIN with its questions in one go, then what was put with COMMIT in another.
+        // One round trip sends BEGIN and the queries; a second one sends the rows and COMMIT.
         assert!(taken.1 <= 8, "{taken:?}");
         let turn = cost(by, async || each(held, "held").await).await;
-        assert_eq!(turn, bare, "who holds a session writes as anybody does");
+        assert_eq!(turn, bare, "a holder's writes cost the same");
         let gone = cost(by, async || released(by, "s", "worker", 1).await).await;
         assert_eq!(gone.0, 1);
         assert!(gone.1 <= 8, "{gone:?}");
 
         acquired(by, "s", "worker").await.unwrap();
-        let release = |last| Some(if last { releasing(2) } else { Hold::by(2) });
+        let release = |last| {
+            Some(if last {
+                releasing(2)
+            } else {
+                FencingToken::by(2)
+            })
+        };
         let whole = cost(by, async || each(release, "releasing").await).await;
-        assert_eq!(whole, bare, "the last write gives it free as well");
+        assert_eq!(whole, bare, "the last write also releases");
         assert_eq!(acquired(by, "s", "other").await.unwrap().fence, 3);
         close(vec![ledger]).await;
     });
 }
 
-/// What a write asks is the same late in a session, beside many events and checkpoints.
+/// A write costs the same late in a session, with many events and checkpoints.
 #[test]
-fn late_ones_ask_as_much_as_early_ones() {
+fn late_writes_cost_as_much_as_early_ones() {
     let database = database();
     wait(async {
         let ledger = server(&database.url());
@@ -89,10 +96,12 @@ fn late_ones_ask_as_much_as_early_ones() {
             .await;
             let turn = started(by, fence, "s", &format!("r{n}")).await;
             let more = append("s", turn, vec![item(Channel::Plan, "p")], None);
-            write(by, Some(Hold::by(fence)), more).await.unwrap();
+            write(by, Some(FencingToken::by(fence)), more)
+                .await
+                .unwrap();
             let put = checkpoint("s", None, &format!("STATE {n}"), 3);
             let put = cost_if(n > 4, by, async || {
-                drop(write(by, Some(Hold::by(fence)), put).await.unwrap());
+                drop(write(by, Some(FencingToken::by(fence)), put).await.unwrap());
             })
             .await;
             released(by, "s", "worker", fence).await;
@@ -119,7 +128,7 @@ async fn cost_if(counts: bool, by: &dyn Ledger, work: impl AsyncFnOnce()) -> (u6
     (0, 0)
 }
 
-/// Every session is taken, written to and given free in the same commit, under each of these fences; the first one makes it.
+/// Acquires, writes to and releases every session, once per fence; the first fence creates it.
 async fn calls(url: &str, holder: &str, fences: std::ops::RangeInclusive<u64>) {
     let ledger = server(url);
     for fence in fences {
@@ -142,7 +151,7 @@ async fn call(by: &dyn Ledger, s: &str, holder: &str, fence: u64) {
     write(by, Some(releasing(fence)), more).await.unwrap();
 }
 
-/// The head grows by the holder's name, and stays within its page nevertheless. On a server of its own: snapshots of
+/// The head grows by the holder's name, and still stays within its page. On a dedicated server, because snapshots of
 /// other databases would keep old versions for a while.
 #[test]
 fn heads_under_leases_are_updated_in_place() {
@@ -164,8 +173,8 @@ fn heads_under_leases_are_updated_in_place() {
                         [0, 1].map(|n: usize| row[n].as_ref().unwrap().parse().unwrap());
                     (all, hot)
                 };
-                // A server process tells of its work when it ends, at the latest.
-                eventually("the server tells", || counted().0 >= writes).await;
+                // A server process reports its counters when it ends, at the latest.
+                eventually("the server reports", || counted().0 >= writes).await;
                 let (all, hot) = counted();
                 assert!(
                     hot * 100 >= all * least,
@@ -177,9 +186,9 @@ fn heads_under_leases_are_updated_in_place() {
     }
 }
 
-/// Events of a time are found by it, whatever else there is: the server's own counters tell.
+/// An index finds the events of a time range, however many others exist: the server's own counters prove it.
 #[test]
-fn events_of_a_time_are_found_by_their_index() {
+fn events_of_a_time_range_are_found_by_an_index() {
     let database = database();
     wait(async {
         let ledger = server(&database.url());
@@ -200,15 +209,15 @@ fn events_of_a_time_are_found_by_their_index() {
              FROM generate_series(1000, 21000) AS n, (SELECT data, at FROM filrouge.event WHERE number = 1) e;
              ANALYZE filrouge.event",
         );
-        // Behind what that connection tells of its work when it ends.
+        // Runs after that connection has ended and reported its counters.
         database.sql("SELECT pg_stat_reset()");
-        let look = ledger.ask(move |sight| {
+        let look = ledger.query(move |snapshot| {
             let span = [-2, 0].map(|n| Timestamp::from_micros(NOON + n));
-            let found = sight.view.events_at(span[0], span[1], None, 1024)?;
+            let found = snapshot.view.events_at(span[0], span[1], None, 1024)?;
             let after = found
                 .first()
                 .map(|(pk, row)| (row.event.at, *pk, row.number));
-            let rest = sight.view.events_at(span[0], span[1], after, 1024)?;
+            let rest = snapshot.view.events_at(span[0], span[1], after, 1024)?;
             Ok((found.len(), rest.len()))
         });
         assert_eq!(look.await.unwrap(), (2, 1));
@@ -219,7 +228,7 @@ fn events_of_a_time_are_found_by_their_index() {
             let row = database.sql(sql).remove(0);
             [0, 1, 2].map(|n: usize| row[n].as_ref().unwrap().parse::<u64>().unwrap())
         };
-        eventually("the server tells", || counted()[0] >= 2).await;
+        eventually("the server reports", || counted()[0] >= 2).await;
         let [_, read, whole] = counted();
         assert!(read <= 8 && whole == 0, "{read} rows, {whole} whole tables");
     });

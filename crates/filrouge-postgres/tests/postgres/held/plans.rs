@@ -1,7 +1,7 @@
-//! Statements are planned once, while the store is empty: those plans have to do for a large one.
+//! Statements are planned once, while the store is empty: those plans must suit a large store.
 
 use filrouge_store::Ledger;
-use filrouge_store::command::{Hold, NewEvent, Write};
+use filrouge_store::command::{FencingToken, NewEvent, Write};
 use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{anyone, append, finalize, item, sid};
 use filrouge_types::{Channel, Timestamp};
@@ -11,13 +11,13 @@ use crate::many::callers::eventually;
 use crate::many::{close, wait};
 use crate::{NOON, database};
 
-/// Sessions of the tenant, and turns of one of them.
+/// The number of sessions of the tenant, and of turns of one of them.
 const MANY: usize = 150;
-/// Events of all sessions.
+/// The number of events in all sessions.
 const EVENTS: i64 = 300;
 
 async fn call(by: &dyn Ledger, s: &str, n: usize, fence: u64) {
-    let hold = Some(Hold::by(fence));
+    let hold = Some(FencingToken::by(fence));
     let turn = started(by, fence, s, &format!("r{n}")).await;
     let more = append(s, turn, vec![item(Channel::Plan, "p")], None);
     write(by, hold, more).await.unwrap();
@@ -29,7 +29,7 @@ async fn call(by: &dyn Ledger, s: &str, n: usize, fence: u64) {
     by.session(&anyone(), &sid(s)).await.unwrap();
 }
 
-async fn told(by: &dyn Ledger, s: &str, n: i64) {
+async fn reported(by: &dyn Ledger, s: &str, n: i64) {
     let new = NewEvent {
         at: Some(Timestamp::from_micros(NOON + n)),
         ..event(s, &format!("e{n}"), "kind")
@@ -38,9 +38,9 @@ async fn told(by: &dyn Ledger, s: &str, n: i64) {
     write(by, None, new).await.unwrap();
 }
 
-/// Every write and reading looks at a few rows of each index, whatever the store holds by then.
+/// Every write and read examines a few rows of each index, whatever the size of the store.
 #[test]
-fn plans_of_an_empty_store_do_for_a_large_one() {
+fn plans_of_an_empty_store_suit_a_large_one() {
     let database = database();
     wait(async {
         let ledger = server(&database.url());
@@ -63,18 +63,18 @@ fn plans_of_an_empty_store_do_for_a_large_one() {
         for n in 0..MANY {
             let s = format!("s{n}");
             acquired(by, &s, "worker").await.unwrap();
-            told(by, &s, n as i64).await;
+            reported(by, &s, n as i64).await;
         }
         for n in 0..MANY {
             call(by, "s0", n, 1).await;
         }
         for n in MANY as i64..EVENTS {
-            told(by, "s1", n).await;
+            reported(by, "s1", n).await;
         }
         for n in 2..MANY {
             write(
                 by,
-                Some(Hold::by(1)),
+                Some(FencingToken::by(1)),
                 checkpoint(&format!("s{n}"), None, "S", 3),
             )
             .await
@@ -85,7 +85,7 @@ fn plans_of_an_empty_store_do_for_a_large_one() {
         write(by, None, resume).await.unwrap();
         close(vec![ledger]).await;
         let writes = (2 * MANY + 4 * MANY + EVENTS as usize - MANY + 2 * MANY) as u64;
-        eventually("the server tells", || {
+        eventually("the server reports", || {
             counted()
                 .iter()
                 .any(|(name, read)| name == "head" && *read >= writes)

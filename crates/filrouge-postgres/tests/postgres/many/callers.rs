@@ -1,4 +1,4 @@
-//! Callers who remember what they were told, and look whether the store holds it.
+//! Callers that remember their answers, and check that the store agrees.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::task::JoinSet;
 
-/// How long something that has to come is waited for.
+/// How long to wait for an expected event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two tries of a write that was not taken.
+/// The delay between attempts of a refused write.
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) type Ledgers = Vec<Arc<dyn Ledger>>;
 
-/// A write as its caller knows it: made anew for every try, with the same keys.
+/// A write as its caller knows it: rebuilt for every attempt, with the same keys.
 #[derive(Debug, Clone)]
 enum Order {
     Start { request: String },
@@ -51,7 +51,7 @@ impl Order {
     }
 }
 
-/// What was answered, but for whether it was a repetition.
+/// An answer, except for whether it was a replay.
 #[derive(Debug, Clone, PartialEq)]
 enum Answer {
     Turn(TurnId, u64),
@@ -71,11 +71,11 @@ fn answer(outcome: Outcome) -> (Answer, bool) {
     }
 }
 
-/// What a caller knows of a session of theirs.
+/// A session as its caller knows it.
 #[derive(Default)]
 struct Book {
     session: String,
-    /// Every write in order: what it adds, and whether it was acknowledged or given up.
+    /// Every write in order: its texts, and whether it was acknowledged; if not, it was given up.
     sent: Vec<(Vec<String>, bool)>,
     acknowledged: Vec<(Order, Answer)>,
     open: Option<TurnId>,
@@ -88,7 +88,7 @@ impl Book {
         format!("{}-{}", self.session, self.number)
     }
 
-    /// What is done next, by chance.
+    /// Chooses the next write at random.
     fn order(&mut self, rng: &mut StdRng) -> Order {
         match self.open {
             None => Order::Start {
@@ -111,13 +111,14 @@ impl Book {
         self.open = match (&order, &given) {
             (Order::Append { turn, .. }, _) => Some(*turn),
             (Order::Start { .. }, Some(Answer::Turn(turn, _))) => Some(*turn),
-            // A turn of which is not known whether it was started or ended is left alone.
+            // A turn whose start or end is uncertain is left alone.
             _ => None,
         };
         self.acknowledged.extend(given.map(|given| (order, given)));
     }
 
-    /// Each acknowledged write is there once and whole, each that was given up once or not at all, all in order.
+    /// Checks that every acknowledged write is stored once and completely, every abandoned one at most once, all in
+    /// order.
     fn holds(&self, items: &[Item]) {
         let dense = items.iter().zip(1..).all(|(item, seq)| item.seq == seq);
         assert!(dense, "the seqs of {}", self.session);
@@ -136,13 +137,13 @@ impl Book {
         assert_eq!(
             left.len(),
             0,
-            "{} holds what nobody wrote there",
+            "{} holds what no caller wrote there",
             self.session
         );
     }
 }
 
-/// One who writes to sessions of their own through any of the ledgers, one write at a time.
+/// Writes to its own sessions through any of the ledgers, one write at a time.
 struct Caller {
     rng: StdRng,
     ledgers: Ledgers,
@@ -156,7 +157,7 @@ impl Caller {
         self.ledgers[n].clone()
     }
 
-    /// Repeats a write until it is answered, or, seldom, gives it up after a refusal.
+    /// Retries a write until it is answered, or occasionally gives it up after a refusal.
     async fn put(&mut self, session: &str, order: &Order) -> Option<(Answer, bool)> {
         let begun = Instant::now();
         loop {
@@ -176,7 +177,7 @@ impl Caller {
         }
     }
 
-    /// What was acknowledged can be read at once, at every server.
+    /// Every server returns acknowledged writes at once.
     async fn read(&mut self, n: usize) {
         let ledger = self.any();
         let book = &self.books[n];
@@ -210,7 +211,7 @@ impl Caller {
     }
 }
 
-/// Callers at work.
+/// Callers that are running.
 pub(crate) struct Crowd {
     ledgers: Ledgers,
     callers: JoinSet<Caller>,
@@ -219,8 +220,8 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// So many `callers` with so many `sessions` each.
-    pub(crate) fn at_work(ledgers: &Ledgers, callers: u64, sessions: usize) -> Self {
+    /// Starts `callers` callers with `sessions` sessions each.
+    pub(crate) fn start(ledgers: &Ledgers, callers: u64, sessions: usize) -> Self {
         let mut crowd = Self {
             ledgers: ledgers.clone(),
             callers: JoinSet::new(),
@@ -250,17 +251,17 @@ impl Crowd {
         crowd
     }
 
-    /// Waits until so many writes more were answered.
-    pub(crate) async fn goes_on(&self, writes: u64) {
+    /// Waits for `writes` more answered writes.
+    pub(crate) async fn continues_for(&self, writes: u64) {
         let goal = self.answered.load(Ordering::SeqCst) + writes;
-        eventually("the callers go on", || {
+        eventually("the callers continue", || {
             self.answered.load(Ordering::SeqCst) >= goal
         })
         .await;
     }
 
-    /// Lets everybody finish, and compares the store with what they were told; how many tries were refused.
-    pub(crate) async fn ends_well(self) -> u64 {
+    /// Lets all callers finish, and compares the store with their answers; returns how many attempts were refused.
+    pub(crate) async fn finish_and_check(self) -> u64 {
         self.over.store(true, Ordering::SeqCst);
         let callers = self.callers.join_all().await;
         let ledgers = self.ledgers.iter().cycle();
@@ -296,7 +297,7 @@ async fn try_items(ledger: &dyn Ledger, session: &str) -> Result<Vec<Item>, Fail
     }
 }
 
-/// Everything verifies, and the ledger takes writes.
+/// Everything verifies.
 pub(crate) async fn intact(ledger: &dyn Ledger) {
     let report = ledger.verify(None).await.unwrap();
     assert_eq!(report.findings, Vec::new());
@@ -304,7 +305,7 @@ pub(crate) async fn intact(ledger: &dyn Ledger) {
     assert_eq!(ledger.health().integrity, None);
 }
 
-/// Waits for a state.
+/// Waits until `is` returns true.
 pub(crate) async fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {

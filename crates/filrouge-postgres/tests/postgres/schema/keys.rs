@@ -1,11 +1,11 @@
-//! Servers of one store have one keyring; keys come and go.
+//! All servers of a store share one keyring; keys are added and removed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use filrouge_postgres::PostgresLedger;
 use filrouge_store::contract::fixture::{Fixture, anyone, code, sid};
-use filrouge_store::record::Check;
+use filrouge_store::record::MacCheck;
 use filrouge_store::verify::Verdict;
 use filrouge_store::{KeyId, Keyring, Ledger};
 use filrouge_testbed::Database;
@@ -33,7 +33,7 @@ fn foreign(url: &str, keyring: Arc<Keyring>) {
 }
 
 #[test]
-fn one_keyring_for_all_servers() {
+fn all_servers_need_the_same_keyring() {
     let database = Database::new();
     let url = database.url();
     drop(open(&url, ring(&[(1, 1)], 1)).unwrap());
@@ -45,15 +45,15 @@ fn one_keyring_for_all_servers() {
         database.sql("SELECT * FROM filrouge.store ORDER BY name"),
         before
     );
-    // An auditor without the keys reads by the links.
+    // An auditor without the keys checks only the links.
     let mut unverified = options(&url, ring(&[(9, 9)], 9));
-    unverified.check = Check::Unverified;
+    unverified.check = MacCheck::Unverified;
     drop(PostgresLedger::open(unverified).unwrap());
     drop(open(&url, ring(&[(1, 1)], 1)).unwrap());
 }
 
-/// Servers that start together on an empty database, or on a schema that was made by hand, each with a keyring that it
-/// has just made.
+/// Servers that start together on an empty database, or on a schema that was created by hand, each with its own new
+/// keyring.
 #[test]
 fn of_two_new_keyrings_one_is_refused() {
     for by_hand in [false, true, false, true, false] {
@@ -73,7 +73,7 @@ fn of_two_new_keyrings_one_is_refused() {
     }
 }
 
-/// Two servers that were given a second key each by itself.
+/// Two servers that were each rotated to a different second key.
 #[test]
 fn of_two_rotations_one_is_refused() {
     for _ in 0..5 {
@@ -109,7 +109,7 @@ fn old_keys_verify_and_the_active_one_writes() {
     };
     block_on(async {
         let f = on(&ring(&[(1, 1)], 1));
-        f.whole(&who, "old", "r", "a").await;
+        f.complete_turn(&who, "old", "r", "a").await;
         let turn = f.start(&who, "both", "r").await;
         f.ledger.close().await;
 
@@ -120,8 +120,8 @@ fn old_keys_verify_and_the_active_one_writes() {
             again.replayed && again.turn_id == turn.turn_id,
             "turn ids outlive a rotation"
         );
-        f.whole(&who, "both", "r2", "a").await;
-        f.whole(&who, "new", "r", "a").await;
+        f.complete_turn(&who, "both", "r2", "a").await;
+        f.complete_turn(&who, "new", "r", "a").await;
         f.intact().await;
         f.ledger.close().await;
         assert_eq!(
@@ -129,7 +129,7 @@ fn old_keys_verify_and_the_active_one_writes() {
             ["\\x00000001", "\\x00000001", "\\x00000002", "\\x00000002"]
         );
 
-        // Started with the keyring of before the rotation, a server reads what it has the key for.
+        // A server with the keyring from before the rotation reads what it has the key for.
         let f = on(&ring(&[(1, 1)], 1));
         assert_eq!(
             code(f.ledger.items(&who, &sid("new"), 0, 9).await),
@@ -142,7 +142,7 @@ fn old_keys_verify_and_the_active_one_writes() {
         f.ledger.close().await;
 
         let mut unverified = options(&url, ring(&[(9, 9)], 9));
-        unverified.check = Check::Unverified;
+        unverified.check = MacCheck::Unverified;
         let f = Fixture {
             ledger: Arc::new(PostgresLedger::open(unverified).unwrap()),
             ..f

@@ -1,29 +1,29 @@
-//! Rows edited, deleted, swapped, forged.
+//! Edited, deleted, swapped and forged rows are refused.
 
 use super::play::{Case, case, play};
 
-/// Everything of the victim.
+/// Every operation on the victim is refused.
 const ALL: &str = "sit1an";
-/// The victim's open turn.
+/// Operations on the victim's open turn are refused.
 const OPEN: &str = "WHERE session_pk = $pk AND open";
 
 #[test]
-fn sessions_and_heads() {
+fn changed_sessions_and_heads_are_refused() {
     for (name, sql) in [
         (
             "renamed",
             "UPDATE filrouge.session SET session_id = 'renamed' WHERE pk = $pk",
         ),
         (
-            "of another tenant",
+            "session of another tenant",
             "UPDATE filrouge.session SET tenant_id = 'u' WHERE pk = $pk",
         ),
         (
-            "of another number",
+            "session of another number",
             "UPDATE filrouge.session SET pk = 99 WHERE pk = $pk",
         ),
         (
-            "title that is no text",
+            "title that is not text",
             "UPDATE filrouge.session SET title = '\\xff00' WHERE pk = $pk",
         ),
         ("row deleted", "DELETE FROM filrouge.session WHERE pk = $pk"),
@@ -48,7 +48,7 @@ fn sessions_and_heads() {
 }
 
 #[test]
-fn turns() {
+fn changed_turns_are_refused() {
     for (name, sql, letters) in [
         ("turn deleted", format!("DELETE FROM filrouge.turn {OPEN}"), "ta"),
         (
@@ -101,7 +101,7 @@ fn turns() {
 }
 
 #[test]
-fn records() {
+fn changed_records_are_refused() {
     let newest = "(SELECT max(first_seq) FROM filrouge.record WHERE session_pk = $pk)";
     let first = "WHERE session_pk = $pk AND first_seq = 1";
     let last = format!("WHERE session_pk = $pk AND first_seq = {newest}");
@@ -158,7 +158,7 @@ fn records() {
 }
 
 #[test]
-fn what_leads_to_items() {
+fn changed_rows_that_refer_to_items_are_refused() {
     for (name, sql) in [
         ("item keys deleted", "DELETE FROM filrouge.item_key WHERE session_pk = $pk"),
         ("item keys moved", "UPDATE filrouge.item_key SET seq = seq + 1 WHERE session_pk = $pk"),
@@ -213,39 +213,39 @@ fn what_leads_to_items() {
 }
 
 #[test]
-fn rows_of_nobody() {
+fn rows_without_a_session_are_refused() {
     for (name, sql) in [
         (
-            "a session nobody made",
+            "a session never created",
             "INSERT INTO filrouge.session (pk, tenant_id, session_id, status, metadata, created_at)
              VALUES (77, 't', 'forged', 0, '{}', 0)",
         ),
         (
-            "a head nobody made",
+            "a head never created",
             "INSERT INTO filrouge.head SELECT 77, data FROM filrouge.head LIMIT 1",
         ),
         (
-            "a record of nobody",
+            "an orphaned record",
             "INSERT INTO filrouge.record SELECT 78, first_seq, count, head, body FROM filrouge.record LIMIT 1",
         ),
         (
-            "a turn of nobody",
+            "an orphaned turn",
             "INSERT INTO filrouge.turn SELECT 79, 256, gen_random_uuid(), false, NULL, data FROM filrouge.turn LIMIT 1",
         ),
         (
-            "an item key of nobody",
+            "an orphaned item key",
             "INSERT INTO filrouge.item_key SELECT 80, gen_random_uuid(), 1",
         ),
         (
-            "an event of nobody",
+            "an orphaned event",
             "INSERT INTO filrouge.event SELECT 81, number, key, data, at FROM filrouge.event LIMIT 1",
         ),
         (
-            "a checkpoint of nobody",
+            "an orphaned checkpoint",
             "INSERT INTO filrouge.checkpoint SELECT 83, seq, data FROM filrouge.checkpoint LIMIT 1",
         ),
         (
-            "a draft of nobody",
+            "an orphaned draft",
             "INSERT INTO filrouge.draft SELECT 82, place, data FROM filrouge.draft LIMIT 1",
         ),
         (
@@ -263,7 +263,7 @@ fn rows_of_nobody() {
 }
 
 #[test]
-fn the_log() {
+fn a_changed_commit_log_is_refused() {
     let newest = "(SELECT max(commit_no) FROM filrouge.commit_log)";
     for (name, sql) in [
         (

@@ -1,11 +1,11 @@
-//! Every column of every table, as the database itself tells them: one bit of a row changed, NULL made a value, a value
-//! made NULL.
+//! Changes every column of every table, as the database itself lists them: flips one bit of a row, replaces NULL by a
+//! value, and a value by NULL.
 
 use std::collections::BTreeMap;
 
 use filrouge_postgres::PostgresLedger;
 use filrouge_store::contract::fixture::Fixture;
-use filrouge_store::verify::{Finding, Report, Verdict};
+use filrouge_store::verify::{Finding, Verdict, VerificationReport};
 use filrouge_types::ErrorCode;
 use tokio_postgres::Client;
 
@@ -13,7 +13,7 @@ use super::readings::{Reading, readings};
 use super::{SessionPkName, block_on, names, raw, rows, world};
 use crate::{keyring, on, options};
 
-/// A column, and which of its table's rows are tried.
+/// A column of a table.
 struct Column {
     table: String,
     name: String,
@@ -21,7 +21,7 @@ struct Column {
     nullable: bool,
 }
 
-/// One change, told in words and as the new value.
+/// One change: its description and the new value.
 struct Change {
     what: &'static str,
     value: String,
@@ -44,7 +44,7 @@ async fn columns(client: &Client) -> Vec<Column> {
 }
 
 impl Column {
-    /// The value with bit `n` of it changed, counted anew from its beginning where it is shorter.
+    /// The value with bit `n` flipped; `n` wraps around at the end of the value.
     fn flipped(&self, n: usize) -> String {
         let c = &self.name;
         let flip = |bytes: &str| {
@@ -57,14 +57,11 @@ impl Column {
             "bytea" => format!("CASE length({c}) WHEN 0 THEN '\\x01' ELSE {} END", flip(c)),
             "uuid" => format!("encode({}, 'hex')::uuid", flip(&format!("uuid_send({c})"))),
             "text" => format!("chr(ascii({c}) # {}) || substr({c}, 2)", 1 << (n % 3)),
-            other => panic!(
-                "{}.{c} is of a type that nothing is known of: {other}",
-                self.table
-            ),
+            other => panic!("{}.{c} has an unknown type: {other}", self.table),
         }
     }
 
-    /// A value where there is none.
+    /// A value to replace NULL with.
     fn some(&self) -> &'static str {
         match self.kind.as_str() {
             "bytea" => "'\\x00112233445566778899aabbccddeeff'",
@@ -85,7 +82,7 @@ impl Column {
         }
     }
 
-    /// The column by which a table's rows belong to sessions.
+    /// The column with the session's number, in tables whose rows belong to sessions.
     fn owner(&self) -> Option<&'static str> {
         match self.table.as_str() {
             "session" | "head" => Some("pk"),
@@ -95,7 +92,7 @@ impl Column {
     }
 }
 
-/// The rows of a table that are tried: the first, the last, one in the middle.
+/// The rows of a table to change: the first, the last, one in the middle.
 async fn some_rows(client: &Client, table: &str, most: usize) -> Vec<String> {
     let sql = format!("SELECT ctid::text FROM filrouge.{table} ORDER BY ctid");
     let all: Vec<String> = rows(client, &sql)
@@ -122,7 +119,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Changes one value and puts it back; what happened meanwhile is judged.
+    /// Changes one value, judges the effect, and restores the value.
     async fn change(&self, column: &Column, place: &mut String, n: usize) {
         let (table, c) = (&column.table, &column.name);
         let owner = column.owner().unwrap_or("NULL::bigint");
@@ -151,7 +148,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Gives the row's new place; `None` when another row has that key.
+    /// Returns the row's new place; `None` if another row has that key.
     async fn put(&self, column: &Column, place: &str, value: &str) -> Option<String> {
         let (table, c) = (&column.table, &column.name);
         let sql = format!(
@@ -194,24 +191,24 @@ impl Trial<'_> {
             noticed |= now.refused();
             self.confined(column, of, now, name);
         }
-        // Spare bits of a compressed frame may change what is stored without changing what it says; who has spoken
-        // where is derived and under no MAC.
+        // Spare bits of a compressed frame may change what is stored without changing its contents; the agents of a
+        // session are derived and have no MAC.
         let silent = (&*column.table, &*column.name) == ("record", "body")
             || column.table == "session_agent";
-        assert!(noticed || silent, "{name}: nobody has noticed");
+        assert!(noticed || silent, "{name}: no read was refused");
         if !silent {
             assert_ne!(
                 report.verdict(),
                 Verdict::Intact,
-                "{name}: verify has not noticed"
+                "{name}: verify found nothing"
             );
             named(column, of, &report, name);
         }
     }
 
-    /// What is wrong with one session keeps no other from being read.
+    /// A fault in one session must not block reads of others.
     fn confined(&self, column: &Column, of: Option<&str>, now: &Reading, name: &str) {
-        // A row that was moved concerns the session it was moved to.
+        // A moved row concerns the session it was moved to.
         let moved = column.owner() == Some(column.name.as_str());
         if let (Some(of), Some(session)) = (of, now.session) {
             assert!(
@@ -244,40 +241,40 @@ impl Trial<'_> {
     }
 }
 
-/// What may read differently without being refused.
+/// Whether a reading may differ without being refused.
 fn excused(column: &Column, before: &Reading, now: &Reading) -> bool {
     let code = now.answer.as_ref().err().map(|f| f.code);
     match (column.table.as_str(), column.name.as_str()) {
-        // It leads to sessions; what is shown of them is verified.
+        // The table only serves to find sessions, which are then verified.
         ("session_agent", _) => now.asked.contains("by agent"),
-        // A turn that its id does not lead to any more: lists and `verify` tell why.
+        // The turn's id no longer finds it: lists and `verify` report the cause.
         ("turn", "session_pk" | "turn_id") if code == Some(ErrorCode::TurnNotFound) => true,
-        // Open turns that cannot be read are left to `verify`.
+        // Only `verify` reports unreadable open turns.
         ("turn", _) => now.asked == "silent turns",
-        // Drafts are not chained: that one is missing is not seen.
+        // Drafts are not chained, so a missing one is not noticed.
         ("draft", "session_pk" | "place") => now.asked == "drafts drafting",
-        // Without its newest events a page is whole; the log tells how many there were.
+        // A page without the newest events is well-formed; the log shows how many there were.
         ("event", "session_pk" | "number") => now.asked.starts_with("events"),
-        // Those of a session that is not there are nobody's, of whichever tenant; `verify` tells of it.
+        // Events of a missing session are orphans, in any tenant; `verify` reports it.
         ("session", "pk" | "tenant_id") => {
-            now.asked.starts_with("events of all") && !tells_more(before, now)
+            now.asked.starts_with("events of all") && !shows_more(before, now)
         }
-        // One that cannot be read is passed over, and an older one is taken: never one that nobody has put.
-        ("checkpoint", _) => now.asked.starts_with("checkpoints") && !tells_more(before, now),
+        // An unreadable checkpoint is skipped in favor of an older one, never of one that was not written.
+        ("checkpoint", _) => now.asked.starts_with("checkpoints") && !shows_more(before, now),
         _ => false,
     }
 }
 
 /// Whether an answer has a line that was not there before.
-fn tells_more(before: &Reading, now: &Reading) -> bool {
+fn shows_more(before: &Reading, now: &Reading) -> bool {
     match (&before.answer, &now.answer) {
         (Ok(before), Ok(now)) => now.lines().any(|line| !before.lines().any(|b| b == line)),
         _ => true,
     }
 }
 
-/// `verify` names the session, where it is one's row.
-fn named(column: &Column, of: Option<&str>, report: &Report, name: &str) {
+/// `verify` names the session, if the row belongs to one.
+fn named(column: &Column, of: Option<&str>, report: &VerificationReport, name: &str) {
     let Some(of) = of.filter(|_| column.owner() != Some(column.name.as_str())) else {
         return;
     };
@@ -286,7 +283,7 @@ fn named(column: &Column, of: Option<&str>, report: &Report, name: &str) {
     assert!(report.findings.iter().any(names), "{name}: {report:?}");
 }
 
-/// Tries each column of the tables that `wanted` takes, in so many rows or as many as `FILROUGE_TAMPER_ROWS` says.
+/// Tries each column of the tables that `wanted` accepts, in `most` rows or as many as `FILROUGE_TAMPER_ROWS` says.
 fn try_columns(running: bool, most: usize, wanted: impl Fn(&str) -> bool) {
     let most = std::env::var("FILROUGE_TAMPER_ROWS").map_or(most, |n| n.parse().unwrap());
     let database = world();
@@ -304,7 +301,7 @@ fn try_columns(running: bool, most: usize, wanted: impl Fn(&str) -> bool) {
         };
         let columns = columns(&trial.client).await;
         let mut by_table: BTreeMap<&str, Vec<&Column>> = BTreeMap::new();
-        // The search index is derived: nothing of it is verified.
+        // The search index is derived and not verified.
         let journal = columns.iter().filter(|c| !c.table.starts_with("search_"));
         for column in journal.filter(|c| wanted(&c.table)) {
             by_table.entry(&column.table).or_default().push(column);
@@ -336,25 +333,25 @@ const SESSIONS: [&str; 2] = ["session", "head"];
 const ITEMS: [&str; 3] = ["turn", "record", "item_key"];
 
 #[test]
-fn of_sessions() {
+fn changed_columns_of_sessions_are_found() {
     try_columns(false, 3, |table| SESSIONS.contains(&table));
 }
 
 #[test]
-fn of_items() {
+fn changed_columns_of_items_are_found() {
     try_columns(false, 2, |table| ITEMS.contains(&table));
 }
 
 #[test]
-fn of_everything_else() {
+fn changed_columns_of_other_tables_are_found() {
     try_columns(false, 2, |table| {
         !SESSIONS.contains(&table) && !ITEMS.contains(&table)
     });
 }
 
-/// What a comparison with the log finds is found by a running ledger as well, a moment later (see `running`).
+/// A running ledger also finds what a comparison with the log finds, a moment later (see `running`).
 #[test]
-fn while_running() {
+fn a_running_ledger_finds_changed_columns() {
     let compared = ["session", "head", "note", "commit_log", "store"];
     try_columns(true, 1, |table| !compared.contains(&table));
 }

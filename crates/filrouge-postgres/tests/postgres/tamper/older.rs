@@ -1,6 +1,6 @@
-//! Older state put back over newer, and what lies beside sessions.
+//! Older state that is restored over newer state, and the rows of notes, tokens and erased sessions.
 
-use filrouge_store::contract::asks::knowing;
+use filrouge_store::contract::asks::anyone_with_secret;
 use filrouge_store::contract::fixture::{anyone, code, operator, sid, user};
 use filrouge_store::verify::Verdict;
 use filrouge_types::ErrorCode;
@@ -14,7 +14,7 @@ const HEAD: &str =
     "UPDATE filrouge.head SET data = (SELECT data FROM old.head WHERE pk = $pk) WHERE pk = $pk";
 
 #[test]
-fn older_rows() {
+fn restored_older_rows_are_refused() {
     let turns = "DELETE FROM filrouge.turn WHERE session_pk = $pk;
         INSERT INTO filrouge.turn SELECT * FROM old.turn WHERE session_pk = $pk";
     let turn =
@@ -36,7 +36,7 @@ fn older_rows() {
              AND first_seq NOT IN (SELECT first_seq FROM old.record WHERE session_pk = $pk)"
     );
     play(&case("tail cut", cut.clone(), "sit1an"));
-    // The other session has newer commits than the log then knows: which of the two is wrong cannot be told.
+    // The other session has newer commits than the log lists, so it is unclear which of the two is wrong.
     let with_log = format!(
         "{cut}; DELETE FROM filrouge.commit_log WHERE commit_no > (SELECT max(commit_no) FROM old.commit_log)"
     );
@@ -47,7 +47,7 @@ fn older_rows() {
 }
 
 #[test]
-fn a_session_gone() {
+fn a_removed_session_is_found() {
     let tables = [
         "record",
         "item_key",
@@ -76,7 +76,7 @@ fn a_session_gone() {
 }
 
 #[test]
-fn the_whole_store_rolled_back() {
+fn a_rollback_of_the_entire_store_is_found() {
     let sql = [
         "session",
         "head",
@@ -101,7 +101,7 @@ fn the_whole_store_rolled_back() {
     });
 }
 
-/// Reads as everybody, after `sql`, in a ledger that is opened afterwards or in a running one.
+/// Runs `look` after `sql`, in a ledger that is opened afterwards or in a running one.
 async fn after(sql: &str, running: bool, look: impl AsyncFn(&filrouge_store::contract::Fixture)) {
     let database = world();
     let mut open = running.then(|| on(&database.url(), keyring()));
@@ -117,14 +117,14 @@ async fn after(sql: &str, running: bool, look: impl AsyncFn(&filrouge_store::con
     let report = f.ledger.verify(None).await.unwrap();
     assert_eq!(report.verdict(), Verdict::Broken, "{sql}: {report:?}");
     if running {
-        super::running::told(&f).await;
+        super::running::reported(&f).await;
     }
     look(&f).await;
     f.ledger.close().await;
 }
 
 #[test]
-fn an_erased_session_put_back() {
+fn a_restored_erased_session_is_refused() {
     let row = "UPDATE filrouge.session SET erased = NULL, status = 0 WHERE pk = $gone";
     let head = "UPDATE filrouge.head SET data = (SELECT data FROM old.head WHERE pk = $gone) WHERE pk = $gone";
     let rows = ["record", "item_key", "turn", "event", "checkpoint"].map(|t| {
@@ -146,7 +146,7 @@ fn an_erased_session_put_back() {
             }));
         }
     }
-    // Under its tombstone nothing is read; `verify` finds what came back.
+    // Reads stop at the tombstone; `verify` finds the restored rows.
     for sql in rows {
         block_on(after(&sql, false, async |f| {
             let read = f.ledger.items(&anyone(), &sid("gone"), 0, 9).await;
@@ -156,7 +156,7 @@ fn an_erased_session_put_back() {
 }
 
 #[test]
-fn secrets() {
+fn changed_tokens_are_refused() {
     for (session, value) in [
         ("kept", "NULL"),
         ("kept", "'\\x00112233445566778899aabbccddeeff'"),
@@ -171,7 +171,12 @@ fn secrets() {
                 "UPDATE filrouge.session SET token = {value} WHERE session_id = '{session}'"
             );
             block_on(after(&sql, running, async |f| {
-                for who in [anyone(), knowing(f, "secret"), user("ann"), operator("t")] {
+                for who in [
+                    anyone(),
+                    anyone_with_secret(f, "secret"),
+                    user("ann"),
+                    operator("t"),
+                ] {
                     let read = f.session(&who, session).await;
                     assert_eq!(code(read), BROKEN, "{session} {value} {who:?}");
                 }
@@ -181,7 +186,7 @@ fn secrets() {
 }
 
 #[test]
-fn notes() {
+fn changed_notes_are_refused() {
     for sql in [
         "UPDATE filrouge.note SET data = '' WHERE name = 'a'",
         "DELETE FROM filrouge.note WHERE name = 'a'",
@@ -197,7 +202,7 @@ fn notes() {
                     assert_eq!(code(put), BROKEN, "{sql}");
                 }
                 assert_eq!(f.ledger.note("b").await.unwrap().unwrap().value, b"new");
-                f.whole(&anyone(), "victim", "more", "a").await;
+                f.complete_turn(&anyone(), "victim", "more", "a").await;
             }));
         }
     }

@@ -1,5 +1,5 @@
-//! What is refused of the victim, by letters: its record, its items, its turns, its first turn, an append to its open
-//! turn, a start of a new turn.
+//! Operations on the victim, by letter: its record, its items, its turns, its first turn, an append to its open turn, a
+//! start of a new turn.
 
 use filrouge_store::contract::fixture::{Fixture, anyone, append, item, rid, sid, start};
 use filrouge_store::read::{TurnOrder, TurnQuery};
@@ -14,20 +14,20 @@ const TRIES: [char; 6] = ['s', 'i', 't', '1', 'a', 'n'];
 /// The session that is tampered with.
 pub(super) const VICTIM: &str = "victim";
 
-/// One way to tamper; `$pk` is the victim's number, `$other` another's.
+/// One way to tamper; `$pk` is the victim's number, `$other` another session's.
 #[derive(Clone)]
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) sql: String,
-    /// Letters that must be refused; others may be.
+    /// Operations that must be refused; others may be.
     pub(super) letters: &'static str,
     /// Whether the other session stays readable.
     pub(super) confined: bool,
-    /// Whether `verify` of a store that is opened afterwards can find it; else only the anchor can.
+    /// Whether `verify` of a store that is opened afterwards can find it; otherwise only the anchor can.
     pub(super) found: bool,
 }
 
-/// Refused wherever it is looked at, and nothing else.
+/// A case that is found by every check and affects no other session.
 pub(super) fn case(name: &'static str, sql: impl Into<String>, letters: &'static str) -> Case {
     Case {
         name,
@@ -64,7 +64,7 @@ async fn one_try(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
     }
 }
 
-/// The letters that are refused; any other refusal than an integrity error that names the session fails.
+/// The letters of refused operations; fails if a refusal is not an integrity error that names the session.
 pub(super) async fn refused(f: &Fixture, s: &str, name: &str) -> String {
     let mut letters = String::new();
     for what in TRIES {
@@ -72,7 +72,7 @@ pub(super) async fn refused(f: &Fixture, s: &str, name: &str) -> String {
             continue;
         };
         if failure.code == ErrorCode::TurnNotFound && name.starts_with("turn id changed") {
-            // The turn cannot be found by its id any more; lists and `verify` tell why.
+            // The turn can no longer be found by its id; lists and `verify` report the cause.
             continue;
         }
         assert_eq!(
@@ -127,17 +127,21 @@ async fn play_once(case: &Case, running: bool) {
     let done = client.batch_execute(&sql).await;
     done.unwrap_or_else(|e| panic!("{name}: {e:?}"));
     let f = f.unwrap_or_else(|| on(&database.url(), keyring()));
-    let told = running || case.found;
-    if told {
+    let reported = running || case.found;
+    if reported {
         broken(&f, &name).await;
     } else {
-        assert_ne!(f.ledger.position(), position, "{name}: the anchor tells");
+        assert_ne!(
+            f.ledger.position(),
+            position,
+            "{name}: only the anchor reveals it"
+        );
     }
     if running && visible(&database.url()).await {
-        super::running::told(&f).await;
+        super::running::reported(&f).await;
     }
     let letters = refused(&f, VICTIM, &name).await;
-    for letter in case.letters.chars().filter(|_| told) {
+    for letter in case.letters.chars().filter(|_| reported) {
         assert!(
             letters.contains(letter),
             "{name}: {letter:?} of {:?} is not refused (refused: {letters:?})",
@@ -147,16 +151,16 @@ async fn play_once(case: &Case, running: bool) {
     if case.confined {
         assert_eq!(refused(&f, "other", &name).await, "", "{name}: confined");
     }
-    if told {
+    if reported {
         broken(&f, &name).await;
     }
     f.ledger.close().await;
 }
 
-/// Whether a comparison with the log tells of it: a running ledger then knows of it from its next one on.
+/// Whether a comparison with the log reveals it: then a running ledger learns of it at its next comparison.
 async fn visible(url: &str) -> bool {
     let f = on(url, keyring());
-    let told = f.ledger.health().integrity.is_some();
+    let reported = f.ledger.health().integrity.is_some();
     f.ledger.close().await;
-    told
+    reported
 }

@@ -1,4 +1,4 @@
-//! Everything that can be read of the world, to be compared with what it was.
+//! Every possible read of the world, to compare before and after.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use filrouge_types::{ErrorCode, Failure, Timestamp};
 use super::{SESSIONS, scopes};
 use crate::NOON;
 
-/// What was asked, the session that it is about (none: a list, a note or the feed), and the answer.
+/// A query, the session it concerns (none for a list, a note or the feed), and the answer.
 pub(super) struct Reading {
     pub(super) asked: String,
     pub(super) session: Option<&'static str>,
@@ -18,18 +18,18 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Whether the answer is a refusal that says why.
+    /// Whether the answer is a refusal that states the cause.
     pub(super) fn refused(&self) -> bool {
         let codes = [ErrorCode::IntegrityError, ErrorCode::KeyMissing];
         self.answer.as_ref().is_err_and(|f| codes.contains(&f.code))
     }
 }
 
-fn told<T: std::fmt::Debug>(answer: Result<T, Failure>) -> Result<String, Failure> {
+fn reported<T: std::fmt::Debug>(answer: Result<T, Failure>) -> Result<String, Failure> {
     answer.map(|answer| format!("{answer:?}"))
 }
 
-/// All readings, in the same order every time.
+/// All readings, always in the same order.
 pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
     let mut all = Vec::new();
     for s in SESSIONS {
@@ -44,21 +44,21 @@ pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
         });
     };
     for name in ["a", "b", "c"] {
-        put(format!("note {name}"), told(f.ledger.note(name).await));
+        put(format!("note {name}"), reported(f.ledger.note(name).await));
     }
     for (n, who) in scopes().iter().chain([&user("ann")]).enumerate() {
         for (name, filter) in filters() {
             let list = f.ledger.sessions(who, filter, None, 50).await;
-            put(format!("list {n} {name}"), told(list));
+            put(format!("list {n} {name}"), reported(list));
         }
         let feed = f.ledger.changes(who, "0".parse().unwrap(), 500).await;
-        put(format!("feed {n}"), told(feed));
+        put(format!("feed {n}"), reported(feed));
     }
-    let silent = f.ledger.ask(|sight| {
+    let silent = f.ledger.query(|snapshot| {
         let before = filrouge_types::Timestamp::from_micros(i64::MAX);
-        sight.view.silent_turns(before, 99)
+        snapshot.view.silent_turns(before, 99)
     });
-    put("silent turns".to_owned(), told(silent.await));
+    put("silent turns".to_owned(), reported(silent.await));
     for tenant in ["t", "u"] {
         let of_all = events_of_all(f, tenant).await;
         put(format!("events of all of {tenant}"), of_all);
@@ -69,9 +69,9 @@ pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
 async fn events_of_all(f: &Fixture, tenant: &str) -> Result<String, Failure> {
     let tenant = operator(tenant).tenant;
     let ever = [i64::MIN, i64::MAX].map(Timestamp::from_micros);
-    let asked = f.ledger.ask(move |sight| {
+    let asked = f.ledger.query(move |snapshot| {
         let mut all = String::new();
-        sight.tenant_events(&tenant, ever.into(), &mut |session, event| {
+        snapshot.tenant_events(&tenant, ever.into(), &mut |session, event| {
             all.push_str(&format!("{session:?} {event:?}\n"));
             Ok(())
         })?;
@@ -80,12 +80,12 @@ async fn events_of_all(f: &Fixture, tenant: &str) -> Result<String, Failure> {
     asked.await
 }
 
-/// The session's checkpoints, a line each, and the newest one that can be read.
+/// The session's checkpoints, one per line, and the newest readable one.
 async fn checkpoints(f: &Fixture, who: &Scope, s: &str) -> Result<String, Failure> {
     let (who, id) = (who.clone(), sid(s));
-    let asked = f.ledger.ask(move |sight| {
-        let all = sight.checkpoints(&who, &id)?;
-        let newest = sight.newest_checkpoint(&sight.get(&who, &id)?)?;
+    let asked = f.ledger.query(move |snapshot| {
+        let all = snapshot.checkpoints(&who, &id)?;
+        let newest = snapshot.newest_checkpoint(&snapshot.get(&who, &id)?)?;
         let shown = all.into_iter().flatten().chain(newest.checkpoint);
         Ok(shown.map(|c| format!("{c:?}\n")).collect())
     });
@@ -136,9 +136,9 @@ async fn of_session(f: &Fixture, s: &'static str, tenant: &str, all: &mut Vec<Re
             answer,
         });
     };
-    put("session", told(f.ledger.session(&who, &id).await));
-    put("items", told(f.ledger.items(&who, &id, 0, 100).await));
-    put("tail", told(f.ledger.items(&who, &id, 3, 100).await));
+    put("session", reported(f.ledger.session(&who, &id).await));
+    put("items", reported(f.ledger.items(&who, &id, 0, 100).await));
+    put("tail", reported(f.ledger.items(&who, &id, 3, 100).await));
     for (order, include_redacted) in [(TurnOrder::Oldest, true), (TurnOrder::Newest, false)] {
         let query = TurnQuery {
             status: None,
@@ -147,19 +147,21 @@ async fn of_session(f: &Fixture, s: &'static str, tenant: &str, all: &mut Vec<Re
             cursor: None,
             limit: 50,
         };
-        put("turns", told(f.ledger.turns(&who, &id, query).await));
+        put("turns", reported(f.ledger.turns(&who, &id, query).await));
     }
     for request in ["r0", "r1", "open", "replaced", "new", "more"] {
         let turn = f.keyring.turn_id(&who.tenant, &id, &rid(request));
         let answer = f.ledger.turn(&who, &id, turn).await;
-        put(&format!("turn {request}"), told(answer));
+        put(&format!("turn {request}"), reported(answer));
     }
-    put("events", told(f.ledger.events(&who, &id, 0, 50).await));
+    put("events", reported(f.ledger.events(&who, &id, 0, 50).await));
     let drafts = f.ledger.drafts(&who, &id, BTreeMap::new()).await;
-    put("drafts", told(drafts));
+    put("drafts", reported(drafts));
     put("checkpoints", checkpoints(f, &who, s).await);
     let (held, name) = (who.clone(), id.clone());
     let now = Timestamp::from_micros(NOON);
-    let lease = f.ledger.ask(move |sight| sight.lease(&held, &name, now));
-    put("lease", told(lease.await));
+    let lease = f
+        .ledger
+        .query(move |snapshot| snapshot.lease(&held, &name, now));
+    put("lease", reported(lease.await));
 }

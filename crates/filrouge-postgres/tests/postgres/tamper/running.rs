@@ -1,4 +1,4 @@
-//! A ledger that is open finds by itself what was changed under it.
+//! A running ledger finds changes made outside it even without a query.
 
 use std::time::{Duration, Instant};
 
@@ -10,25 +10,28 @@ use super::play::{VICTIM, refused};
 use super::{block_on, raw, world};
 use crate::{keyring, on};
 
-/// Waits until the store's health tells that something was changed; sessions are compared soon after a commit.
-pub(super) async fn told(f: &Fixture) {
+/// Waits until the store's health reports a change; sessions are compared soon after a commit.
+pub(super) async fn reported(f: &Fixture) {
     let begun = Instant::now();
     for n in 0.. {
         if f.ledger.health().integrity.is_some() {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is told");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "nothing is reported"
+        );
         if n == 0 {
-            // Refused where the log itself was changed, and told at once then.
+            // This write is refused if the log itself was changed; then the change is reported at once.
             let _ = f.create(&anyone(), "witness").await;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Genuine rows of an older state vouch for themselves: only the log tells that they are not the newest.
+/// Genuine rows of an older state have valid MACs: only the log shows that they are not the newest.
 #[test]
-fn older_state_is_found_by_itself() {
+fn older_state_is_found_without_a_query() {
     for (sql, all) in [
         ("UPDATE filrouge.head h SET data = (SELECT data FROM old.head o WHERE o.pk = h.pk)
           WHERE pk = (SELECT pk FROM filrouge.session WHERE session_id = 'victim')", false),
@@ -42,11 +45,11 @@ fn older_state_is_found_by_itself() {
             let f = on(&database.url(), keyring());
             raw(&database.url()).await.batch_execute(sql).await.unwrap();
             if all {
-                // Whoever writes or reads next sees that the newest commit is another one.
+                // The next write or read sees that the newest commit is a different one.
                 let write = f.create(&anyone(), "next").await;
                 assert_eq!(write.unwrap_err().code, ErrorCode::IntegrityError);
             }
-            told(&f).await;
+            reported(&f).await;
             assert_eq!(refused(&f, VICTIM, sql).await, "sit1an", "{sql}");
             assert_eq!(refused(&f, "other", sql).await.is_empty(), !all, "{sql}");
             f.ledger.close().await;

@@ -1,8 +1,8 @@
-//! What is redacted or erased goes from the index with it, in one transaction.
+//! Redacted and erased contents are deleted from the index in the same transaction.
 
 use filrouge_store::contract::fixture::{Fixture, anyone, redact_items, sid};
-use filrouge_store::contract::text_index::{Asking as _, found, shard, texts};
-use filrouge_store::text_index::{Reach, Shard, TextIndex};
+use filrouge_store::contract::text_index::{IndexTestExt as _, found, shard, texts};
+use filrouge_store::text_index::{IndexScope, Shard, TextIndex};
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
 
@@ -11,12 +11,12 @@ use crate::many::callers::eventually;
 use crate::many::wait;
 use crate::{database, keyring};
 
-/// A store with two sessions that are indexed, each with a vector.
+/// A store with two indexed sessions, each with a vector.
 async fn filled() -> (Database, Fixture) {
     let database = database();
     let f = crate::on(&database.url(), keyring());
     for s in ["s", "other"] {
-        f.whole(&anyone(), s, "r", "an elephant").await;
+        f.complete_turn(&anyone(), s, "r", "an elephant").await;
     }
     let url = database.url();
     blocking(move || {
@@ -45,14 +45,14 @@ fn forgotten(database: &Database) -> u64 {
 }
 
 #[test]
-fn a_redaction_takes_the_sessions_documents() {
+fn a_redaction_deletes_the_sessions_documents() {
     wait(async {
         let (database, f) = filled().await;
         assert_eq!(forgotten(&database), 0);
         f.redacted(&anyone(), redact_items("s", &[(1, 1), (2, 2)]))
             .await
             .unwrap();
-        assert_eq!(forgotten(&database), 1, "once for all its records");
+        assert_eq!(forgotten(&database), 1, "counted once for all its records");
         assert_eq!(count(&database, "search_document"), 2);
         assert_eq!(count(&database, "search_vector"), 2);
         let url = database.url();
@@ -74,7 +74,7 @@ fn a_redaction_takes_the_sessions_documents() {
 }
 
 #[test]
-fn an_erasure_takes_the_session() {
+fn an_erasure_deletes_the_session() {
     wait(async {
         let (database, f) = filled().await;
         f.erase(&anyone(), "s").await.unwrap();
@@ -91,9 +91,9 @@ fn an_erasure_takes_the_session() {
     });
 }
 
-/// What a transaction that is rolled back has taken is there again.
+/// A rollback restores what the transaction has deleted.
 #[test]
-fn what_is_not_redacted_stays() {
+fn documents_that_are_not_redacted_stay() {
     wait(async {
         let (database, f) = filled().await;
         let refused = f.redacted(&anyone(), redact_items("s", &[(1, 99)])).await;
@@ -107,9 +107,9 @@ fn what_is_not_redacted_stays() {
     });
 }
 
-/// A feeder that has read a session before its redaction puts nothing back, however the two meet.
+/// A feeder that has read a session before its redaction writes nothing back, whichever of the two comes first.
 #[test]
-fn words_that_were_read_before_are_not_put_back() {
+fn text_read_before_a_redaction_is_not_written_back() {
     wait(async {
         let (database, f) = filled().await;
         let url = database.url();
@@ -129,7 +129,7 @@ fn words_that_were_read_before_are_not_put_back() {
             assert!(index.apply_if(&seen, &late, Some(b"2")).unwrap());
             assert!(
                 !index.apply_if(&seen, &late, Some(b"3")).unwrap(),
-                "of two feeders one makes the step"
+                "only one of two feeders advances"
             );
         })
         .await;
@@ -137,9 +137,9 @@ fn words_that_were_read_before_are_not_put_back() {
     });
 }
 
-/// A redaction waits for a change that is under way, and takes what it has put.
+/// A redaction waits for a running change, and deletes what it wrote.
 #[test]
-fn a_change_under_way_is_waited_for() {
+fn a_redaction_waits_for_a_running_change() {
     wait(async {
         let (database, f) = filled().await;
         let (feeder, connection) = tokio_postgres::connect(&database.url(), tokio_postgres::NoTls)
@@ -173,9 +173,9 @@ fn a_change_under_way_is_waited_for() {
     });
 }
 
-/// What was forgotten leaves nothing in the files' live pages: the tables are vacuumed, and no sample is kept.
+/// Forgotten contents leave no trace in the files' live pages: the tables are vacuumed, and statistics keep no samples.
 #[test]
-fn old_versions_go() {
+fn old_versions_are_removed() {
     wait(async {
         let (database, f) = filled().await;
         database.sql("ANALYZE filrouge.search_document; ANALYZE filrouge.search_vector");
@@ -205,9 +205,9 @@ fn old_versions_go() {
     });
 }
 
-/// Neither verification nor what the ledger lists takes notice of the index, but for its triggers.
+/// Verification and the ledger's lists ignore the index, except for its triggers.
 #[test]
-fn a_trigger_that_is_missing_is_told_of() {
+fn a_missing_trigger_is_reported() {
     wait(async {
         let (database, f) = filled().await;
         f.intact().await;
@@ -227,9 +227,9 @@ fn a_trigger_that_is_missing_is_told_of() {
     });
 }
 
-/// All owners of a tenant, and nobody of another one.
+/// A query of a realm finds all owners of a tenant, and none of another one.
 #[test]
-fn a_realm_is_known_by_its_shards() {
+fn a_realm_covers_all_its_shards() {
     wait(async {
         let database = database();
         let url = database.url();
@@ -241,13 +241,13 @@ fn a_realm_is_known_by_its_shards() {
                     .apply(&[texts(of, &format!("s{n}"), &["apple"])], None)
                     .unwrap();
             }
-            let realm = Reach::Realm(b"r".as_slice().into());
+            let realm = IndexScope::Realm(b"r".as_slice().into());
             let keys = |index: &dyn TextIndex| -> Vec<String> {
                 let sessions = index.sessions(&realm).unwrap();
                 sessions.iter().map(|s| s.entry.key.to_string()).collect()
             };
             assert_eq!(keys(&index), ["s0", "s2"]);
-            // The first shard of the realm goes; those that stay, and one that comes, are still of one realm.
+            // Removes the first shard of the realm: the remaining ones and a new one still belong to the same realm.
             let gone = filrouge_store::text_index::IndexUpdate::Gone((
                 b"r".as_slice().into(),
                 "s0".into(),

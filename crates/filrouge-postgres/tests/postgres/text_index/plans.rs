@@ -1,6 +1,8 @@
-//! What the planner makes of the index's questions, on real sizes.
+//! The planner's choices for searches, at realistic sizes.
 
-use filrouge_store::contract::text_index::{Asking as _, document, found, shard, texts, update};
+use filrouge_store::contract::text_index::{
+    IndexTestExt as _, document, found, shard, texts, update,
+};
 use filrouge_store::text_index::{Coverage, NewDocument, TextIndex};
 use filrouge_testbed::Database;
 
@@ -12,8 +14,8 @@ const WORDS: [&str; 12] = [
     "vector", "folder", "number",
 ];
 
-/// Sessions of four owners in two realms, each of `sessions` × 25 documents of 200 words; the word of its own that each
-/// document has is of `own` and its number.
+/// Sessions of four owners in two realms, each with `sessions` × 25 documents of 200 words. The unique word of a
+/// document is `own` and its number.
 fn filled(database: &Database, sessions: usize) {
     let index = on(&database.url());
     for n in 0..sessions * 4 {
@@ -29,7 +31,7 @@ fn filled(database: &Database, sessions: usize) {
     }
 }
 
-/// The plan of what `find.rs` asks for a word in a shard, with the rows that were looked into.
+/// The plan of the query in `find.rs` for a word in a shard, with the number of rows read.
 fn plan(database: &Database, word: &str) -> String {
     let sql = format!(
         "SET search_path = pg_catalog; SET enable_seqscan = off;
@@ -47,7 +49,7 @@ fn plan(database: &Database, word: &str) -> String {
 }
 
 #[test]
-fn words_are_found_by_the_index_of_trigrams() {
+fn words_are_found_by_the_trigram_index() {
     let database = database();
     filled(&database, 10);
     let index = on(&database.url());
@@ -62,10 +64,11 @@ fn words_are_found_by_the_index_of_trigrams() {
                 plan.contains("Bitmap Index Scan on search_words"),
                 "{looked} {word}: {plan}"
             );
-            // Nobody else's document is looked into, and none is dropped for being somebody else's.
+            // The plan reads no other owner's document, not even to filter it out.
             assert!(!plan.contains("Removed by Filter"), "{plan}");
         }
-        // A word that many have, and what has no trigrams: at most all of the owner's own, of 1,000.
+        // A frequent word, and words without trigrams: the plan reads at most all of the owner's documents, out of
+        // 1,000.
         for word in ["ledger", "\u{5b66}\u{4e60}", "w "] {
             let plan = plan(&database, word);
             let (_, scan) = plan
@@ -79,7 +82,7 @@ fn words_are_found_by_the_index_of_trigrams() {
 
 /// The server has `pg_trgm` without `btree_gin`.
 #[test]
-fn without_btree_gin_two_indexes_do() {
+fn without_btree_gin_two_indexes_are_combined() {
     let database = database();
     database.sql(
         "DROP INDEX filrouge.search_words; DROP EXTENSION btree_gin;
@@ -94,9 +97,9 @@ fn without_btree_gin_two_indexes_do() {
     assert!(found(&index, &shard("r", "b"), &["own00004x07"]).is_empty());
 }
 
-/// A plan that was made while the index was empty is not kept.
+/// A plan made while the index was empty is not kept.
 #[test]
-fn questions_are_planned_anew() {
+fn queries_are_planned_each_time() {
     let database = database();
     let index = on(&database.url());
     for _ in 0..10 {
@@ -117,14 +120,14 @@ fn questions_are_planned_anew() {
     let before = scans();
     assert_eq!(found(&index, &shard("r", "a"), &["own00004x07"]).len(), 1);
     drop(index);
-    crate::many::wait(crate::many::callers::eventually("it tells", || {
+    crate::many::wait(crate::many::callers::eventually("it reports", || {
         scans() > before
     }));
 }
 
-/// Characters that stand for others in `LIKE`, and NUL, which no text of PostgreSQL holds.
+/// Wildcards of `LIKE`, and NUL, which a text in PostgreSQL cannot contain.
 #[test]
-fn every_character_stands_for_itself() {
+fn every_character_matches_itself() {
     let database = database();
     let index = on(&database.url());
     let a = shard("r", "a");

@@ -1,8 +1,8 @@
-//! What the server lacks: extensions, and rights.
+//! Servers that lack extensions or rights.
 
 use filrouge_postgres::text_index::PostgresIndex;
 use filrouge_postgres::{PostgresLedger, migrate_up};
-use filrouge_store::contract::text_index::{Asking as _, found, shard, texts};
+use filrouge_store::contract::text_index::{IndexTestExt as _, found, shard, texts};
 use filrouge_store::text_index::TextIndex;
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
@@ -20,9 +20,10 @@ fn works(index: &PostgresIndex) {
     assert!(found(index, &shard("r", "b"), &["elephant"]).is_empty());
 }
 
-/// A role that may make a schema's tables and no extension: the store is made, searches are slower, and say so.
+/// A role that may create tables but no extension: the store is created, and the index reports that searches are
+/// slower.
 #[test]
-fn a_role_that_may_not_make_extensions() {
+fn a_role_without_the_right_to_create_extensions_can_search() {
     let database = Database::new();
     let role = format!("maker_{}", database.name());
     database.sql(&format!(
@@ -35,7 +36,7 @@ fn a_role_that_may_not_make_extensions() {
     let lacks = index.lacks().unwrap().unwrap();
     assert!(lacks.contains("pg_trgm"), "{lacks}");
     works(&index);
-    // With the right, a rebuild makes it.
+    // With the right, a rebuild creates the trigram index.
     database.sql(&format!(
         "GRANT CREATE ON DATABASE {} TO {role}",
         database.name()
@@ -48,9 +49,9 @@ fn a_role_that_may_not_make_extensions() {
     database.sql(&format!("DROP OWNED BY {role} CASCADE"));
 }
 
-/// A server that may use the tables and owns none of them.
+/// A server's role that may use the tables but owns none of them.
 #[test]
-fn a_role_that_may_use_the_tables() {
+fn a_role_that_only_uses_the_tables_can_search() {
     let database = database();
     let role = format!("clerk_{}", database.name());
     database.sql(&format!(
@@ -77,9 +78,9 @@ fn a_role_that_may_use_the_tables() {
     database.sql(&format!("DROP OWNED BY {role}"));
 }
 
-/// An extension that somebody has put elsewhere is used where it is.
+/// An extension that exists in another schema is used from there.
 #[test]
-fn extensions_that_are_there_are_used() {
+fn existing_extensions_are_used() {
     let database = Database::new();
     database.sql("CREATE SCHEMA tools; CREATE EXTENSION pg_trgm SCHEMA tools");
     migrate_up(&options(&database.url(), keyring())).unwrap();
@@ -93,7 +94,7 @@ fn extensions_that_are_there_are_used() {
     assert!(made[0].as_ref().unwrap().contains("tools.gin_trgm_ops"));
 }
 
-/// An index of another format is emptied when it is opened, and keeps what tells feeders to read again.
+/// An index of another format is emptied when it is opened, and keeps the counter that makes feeders read again.
 #[test]
 fn another_format_is_emptied() {
     let database = database();
@@ -113,7 +114,7 @@ fn another_format_is_emptied() {
     works(&index);
 }
 
-/// The index is of a store of this schema.
+/// The index requires a store of this schema version.
 #[test]
 fn an_older_schema_is_refused() {
     let database = database();

@@ -1,4 +1,4 @@
-//! Certificates of one's own.
+//! Certificates for tests.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// A CA that nobody knows.
+/// A CA that is not publicly trusted.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -37,7 +37,7 @@ impl Authority {
         }
     }
 
-    /// A certificate for `name`: a host's, in its SAN, and a person's, as its CN.
+    /// A certificate for `name`: as a host in its SAN, and as a user in its CN.
     pub(crate) fn sign(&self, name: &str) -> Signed {
         let key = key();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -58,7 +58,7 @@ impl Authority {
         self.keep("ca.pem", &self.pem)
     }
 
-    /// A file that goes with this value; its path, percent-encoded as it needs to be in a URL.
+    /// A file that is deleted with this value; returns its path, percent-encoded for a URL.
     pub(crate) fn keep(&self, name: &str, text: &str) -> String {
         let path: PathBuf = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -66,7 +66,7 @@ impl Authority {
     }
 }
 
-/// A certificate for the host `name` that nobody else has signed.
+/// A self-signed certificate for the host `name`.
 pub(crate) fn self_signed(name: &str, is_ca: bool) -> Signed {
     let key = key();
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();

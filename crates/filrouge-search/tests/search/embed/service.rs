@@ -1,4 +1,4 @@
-//! A service that answers what it is told to, one connection after the other.
+//! An embedding service with prepared answers, which serves one connection after the other.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,32 +8,32 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What a request is answered.
+/// The answer to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
-    /// A vector for each text, of so many dimensions, the last one first.
+    /// A vector for each text, of this many dimensions, in reverse order.
     Vectors(usize),
-    /// A status, with the request's own key in the body, as some services have it.
+    /// A status, with the request's own key in the body, as some services send it.
     Status(u16),
-    /// A status and what is asked to be waited, in seconds.
+    /// A status, and the number of seconds that the client is asked to wait.
     Later(u16, u64),
     /// This body.
     Body(String),
-    /// Less of a body than was announced.
+    /// A body shorter than announced.
     Cut,
-    /// Nothing, for longer than anybody waits.
+    /// No answer, for longer than any client waits.
     Silence,
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) line: String,
     pub(crate) key: Option<String>,
     pub(crate) body: Value,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn texts(&self) -> Vec<String> {
         serde_json::from_value(self.body["input"].clone()).unwrap()
     }
@@ -43,17 +43,17 @@ impl Asked {
 pub(crate) struct Service {
     address: SocketAddr,
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Service {
-    /// Answers these in turn, and afterwards vectors of three dimensions.
+    /// Starts a service that sends these answers in order, and afterwards vectors of three dimensions.
     pub(crate) fn start(answers: &[Answer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let service = Self {
             address: listener.local_addr().unwrap(),
             answers: Arc::new(Mutex::new(answers.iter().cloned().collect())),
-            asked: Arc::default(),
+            requests: Arc::default(),
         };
         let own = service.clone();
         std::thread::spawn(move || {
@@ -68,8 +68,8 @@ impl Service {
         format!("http://{}/v1", self.address)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 
     fn serve(&self, mut stream: TcpStream) {
@@ -90,25 +90,25 @@ impl Service {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
-        let asked = Asked {
+        let request = ReceivedRequest {
             line: line.trim().to_owned(),
             key,
             body: serde_json::from_slice(&body).unwrap(),
         };
-        self.asked.lock().unwrap().push(asked.clone());
+        self.requests.lock().unwrap().push(request.clone());
         let answer = self.answers.lock().unwrap().pop_front();
         answer
             .unwrap_or(Answer::Vectors(3))
-            .send(&asked, &mut stream);
+            .send(&request, &mut stream);
     }
 }
 
 impl Answer {
-    fn send(self, asked: &Asked, stream: &mut TcpStream) {
+    fn send(self, request: &ReceivedRequest, stream: &mut TcpStream) {
         let (status, more, body, announced) = match self {
-            Self::Vectors(dimensions) => (200, String::new(), vectors(asked, dimensions), 0),
+            Self::Vectors(dimensions) => (200, String::new(), vectors(request, dimensions), 0),
             Self::Status(status) => {
-                let key = asked.key.clone().unwrap_or_default();
+                let key = request.key.clone().unwrap_or_default();
                 (status, String::new(), format!("wrong: {key}"), 0)
             }
             Self::Later(status, seconds) => (
@@ -118,21 +118,21 @@ impl Answer {
                 0,
             ),
             Self::Body(body) => (200, String::new(), body, 0),
-            Self::Cut => (200, String::new(), vectors(asked, 3), 10),
+            Self::Cut => (200, String::new(), vectors(request, 3), 10),
             Self::Silence => return std::thread::sleep(Duration::from_secs(3)),
         };
         let length = body.len() + announced;
         let head = format!(
             "HTTP/1.1 {status} Said\r\nconnection: close\r\n{more}content-length: {length}\r\n\r\n"
         );
-        // Who has stopped listening is not told.
+        // The client may have disconnected already.
         let _ = stream.write_all((head + &body).as_bytes());
     }
 }
 
 /// The first number of each vector is its text's length.
-fn vectors(asked: &Asked, dimensions: usize) -> String {
-    let texts = asked.texts();
+fn vectors(request: &ReceivedRequest, dimensions: usize) -> String {
+    let texts = request.texts();
     let data = texts.iter().enumerate().rev().map(|(index, text)| {
         let mut vector = vec![0.0; dimensions];
         vector[0] = f64::from(u32::try_from(text.len()).unwrap());

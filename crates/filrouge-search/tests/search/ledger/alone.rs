@@ -1,4 +1,4 @@
-//! Whoever searches puts the same questions to the index, and is answered the same, whatever others have said.
+//! A caller's search sends the same queries to the index and has the same result, with and without sessions of others.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -7,38 +7,42 @@ use filrouge_search::{Ask, LedgerSearch, Mode, Results, Searcher};
 use filrouge_sources::Library;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex, Which,
+    Candidate, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate, IndexVersion,
+    SessionSelection, TextIndex,
 };
 use filrouge_types::{Clock as _, Failure};
 
 use super::world::*;
 
-/// An index that notes what it is asked.
+/// An index that records the queries it receives.
 #[derive(Default)]
-struct Noting {
+struct QueryRecorder {
     inner: MemoryIndex,
-    notes: Mutex<Vec<String>>,
+    queries: Mutex<Vec<String>>,
 }
 
-impl Noting {
-    fn note(&self, what: &str, of: impl Debug) {
-        self.notes.lock().unwrap().push(format!("{what} {of:?}"));
+impl QueryRecorder {
+    fn record(&self, call: &str, arguments: impl Debug) {
+        self.queries
+            .lock()
+            .unwrap()
+            .push(format!("{call} {arguments:?}"));
     }
 
-    fn noted(&self) -> Vec<String> {
-        std::mem::take(&mut self.notes.lock().unwrap())
+    fn take_queries(&self) -> Vec<String> {
+        std::mem::take(&mut self.queries.lock().unwrap())
     }
 }
 
-impl TextIndex for Noting {
-    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
-        self.note("known", which);
-        self.inner.known(which)
+impl TextIndex for QueryRecorder {
+    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        self.record("state", which);
+        self.inner.state(which)
     }
 
     fn change(
         &self,
-        expected: Option<&Seen>,
+        expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
@@ -54,7 +58,7 @@ impl TextIndex for Noting {
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        self.note("candidates", query);
+        self.record("candidates", query);
         self.inner.candidates(query)
     }
 
@@ -63,7 +67,7 @@ impl TextIndex for Noting {
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        self.note("bodies", documents.len());
+        self.record("bodies", documents.len());
         self.inner.bodies(documents, each)
     }
 
@@ -76,35 +80,35 @@ impl TextIndex for Noting {
     }
 }
 
-/// A ledger in which ada has spoken, and others have if `others` says so, in one index.
-fn spoken(others: bool) -> (World, Arc<Noting>) {
-    let index = Arc::new(Noting::default());
-    let world = World::over(ledger(), index.clone());
-    let talk = |name: &str, sessions: usize| {
+/// A ledger with sessions of ada and, if `others` is set, of other owners, all in one index.
+fn recorded_world(others: bool) -> (LedgerWorld, Arc<QueryRecorder>) {
+    let index = Arc::new(QueryRecorder::default());
+    let world = LedgerWorld::over(ledger(), index.clone());
+    let record_sessions = |name: &str, sessions: usize| {
         for n in 0..sessions {
             let session = format!("{name}-{n}");
             world.make(&user(name), &session, Some("the gate"));
             for request in ["one", "two"] {
-                let asked = (session.as_str(), request);
+                let turn = (session.as_str(), request);
                 world.ask(
                     &user(name),
-                    asked,
+                    turn,
                     "is the gate green",
                     Some("a gate of stone"),
                 );
             }
         }
     };
-    talk("ada", 3);
+    record_sessions("ada", 3);
     world.catch_up();
     if others {
-        talk("bob", 9);
+        record_sessions("bob", 9);
         world.catch_up();
     }
     (world, index)
 }
 
-fn ask(world: &World, name: &str, ask: &Ask) -> Results {
+fn search(world: &LedgerWorld, name: &str, ask: &Ask) -> Results {
     let (engine, feed) = (world.engine.clone(), world.feed.clone());
     let runtime = world.runtime.handle().clone();
     let ledger = LedgerSearch::new(engine, feed, user(name), runtime);
@@ -149,27 +153,31 @@ fn questions() -> Vec<Ask> {
 }
 
 #[test]
-fn what_others_said_is_neither_answered_nor_asked_for() {
-    let ((alone, alone_index), (among, among_index)) = (spoken(false), spoken(true));
-    assert_eq!(ask(&among, "bob", &questions()[0]).total_sessions, 9);
+fn sessions_of_others_change_neither_results_nor_queries() {
+    let ((alone, alone_index), (among, among_index)) =
+        (recorded_world(false), recorded_world(true));
+    assert_eq!(search(&among, "bob", &questions()[0]).total_sessions, 9);
     for question in questions() {
-        drop((alone_index.noted(), among_index.noted()));
-        let (one, other) = (ask(&alone, "ada", &question), ask(&among, "ada", &question));
+        drop((alone_index.take_queries(), among_index.take_queries()));
+        let (one, other) = (
+            search(&alone, "ada", &question),
+            search(&among, "ada", &question),
+        );
         assert_eq!(one, other, "{question:?}");
-        let (one, other) = (alone_index.noted(), among_index.noted());
+        let (one, other) = (alone_index.take_queries(), among_index.take_queries());
         assert_eq!(one, other, "{question:?}");
         assert!(!one.is_empty(), "{question:?}");
     }
 }
 
-/// Theirs and one that never was: the same questions, the same answer.
+/// A session of another owner and one that never existed cause the same queries and the same answer.
 #[test]
-fn a_session_of_somebody_else_is_none() {
-    let (world, index) = spoken(true);
+fn a_session_of_another_owner_counts_as_missing() {
+    let (world, index) = recorded_world(true);
     for form in ["session:NAME gate", "gate -session:NAME"] {
-        let asked = |name: &str| {
+        let search_and_queries = |name: &str| {
             let query = form.replace("NAME", name);
-            drop(index.noted());
+            drop(index.take_queries());
             let (engine, feed) = (world.engine.clone(), world.feed.clone());
             let runtime = world.runtime.handle().clone();
             let ledger = LedgerSearch::new(engine, feed, user("ada"), runtime);
@@ -181,8 +189,12 @@ fn a_session_of_somebody_else_is_none() {
                 ..Ask::default()
             };
             let answer = format!("{:?}", searcher.search(&ask, &|| false));
-            (answer.replace(name, "NAME"), index.noted())
+            (answer.replace(name, "NAME"), index.take_queries())
         };
-        assert_eq!(asked("bob-1"), asked("nob-1"), "{form}");
+        assert_eq!(
+            search_and_queries("bob-1"),
+            search_and_queries("nob-1"),
+            "{form}"
+        );
     }
 }

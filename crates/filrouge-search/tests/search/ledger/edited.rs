@@ -1,11 +1,11 @@
-//! An index that another program has edited: no word is shown that no record holds.
+//! From an index that another program has edited, a search shows only text that a record confirms.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use filrouge_search::embed::{Embedder, Hashing, fill};
-use filrouge_search::{Ask, Hit, Mode, Spoken};
+use filrouge_search::{Ask, Hit, Mode, SearchDocument};
 use filrouge_sources::Role;
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_store::text_index::{
     Coverage, IndexUpdate, IndexedSession, NewDocument, SessionUpdate,
@@ -14,22 +14,22 @@ use filrouge_store::text_index::{
 use super::find::{indexed, nothing, query};
 use super::world::*;
 
-fn document(spoken: &Spoken<'_>) -> NewDocument {
-    let body = spoken.encode();
+fn document(doc: &SearchDocument<'_>) -> NewDocument {
+    let body = doc.encode();
     let mut digest = DefaultHasher::new();
     body.hash(&mut digest);
     NewDocument {
-        key: (&*spoken.id).into(),
+        key: (&*doc.id).into(),
         unit: 0,
-        kind: spoken.kind(),
-        created: spoken.created,
+        kind: doc.kind(),
+        created: doc.created,
         digest: digest.finish(),
-        folded: spoken.folded(),
+        folded: doc.folded(),
         body,
     }
 }
 
-fn put(world: &World, into: &IndexedSession, documents: Vec<NewDocument>) {
+fn put(world: &LedgerWorld, into: &IndexedSession, documents: Vec<NewDocument>) {
     let update = SessionUpdate {
         shard: into.shard.clone(),
         entry: into.entry.clone(),
@@ -41,43 +41,43 @@ fn put(world: &World, into: &IndexedSession, documents: Vec<NewDocument>) {
 }
 
 /// Changes the documents of a session in the index.
-fn edit(world: &World, session: &str, change: impl Fn(&mut Spoken<'_>)) {
+fn edit(world: &LedgerWorld, session: &str, change: impl Fn(&mut SearchDocument<'_>)) {
     let known = world.indexed(session).unwrap();
     let bodies = bodies(&*world.index, &known);
     let edited = bodies.iter().map(|body| {
-        let mut spoken = Spoken::decode(body).unwrap();
-        change(&mut spoken);
-        document(&spoken)
+        let mut doc = SearchDocument::decode(body).unwrap();
+        change(&mut doc);
+        document(&doc)
     });
     put(world, &known, edited.collect());
 }
 
-/// A text in the place of another one.
-fn write(spoken: &mut Spoken<'_>, before: &str, after: &str) {
-    for piece in &mut spoken.pieces {
+/// Replaces a text in a document.
+fn write(doc: &mut SearchDocument<'_>, before: &str, after: &str) {
+    for piece in &mut doc.pieces {
         if piece.text.contains(before) {
             piece.text = piece.text.replace(before, after).into();
         }
     }
 }
 
-fn found(world: &World, caller: &filrouge_engine::Caller, ask: &Ask) -> Vec<Hit> {
+fn hits(world: &LedgerWorld, caller: &filrouge_engine::Caller, ask: &Ask) -> Vec<Hit> {
     let searcher = indexed(world, caller, nothing());
     let found = searcher.search(ask, &|| false).unwrap();
-    assert!(found.as_of.is_some(), "by its index");
+    assert!(found.as_of.is_some(), "the index was not used");
     assert_eq!(found.total_sessions, found.sessions.len());
     found.sessions
 }
 
-fn shown(world: &World, words: &str) -> Vec<String> {
-    let found = found(world, &operator(), &query(words));
-    let excerpts = found.iter().flat_map(|hit| &hit.excerpts);
+fn shown(world: &LedgerWorld, words: &str) -> Vec<String> {
+    let hits = hits(world, &operator(), &query(words));
+    let excerpts = hits.iter().flat_map(|hit| &hit.excerpts);
     excerpts.map(|one| one.text.clone()).collect()
 }
 
-/// A session in which a quince was asked for.
-fn world() -> World {
-    let world = World::new();
+/// A session with a question about a quince.
+fn world() -> LedgerWorld {
+    let world = LedgerWorld::new();
     world.make(&operator(), "s", Some("about a quince"));
     let asked = ("s", "r");
     world.ask(
@@ -91,43 +91,43 @@ fn world() -> World {
 }
 
 #[test]
-fn a_text_that_nobody_said_is_not_shown() {
+fn edited_text_is_not_shown() {
     let world = world();
     for (before, after) in [("larder", "cellar"), ("about a", "no more of the")] {
-        edit(&world, "s", |spoken| write(spoken, before, after));
+        edit(&world, "s", |doc| write(doc, before, after));
         let word = after.rsplit_once(' ').map_or(after, |(first, _)| first);
         assert_eq!(shown(&world, &format!("\"{word}\"")), [""; 0], "{after}");
     }
     assert_eq!(world.feed.counts().stale, 2);
-    // What was left as it was said is shown still.
+    // Unedited text is still shown.
     assert_eq!(shown(&world, "where"), ["«where» is the quince"]);
     assert_eq!(world.feed.counts().stale, 2);
 }
 
 #[test]
-fn what_somebody_else_is_said_to_have_said_is_not_shown() {
+fn text_with_an_edited_role_is_not_shown() {
     let world = world();
     assert_eq!(shown(&world, "larder").len(), 1);
-    edit(&world, "s", |spoken| {
-        if spoken.role == Some(Role::Assistant) {
-            spoken.role = Some(Role::User);
+    edit(&world, "s", |doc| {
+        if doc.role == Some(Role::Assistant) {
+            doc.role = Some(Role::User);
         }
     });
     assert_eq!(shown(&world, "larder"), [""; 0]);
-    // What was said then, and which item it was, come from the record as well.
-    let changes: [fn(&mut Spoken<'_>); 6] = [
-        |spoken| spoken.created += 1,
-        |spoken| spoken.pieces[0].seq = Some(1),
-        |spoken| spoken.pieces[0].tool = Some("bash".into()),
-        |spoken| spoken.id = "another".into(),
-        |spoken| spoken.seq = None,
-        |spoken| spoken.seq = Some(1),
+    // The time, the item and the other attributes are confirmed by the record as well.
+    let changes: [fn(&mut SearchDocument<'_>); 6] = [
+        |doc| doc.created += 1,
+        |doc| doc.pieces[0].seq = Some(1),
+        |doc| doc.pieces[0].tool = Some("bash".into()),
+        |doc| doc.id = "another".into(),
+        |doc| doc.seq = None,
+        |doc| doc.seq = Some(1),
     ];
     for change in changes {
         let world = self::world();
-        edit(&world, "s", |spoken| {
-            if spoken.role == Some(Role::Assistant) {
-                change(spoken);
+        edit(&world, "s", |doc| {
+            if doc.role == Some(Role::Assistant) {
+                change(doc);
             }
         });
         assert_eq!(shown(&world, "larder"), [""; 0]);
@@ -136,8 +136,8 @@ fn what_somebody_else_is_said_to_have_said_is_not_shown() {
 }
 
 #[test]
-fn what_others_said_is_not_shown_as_ones_own() {
-    let world = World::new();
+fn text_of_other_owners_is_not_shown() {
+    let world = LedgerWorld::new();
     for name in ["ada", "bob"] {
         world.make(&user(name), name, None);
         let words = format!("the secret of {name}");
@@ -145,32 +145,32 @@ fn what_others_said_is_not_shown_as_ones_own() {
     }
     world.catch_up();
     let [ada, bob] = ["ada", "bob"].map(|name| world.indexed(name).unwrap());
-    let theirs = bodies(&*world.index, &bob);
-    let theirs = theirs
+    let documents = bodies(&*world.index, &bob);
+    let documents = documents
         .iter()
-        .map(|body| document(&Spoken::decode(body).unwrap()));
-    put(&world, &ada, theirs.collect());
-    assert!(found(&world, &user("ada"), &query("secret")).is_empty());
-    // Nor is their session, if it is moved to where ada's are.
+        .map(|body| document(&SearchDocument::decode(body).unwrap()));
+    put(&world, &ada, documents.collect());
+    assert!(hits(&world, &user("ada"), &query("secret")).is_empty());
+    // A session of bob that was moved to ada's shard is not shown either.
     let moved = IndexedSession {
         shard: ada.shard.clone(),
         ..bob.clone()
     };
-    let theirs = bodies(&*world.index, &world.indexed("ada").unwrap());
-    let theirs = theirs
+    let documents = bodies(&*world.index, &world.indexed("ada").unwrap());
+    let documents = documents
         .iter()
-        .map(|body| document(&Spoken::decode(body).unwrap()));
-    put(&world, &moved, theirs.collect());
-    assert!(found(&world, &user("ada"), &query("secret")).is_empty());
+        .map(|body| document(&SearchDocument::decode(body).unwrap()));
+    put(&world, &moved, documents.collect());
+    assert!(hits(&world, &user("ada"), &query("secret")).is_empty());
 }
 
 #[test]
-fn what_was_redacted_and_is_put_back_is_not_shown() {
+fn redacted_text_that_was_put_back_is_not_shown() {
     let world = world();
-    // Once it was shown it is remembered that the ledger has said so.
+    // The first search caches that a record confirms the text.
     assert_eq!(shown(&world, "larder").len(), 1);
     let before = bodies(&*world.index, &world.indexed("s").unwrap());
-    let seqs = Target::Items(Seqs::of(vec![(2, 2)]).unwrap());
+    let seqs = RedactionTarget::Items(Seqs::of(vec![(2, 2)]).unwrap());
     let (caller, session) = (operator(), id("s"));
     let redact = world
         .engine
@@ -180,7 +180,7 @@ fn what_was_redacted_and_is_put_back_is_not_shown() {
     world.catch_up();
     let documents = before
         .iter()
-        .map(|body| document(&Spoken::decode(body).unwrap()));
+        .map(|body| document(&SearchDocument::decode(body).unwrap()));
     put(&world, &world.indexed("s").unwrap(), documents.collect());
     assert!(world.holds("larder"));
     assert_eq!(shown(&world, "larder"), [""; 0]);
@@ -189,12 +189,12 @@ fn what_was_redacted_and_is_put_back_is_not_shown() {
 }
 
 #[test]
-fn what_is_found_by_its_meaning_is_read_from_records_too() {
+fn results_by_meaning_are_confirmed_by_records() {
     let world = world();
-    edit(&world, "s", |spoken| {
-        write(spoken, "larder", "cellar below");
+    edit(&world, "s", |doc| {
+        write(doc, "larder", "cellar below");
     });
-    edit(&world, "s", |spoken| write(spoken, "where is", "who ate"));
+    edit(&world, "s", |doc| write(doc, "where is", "who ate"));
     let embedder: std::sync::Arc<dyn Embedder> = std::sync::Arc::new(Hashing);
     while fill(&*world.index, &*embedder, 100).unwrap() > 0 {}
     let searcher = indexed(&world, &operator(), nothing()).with_embedder(Some(embedder));
@@ -221,10 +221,10 @@ fn what_is_found_by_its_meaning_is_read_from_records_too() {
     assert!(world.feed.counts().stale > 0);
 }
 
-/// A result in another turn than its call, and one id of two messages: what is said in one turn is told by the others, too.
+/// A result in another turn than its call, and one id for two messages: the documents of one turn depend on others.
 #[test]
-fn what_depends_on_other_turns_is_shown() {
-    let world = World::new();
+fn text_that_depends_on_other_turns_is_shown() {
+    let world = LedgerWorld::new();
     world.make(&operator(), "s", None);
     let first = world.ask(&operator(), ("s", "one"), "call it", None);
     let call = serde_json::json!({ "role": "assistant", "channel": "tool_call",
@@ -240,7 +240,7 @@ fn what_depends_on_other_turns_is_shown() {
     assert_eq!(world.feed.counts().stale, 0);
 }
 
-/// An item of a message that another program has given an id.
+/// An item of a message whose id another program gave.
 fn named(text: &str) -> filrouge_types::ItemBody {
     let message =
         serde_json::json!({ "opencode": { "message": { "id": "m", "role": "assistant" } } });

@@ -1,20 +1,21 @@
-//! An index whose calls can fail, and that lets something happen between what a feed reads and what it puts.
+//! An index whose calls can fail, and that can run a hook between a feed's read and its write.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex, Which,
+    Candidate, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate, IndexVersion,
+    SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 
 #[derive(Default)]
 pub(super) struct Faulty {
     inner: MemoryIndex,
-    /// Calls of `forget` that work before they fail; negative while all work.
+    /// The number of calls of `forget` that succeed before they fail; negative while all succeed.
     pub(super) works: AtomicI64,
-    /// What happens before the next change is put.
+    /// A hook that runs before the next change is applied.
     pub(super) between: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -27,13 +28,13 @@ impl Faulty {
 }
 
 impl TextIndex for Faulty {
-    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
-        self.inner.known(which)
+    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        self.inner.state(which)
     }
 
     fn change(
         &self,
-        expected: Option<&Seen>,
+        expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {

@@ -1,5 +1,4 @@
-//! What is found in a ledger by its index is what is found by looking through it: in the same order, at the same places,
-//! for whoever asks.
+//! A search of a ledger by its index finds what a scan finds: in the same order, at the same places, for every caller.
 
 use std::collections::BTreeSet;
 
@@ -43,33 +42,35 @@ const QUERIES: [&str; 12] = [
     "tart",
 ];
 
-pub(super) type Said = (u8, Vec<(u8, u8, u8)>);
+/// A session to record: a number that selects its owner, title and project; and for each turn the numbers that select
+/// the word of the question, the items of the answer, and the word in them.
+pub(super) type SessionSpec = (u8, Vec<(u8, u8, u8)>);
 
-/// A ledger of three people's sessions.
-pub(super) fn tell(world: &World, sessions: &[Said]) {
-    for (n, (of, turns)) in sessions.iter().enumerate() {
-        let (name, caller) = (format!("s{n}"), user(["ada", "bob"][usize::from(of % 2)]));
-        let mut session = json!({ "session_id": name, "title": format!("About {}", WORDS[usize::from(*of) % WORDS.len()]) });
-        if of % 3 == 0 {
+/// Records sessions of two people: session `sN` for the element N.
+pub(super) fn record_sessions(world: &LedgerWorld, sessions: &[SessionSpec]) {
+    for (n, (kind, turns)) in sessions.iter().enumerate() {
+        let (name, caller) = (format!("s{n}"), user(["ada", "bob"][usize::from(kind % 2)]));
+        let mut session = json!({ "session_id": name, "title": format!("About {}", WORDS[usize::from(*kind) % WORDS.len()]) });
+        if kind % 3 == 0 {
             session["project_id"] = json!("phare");
             session["metadata"] =
                 json!({ "origin": { "agent": "plan", "project_name": "Lighthouse" } });
         }
-        let made = world
+        let created = world
             .engine
             .sessions
             .create(&caller, serde_json::from_value(session).unwrap());
-        world.runtime.block_on(made).unwrap();
-        for (t, (asked, item, answered)) in turns.iter().enumerate() {
+        world.runtime.block_on(created).unwrap();
+        for (t, (question_word, item, answer_word)) in turns.iter().enumerate() {
             let word = |at: &u8| WORDS[usize::from(*at) % WORDS.len()];
             let request = format!("r{t}");
             let turn = world.ask(
                 &caller,
                 (&name, &request),
-                &format!("{} now?", word(asked)),
+                &format!("{} now?", word(question_word)),
                 None,
             );
-            world.append(&name, &turn, items(*item, word(answered)));
+            world.append(&name, &turn, items(*item, word(answer_word)));
         }
     }
 }
@@ -92,7 +93,7 @@ fn items(which: u8, word: &str) -> Vec<filrouge_types::ItemBody> {
     all.into_iter().map(item).collect()
 }
 
-pub(super) fn indexed(world: &World, caller: &Caller, library: Library) -> Searcher {
+pub(super) fn indexed(world: &LedgerWorld, caller: &Caller, library: Library) -> Searcher {
     let runtime = world.runtime.handle().clone();
     let ledger = LedgerSearch::new(
         world.engine.clone(),
@@ -107,7 +108,7 @@ pub(super) fn nothing() -> Library {
     Library::new(Vec::new(), 0)
 }
 
-pub(super) fn scanning(world: &World, caller: &Caller) -> Searcher {
+pub(super) fn scanning(world: &LedgerWorld, caller: &Caller) -> Searcher {
     let runtime = world.runtime.handle().clone();
     let source = LedgerSource::new(world.engine.clone(), caller.clone(), runtime);
     Searcher::new(Library::new(vec![Arc::new(source)], 0))
@@ -174,10 +175,13 @@ fn asks() -> Vec<Ask> {
     all
 }
 
-pub(super) type Told = (Vec<(String, usize, BTreeSet<String>)>, Vec<String>);
+pub(super) type AllPages = (Vec<(String, usize, BTreeSet<String>)>, Vec<String>);
 
-/// All pages, and the cursors between them; or why there are none.
-pub(super) fn told(searcher: &Searcher, mut ask: Ask) -> Result<(Told, Results), LibraryError> {
+/// The hits of all pages, the cursors between the pages, and the first page; or the error.
+pub(super) fn all_pages(
+    searcher: &Searcher,
+    mut ask: Ask,
+) -> Result<(AllPages, Results), LibraryError> {
     let first = searcher.search(&ask, &|| false)?;
     let (mut all, mut cursors) = (Vec::new(), Vec::new());
     let mut page = first.clone();
@@ -195,20 +199,30 @@ pub(super) fn told(searcher: &Searcher, mut ask: Ask) -> Result<(Told, Results),
         cursors.push(cursor.clone());
         ask.cursor = Some(cursor);
         page = searcher.search(&ask, &|| false)?;
-        assert!(!page.sessions.is_empty(), "a cursor that leads nowhere");
+        assert!(
+            !page.sessions.is_empty(),
+            "the cursor leads to an empty page"
+        );
     }
 }
 
-/// Asks some of everything, in both ways.
-pub(super) fn same(world: &World, caller: &Caller, some: impl Fn(usize) -> bool) -> usize {
+/// Runs some of the queries both by the index and by a scan, asserts equal results, and returns the number of matches.
+pub(super) fn assert_same_results(
+    world: &LedgerWorld,
+    caller: &Caller,
+    some: impl Fn(usize) -> bool,
+) -> usize {
     let (indexed, scanning) = (indexed(world, caller, nothing()), scanning(world, caller));
     let mut found = 0;
     let asks = asks().into_iter().enumerate().filter(|(n, _)| some(*n));
     for (_, ask) in asks {
-        match (told(&indexed, ask.clone()), told(&scanning, ask.clone())) {
+        match (
+            all_pages(&indexed, ask.clone()),
+            all_pages(&scanning, ask.clone()),
+        ) {
             (Ok((by_index, first)), Ok((by_scan, scanned))) => {
                 assert_eq!(by_index, by_scan, "{ask:?}");
-                let totals = |of: &Results| (of.total_sessions, of.total_matches, of.exact);
+                let totals = |page: &Results| (page.total_sessions, page.total_matches, page.exact);
                 assert_eq!(totals(&first), totals(&scanned), "{ask:?}");
                 let excerpts = first.sessions.iter().flat_map(|hit| &hit.excerpts);
                 for excerpt in excerpts {
@@ -218,12 +232,17 @@ pub(super) fn same(world: &World, caller: &Caller, some: impl Fn(usize) -> bool)
                         "{excerpt:?}"
                     );
                 }
-                let asks_it = ask.source.as_deref() != Some("opencode");
-                assert_eq!(first.as_of.is_some(), asks_it, "by its index: {ask:?}");
+                let searches_ledger = ask.source.as_deref() != Some("opencode");
+                assert_eq!(
+                    first.as_of.is_some(),
+                    searches_ledger,
+                    "whether the index was used: {ask:?}"
+                );
                 found += first.total_matches;
             }
             (by_index, by_scan) => {
-                let code = |of: Result<_, LibraryError>| of.map(|_| ()).map_err(|why| why.code());
+                let code =
+                    |result: Result<_, LibraryError>| result.map(|_| ()).map_err(|why| why.code());
                 assert_eq!(code(by_index), code(by_scan), "{ask:?}");
             }
         }
@@ -231,30 +250,35 @@ pub(super) fn same(world: &World, caller: &Caller, some: impl Fn(usize) -> bool)
     found
 }
 
-fn said() -> impl Strategy<Value = Vec<Said>> {
+fn conversations() -> impl Strategy<Value = Vec<SessionSpec>> {
     let turns = proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..4);
     proptest::collection::vec((any::<u8>(), turns), 1..5)
 }
 
-fn lives(world: &World, sessions: &[Said], later: &[Said], seed: usize) {
+fn check_searches(
+    world: &LedgerWorld,
+    sessions: &[SessionSpec],
+    later: &[SessionSpec],
+    seed: usize,
+) {
     let some = |n: usize| (n + seed).is_multiple_of(7);
-    tell(world, sessions);
-    same(world, &operator(), some);
-    // What comes later is found at once.
+    record_sessions(world, sessions);
+    assert_same_results(world, &operator(), some);
+    // Items that are appended later are found at once.
     for (n, (_, turns)) in later.iter().enumerate().take(sessions.len()) {
-        for (t, (asked, item, answered)) in turns.iter().enumerate() {
+        for (t, (question_word, item, answer_word)) in turns.iter().enumerate() {
             let (name, request) = (format!("s{n}"), format!("later{t}"));
-            let question = WORDS[usize::from(*asked) % WORDS.len()];
+            let question = WORDS[usize::from(*question_word) % WORDS.len()];
             let turn = world.ask(&operator(), (&name, &request), question, None);
             world.append(
                 &name,
                 &turn,
-                items(*item, WORDS[usize::from(*answered) % WORDS.len()]),
+                items(*item, WORDS[usize::from(*answer_word) % WORDS.len()]),
             );
         }
     }
     for caller in [operator(), user("ada"), user("bob")] {
-        same(world, &caller, some);
+        assert_same_results(world, &caller, some);
     }
 }
 
@@ -262,17 +286,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn find_by_an_index_in_memory(sessions in said(), later in said(), seed in 0_usize..7) {
-        lives(&World::new(), &sessions, &later, seed);
+    fn find_by_an_index_in_memory(sessions in conversations(), later in conversations(), seed in 0_usize..7) {
+        check_searches(&LedgerWorld::new(), &sessions, &later, seed);
     }
 
     #[test]
-    fn find_by_an_index_in_a_file(sessions in said(), later in said(), seed in 0_usize..7) {
+    fn find_by_an_index_in_a_file(sessions in conversations(), later in conversations(), seed in 0_usize..7) {
         let dir = tempfile::tempdir().unwrap();
         let keyring = Arc::new(Keyring::single([7; 32]));
         let file = dir.path().join("ledger.db");
         let ledger = SqliteLedger::open(Options::new(file, keyring, Arc::new(OsEntropy), clock()));
         let index = SqliteIndex::open(dir.path().join("ledger.index")).unwrap();
-        lives(&World::over(Arc::new(ledger.unwrap()), Arc::new(index)), &sessions, &later, seed);
+        check_searches(&LedgerWorld::over(Arc::new(ledger.unwrap()), Arc::new(index)), &sessions, &later, seed);
     }
 }

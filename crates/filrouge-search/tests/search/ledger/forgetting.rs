@@ -1,24 +1,24 @@
-//! Redaction and erasure reach the index in the same breath.
+//! Redaction and erasure reach the index before they are answered.
 
-use filrouge_store::contract::text_index::Asking as _;
+use filrouge_store::contract::text_index::IndexTestExt as _;
 use std::sync::atomic::Ordering;
 
 use filrouge_engine::{AppendItems, LinkSession, RedactTurn};
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_types::{ErrorCode, Failure, IdentityId, TurnStatus};
 
 use super::faulty::Faulty;
 use super::world::*;
 
-fn because() -> RedactTurn {
+fn redaction_reason() -> RedactTurn {
     RedactTurn {
         reason: "asked to".into(),
     }
 }
 
-/// A session with two turns, of which the second is to go.
-fn two_turns(world: &World) -> filrouge_types::Turn {
+/// A session with two turns, of which the tests redact the second.
+fn two_turns(world: &LedgerWorld) -> filrouge_types::Turn {
     world.make(&operator(), "s", Some("a title"));
     world.ask(&operator(), ("s", "one"), "what stays", Some("an answer"));
     let turn = world.ask(&operator(), ("s", "two"), "the secret word", Some("hush"));
@@ -27,18 +27,19 @@ fn two_turns(world: &World) -> filrouge_types::Turn {
     turn
 }
 
-fn redact(world: &World, turn: &filrouge_types::Turn) -> Result<(), Failure> {
+fn redact(world: &LedgerWorld, turn: &filrouge_types::Turn) -> Result<(), Failure> {
     let caller = operator();
-    let redacted = world
-        .engine
-        .erasure
-        .redact_turn(&caller, id("s"), turn.turn_id, because());
+    let redacted =
+        world
+            .engine
+            .erasure
+            .redact_turn(&caller, id("s"), turn.turn_id, redaction_reason());
     world.runtime.block_on(redacted).map(drop)
 }
 
 #[test]
-fn what_is_redacted_is_gone_when_it_is_answered_and_the_rest_comes_back() {
-    let world = World::new();
+fn redacted_text_leaves_the_index_at_once_and_the_rest_is_indexed_again() {
+    let world = LedgerWorld::new();
     let turn = two_turns(&world);
     redact(&world, &turn).unwrap();
     assert!(!world.holds("secret"));
@@ -46,7 +47,11 @@ fn what_is_redacted_is_gone_when_it_is_answered_and_the_rest_comes_back() {
     assert!(!world.runtime.block_on(none).unwrap().done);
     assert!(!world.catch_up().forgotten);
     assert!(!world.holds("secret") && world.holds("stays") && world.holds("title"));
-    assert_eq!(world.feed.counts().forgotten, 0, "it was told");
+    assert_eq!(
+        world.feed.counts().forgotten,
+        0,
+        "the engine did not inform the index"
+    );
     assert_eq!(
         world
             .runtime
@@ -56,14 +61,14 @@ fn what_is_redacted_is_gone_when_it_is_answered_and_the_rest_comes_back() {
 }
 
 #[test]
-fn a_redaction_that_is_refused_costs_no_recall() {
-    let world = World::new();
+fn a_refused_redaction_loses_no_documents() {
+    let world = LedgerWorld::new();
     two_turns(&world);
     let open = world.ask(&operator(), ("s", "three"), "still open", None);
     world.catch_up();
     assert_eq!(redact(&world, &open).unwrap_err().code, ErrorCode::TurnOpen);
     assert!(!world.holds("secret"));
-    // No commit tells of it.
+    // No commit announces that the session was forgotten.
     world.catch_up();
     for word in ["secret", "stays", "open", "title"] {
         assert!(world.holds(word), "{word}");
@@ -71,21 +76,22 @@ fn a_redaction_that_is_refused_costs_no_recall() {
 }
 
 #[test]
-fn a_stranger_makes_nothing_be_forgotten() {
-    let world = World::new();
+fn calls_without_permission_forget_nothing() {
+    let world = LedgerWorld::new();
     world.make(&user("ada"), "s", None);
     let turn = world.ask(&user("ada"), ("s", "one"), "hers alone", Some("yes"));
     world.catch_up();
     let before = world.index.seen().unwrap();
     let caller = user("bob");
-    let asked = world
-        .engine
-        .erasure
-        .redact_turn(&caller, id("s"), turn.turn_id, because());
-    let refused = world.runtime.block_on(asked).unwrap_err();
+    let request =
+        world
+            .engine
+            .erasure
+            .redact_turn(&caller, id("s"), turn.turn_id, redaction_reason());
+    let refused = world.runtime.block_on(request).unwrap_err();
     assert_eq!(refused.code, ErrorCode::SessionNotFound);
-    let asked = world.engine.erasure.erase(&caller, id("s"));
-    assert!(world.runtime.block_on(asked).is_err());
+    let erased = world.engine.erasure.erase(&caller, id("s"));
+    assert!(world.runtime.block_on(erased).is_err());
     let link = world
         .engine
         .sessions
@@ -98,7 +104,7 @@ fn a_stranger_makes_nothing_be_forgotten() {
 #[test]
 fn an_index_that_does_not_answer_keeps_a_redaction_from_being_written() {
     let index = Faulty::new();
-    let world = World::over(ledger(), index.clone());
+    let world = LedgerWorld::over(ledger(), index.clone());
     let turn = two_turns(&world);
     let commits = world.ledger.position();
     index.works.store(0, Ordering::Relaxed);
@@ -108,7 +114,7 @@ fn an_index_that_does_not_answer_keeps_a_redaction_from_being_written() {
         .runtime
         .block_on(world.engine.erasure.erase(&operator(), id("s")));
     assert_eq!(erased.unwrap_err().code, ErrorCode::StoreUnavailable);
-    assert_eq!(world.ledger.position(), commits, "nothing was written");
+    assert_eq!(world.ledger.position(), commits, "something was written");
     assert!(world.holds("secret"));
     assert_eq!(
         world
@@ -119,9 +125,9 @@ fn an_index_that_does_not_answer_keeps_a_redaction_from_being_written() {
 }
 
 #[test]
-fn an_index_that_fails_behind_the_write_is_told_again_by_the_feed() {
+fn an_index_that_fails_after_the_write_is_informed_by_the_feed() {
     let index = Faulty::new();
-    let world = World::over(ledger(), index.clone());
+    let world = LedgerWorld::over(ledger(), index.clone());
     let turn = two_turns(&world);
     index.works.store(1, Ordering::Relaxed);
     let failed = redact(&world, &turn).unwrap_err();
@@ -129,11 +135,11 @@ fn an_index_that_fails_behind_the_write_is_told_again_by_the_feed() {
     let (caller, session) = (operator(), id("s"));
     let read = world.engine.turns.get(&caller, &session, turn.turn_id);
     let read = world.runtime.block_on(read).unwrap();
-    assert!(read.deleted_at.is_some(), "the redaction stands");
+    assert!(read.deleted_at.is_some(), "the redaction was not recorded");
     let step = world.feed.catch_up(std::time::Duration::ZERO, &|| false);
     assert!(
         world.runtime.block_on(step).is_err(),
-        "nothing is fed before"
+        "the feed continued although the index had not forgotten the session"
     );
     let before = world.index.seen().unwrap().forgotten;
     index.works.store(-1, Ordering::Relaxed);
@@ -143,12 +149,12 @@ fn an_index_that_fails_behind_the_write_is_told_again_by_the_feed() {
 }
 
 #[test]
-fn what_was_read_before_a_redaction_is_not_put_behind_it() {
+fn text_read_before_a_redaction_is_not_written_after_it() {
     let index = Faulty::new();
-    let world = World::over(ledger(), index.clone());
+    let world = LedgerWorld::over(ledger(), index.clone());
     let turn = two_turns(&world);
     for new in [false, true] {
-        // Once the index knows the session, once it has never heard of it.
+        // The second time, the index is empty, so the session is new to it.
         if new {
             world.index.clear().unwrap();
         }
@@ -157,9 +163,10 @@ fn what_was_read_before_a_redaction_is_not_put_behind_it() {
         let (engine, handle) = (world.engine.clone(), world.runtime.handle().clone());
         let between = move || {
             let caller = operator();
-            let redacted = engine
-                .erasure
-                .redact_turn(&caller, id("s"), open.turn_id, because());
+            let redacted =
+                engine
+                    .erasure
+                    .redact_turn(&caller, id("s"), open.turn_id, redaction_reason());
             handle.block_on(redacted).unwrap();
         };
         *index.between.lock().unwrap() = Some(Box::new(between));
@@ -177,13 +184,14 @@ fn what_was_read_before_a_redaction_is_not_put_behind_it() {
 }
 
 #[test]
-fn what_a_process_without_the_index_takes_away_is_forgotten_by_the_feed() {
-    let world = World::new();
+fn redactions_of_a_process_without_the_index_reach_it_by_the_feed() {
+    let world = LedgerWorld::new();
     let turn = two_turns(&world);
-    let (stranger, caller) = (world.stranger(), operator());
-    let redacted = stranger
-        .erasure
-        .redact_turn(&caller, id("s"), turn.turn_id, because());
+    let (other_engine, caller) = (world.engine_without_index(), operator());
+    let redacted =
+        other_engine
+            .erasure
+            .redact_turn(&caller, id("s"), turn.turn_id, redaction_reason());
     world.runtime.block_on(redacted).unwrap();
     let forgotten = world.index.seen().unwrap().forgotten;
     world.catch_up();
@@ -191,9 +199,9 @@ fn what_a_process_without_the_index_takes_away_is_forgotten_by_the_feed() {
     assert_eq!(
         world.index.seen().unwrap().forgotten,
         forgotten + 1,
-        "not only overwritten"
+        "the session was overwritten, not forgotten"
     );
-    let erased = stranger.erasure.erase(&caller, id("s"));
+    let erased = other_engine.erasure.erase(&caller, id("s"));
     world.runtime.block_on(erased).unwrap();
     world.catch_up();
     assert_eq!(world.index.seen().unwrap().forgotten, forgotten + 2);
@@ -202,8 +210,8 @@ fn what_a_process_without_the_index_takes_away_is_forgotten_by_the_feed() {
 }
 
 #[test]
-fn an_erased_session_leaves_nothing_one_by_one_or_many() {
-    let world = World::new();
+fn erasing_all_sessions_of_an_owner_removes_their_documents() {
+    let world = LedgerWorld::new();
     for name in ["ada", "bob"] {
         world.make(&user(name), &format!("of-{name}"), Some("a title"));
         let words = format!("words of {name}");
@@ -225,8 +233,8 @@ fn an_erased_session_leaves_nothing_one_by_one_or_many() {
 }
 
 #[test]
-fn a_linked_session_leaves_who_saw_it_at_once_and_comes_to_its_owner() {
-    let world = World::new();
+fn a_linked_session_leaves_its_shard_at_once_and_enters_its_owners() {
+    let world = LedgerWorld::new();
     let caller = user("");
     world.make(&caller, "s", None);
     world.ask(&caller, ("s", "r"), "before the login", Some("yes"));
@@ -247,13 +255,13 @@ fn a_linked_session_leaves_who_saw_it_at_once_and_comes_to_its_owner() {
 
 #[test]
 fn items_of_an_open_turn_are_redacted_as_well() {
-    let world = World::new();
+    let world = LedgerWorld::new();
     world.make(&operator(), "s", None);
     let turn = world.ask(&operator(), ("s", "r"), "a question", None);
-    world.append("s", &turn, vec![said("a slip of the tongue")]);
+    world.append("s", &turn, vec![observation("a slip of the tongue")]);
     world.catch_up();
     assert!(world.holds("slip"));
-    let seqs = Target::Items(Seqs::of(vec![(2, 2)]).unwrap());
+    let seqs = RedactionTarget::Items(Seqs::of(vec![(2, 2)]).unwrap());
     let caller = operator();
     let redacted = world
         .engine
@@ -265,7 +273,7 @@ fn items_of_an_open_turn_are_redacted_as_well() {
         &caller,
         id("s"),
         turn.turn_id,
-        AppendItems::new(vec![said("and on it goes")]),
+        AppendItems::new(vec![observation("and on it goes")]),
     );
     world.runtime.block_on(more).unwrap();
     world.catch_up();

@@ -1,5 +1,5 @@
-//! Whatever a ledger's sessions live through: what the index holds in steps is what it holds when built from nothing, and
-//! both are what the ledger's own source gives.
+//! After any sequence of changes, an index that was fed in steps equals one built from the start, and both contain the
+//! documents that the ledger's own source returns.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use filrouge_engine::{
     AppendItems, Engine, FinalizeTurn, ImportedTurn, PatchSession, RedactTurn, StartTurn,
 };
 use filrouge_search::ledger::LedgerFeed;
-use filrouge_store::command::Target;
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_store::text_index::TextIndex;
 use filrouge_store::text_index::memory::MemoryIndex;
@@ -17,18 +17,18 @@ use serde_json::json;
 
 use super::world::*;
 
-/// Something that happens to a session, and which process does it.
+/// One action, and the process that performs it.
 #[derive(Debug, Clone)]
 struct Event {
     session: u8,
-    /// Whether by a process that does not know of the index.
-    stranger: bool,
-    what: What,
+    /// Whether a process without the index performs it.
+    without_index: bool,
+    action: Action,
 }
 
 #[derive(Debug, Clone)]
-enum What {
-    Start { closed: bool, who: bool },
+enum Action {
+    Start { closed: bool, anonymous: bool },
     Append { turn: u8, item: u8, word: u8 },
     Finalize { turn: u8 },
     Replace { turn: u8 },
@@ -41,36 +41,38 @@ enum What {
     Feed,
 }
 
-fn what() -> impl Strategy<Value = What> {
+fn action() -> impl Strategy<Value = Action> {
     let n = || 0..4_u8;
     prop_oneof![
-        4 => (any::<bool>(), any::<bool>()).prop_map(|(closed, who)| What::Start { closed, who }),
-        6 => (n(), 0..8_u8, any::<u8>()).prop_map(|(turn, item, word)| What::Append { turn, item, word }),
-        3 => n().prop_map(|turn| What::Finalize { turn }),
-        3 => n().prop_map(|turn| What::Replace { turn }),
-        1 => n().prop_map(|turn| What::RedactTurn { turn }),
-        1 => (1..12_u8).prop_map(|seq| What::RedactItem { seq }),
-        2 => (n(), 0..3_u8).prop_map(|(name, message)| What::Import { name, message }),
-        1 => any::<bool>().prop_map(|title| What::Patch { title }),
-        1 => Just(What::Link),
-        1 => (0..4_u8).prop_map(|n| if n == 0 { What::Erase } else { What::Feed }),
-        6 => Just(What::Feed),
+        4 => (any::<bool>(), any::<bool>()).prop_map(|(closed, anonymous)| Action::Start { closed, anonymous }),
+        6 => (n(), 0..8_u8, any::<u8>()).prop_map(|(turn, item, word)| Action::Append { turn, item, word }),
+        3 => n().prop_map(|turn| Action::Finalize { turn }),
+        3 => n().prop_map(|turn| Action::Replace { turn }),
+        1 => n().prop_map(|turn| Action::RedactTurn { turn }),
+        1 => (1..12_u8).prop_map(|seq| Action::RedactItem { seq }),
+        2 => (n(), 0..3_u8).prop_map(|(name, message)| Action::Import { name, message }),
+        1 => any::<bool>().prop_map(|title| Action::Patch { title }),
+        1 => Just(Action::Link),
+        1 => (0..4_u8).prop_map(|n| if n == 0 { Action::Erase } else { Action::Feed }),
+        6 => Just(Action::Feed),
     ]
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    (0..3_u8, proptest::bool::weighted(0.2), what()).prop_map(|(session, stranger, what)| Event {
-        session,
-        stranger,
-        what,
-    })
+    (0..3_u8, proptest::bool::weighted(0.2), action()).prop_map(
+        |(session, without_index, action)| Event {
+            session,
+            without_index,
+            action,
+        },
+    )
 }
 
-/// What is appended: among it calls and results that may belong to other turns' ones, and ids that look like others.
+/// An item to append. A result may belong to a call of another turn, and an id may look like that of another item.
 fn appended(item: u8, word: u8) -> ItemBody {
     let call = format!("c{}", word % 3);
     let text = json!([{ "type": "text", "text": format!("word{word} été") }]);
-    let of = match item {
+    let json = match item {
         0 => json!({ "role": "assistant", "channel": "tool_call", "agent": "build",
             "parts": [{ "type": "tool_call", "call_id": call, "name": "bash", "args": { "n": word } }] }),
         1 => json!({ "role": "tool", "channel": "tool_result",
@@ -90,12 +92,12 @@ fn appended(item: u8, word: u8) -> ItemBody {
             json!({ "role": "system", "channel": "system_note", "parts": text, "metadata": { "opencode": { "message": { "id": format!("m{}", word % 3), "role": "user" } } } })
         }
     };
-    super::world::item(of)
+    super::world::item(json)
 }
 
 struct Life {
-    world: World,
-    stranger: Engine,
+    world: LedgerWorld,
+    engine_without_index: Engine,
     turns: [Vec<Turn>; 3],
     count: usize,
 }
@@ -107,14 +109,14 @@ impl Life {
         Some(turns[turns.len() - 1 - at].turn_id)
     }
 
-    /// Lets it happen; what the rules refuse does not.
-    fn live(&mut self, event: &Event) -> Result<(), Failure> {
+    /// Performs the action, or returns the failure with which it is refused.
+    fn apply(&mut self, event: &Event) -> Result<(), Failure> {
         let (caller, name) = (operator(), format!("s{}", event.session));
         let session = id(&name);
         self.count += 1;
         let fresh = format!("r{}", self.count);
-        let engine = match event.stranger {
-            true => &self.stranger,
+        let engine = match event.without_index {
+            true => &self.engine_without_index,
             false => &*self.world.engine,
         };
         let run = &self.world.runtime;
@@ -124,28 +126,32 @@ impl Life {
         };
         let answer = || Some(JsonText::from_plain(&format!("answer {}", self.count)));
         let turn = |turn: u8| self.turn(event.session, turn);
-        let started = match event.what.clone() {
-            What::Start { closed, who } => {
+        let started = match event.action.clone() {
+            Action::Start { closed, anonymous } => {
                 let mut start = start(&format!("question {}", self.count));
                 start.answer_neutral = answer().filter(|_| closed);
-                let caller = if who { user("") } else { caller };
+                let caller = if anonymous { user("") } else { caller };
                 Some(
                     run.block_on(engine.turns.start(&caller, session, start))?
                         .value,
                 )
             }
-            What::Append {
-                turn: of,
+            Action::Append {
+                turn: number,
                 item,
                 word,
             } => {
-                let Some(turn) = turn(of) else { return Ok(()) };
+                let Some(turn) = turn(number) else {
+                    return Ok(());
+                };
                 let items = AppendItems::new(vec![appended(item, word)]);
                 run.block_on(engine.turns.append(&caller, session, turn, items))?;
                 None
             }
-            What::Finalize { turn: of } => {
-                let Some(turn) = turn(of) else { return Ok(()) };
+            Action::Finalize { turn: number } => {
+                let Some(turn) = turn(number) else {
+                    return Ok(());
+                };
                 let end = FinalizeTurn {
                     answer_neutral: answer(),
                     ..FinalizeTurn::default()
@@ -153,8 +159,10 @@ impl Life {
                 run.block_on(engine.turns.finalize(&caller, session, turn, end))?;
                 None
             }
-            What::Replace { turn: of } => {
-                let Some(turn) = turn(of) else { return Ok(()) };
+            Action::Replace { turn: number } => {
+                let Some(turn) = turn(number) else {
+                    return Ok(());
+                };
                 let mut start = start(&format!("again {}", self.count));
                 start.answer_neutral = answer();
                 Some(
@@ -162,25 +170,27 @@ impl Life {
                         .value,
                 )
             }
-            What::RedactTurn { turn: of } => {
-                let Some(turn) = turn(of) else { return Ok(()) };
+            Action::RedactTurn { turn: number } => {
+                let Some(turn) = turn(number) else {
+                    return Ok(());
+                };
                 let reason = RedactTurn {
                     reason: "why not".into(),
                 };
                 run.block_on(engine.erasure.redact_turn(&caller, session, turn, reason))?;
                 None
             }
-            What::RedactItem { seq } => {
+            Action::RedactItem { seq } => {
                 let seqs = Seqs::of(vec![(u64::from(seq), u64::from(seq))]).unwrap();
                 run.block_on(engine.erasure.redact(
                     &caller,
                     session,
-                    Target::Items(seqs),
+                    RedactionTarget::Items(seqs),
                     "why not",
                 ))?;
                 None
             }
-            What::Import { name, message } => {
+            Action::Import { name, message } => {
                 run.block_on(engine.turns.record(
                     &caller,
                     &session,
@@ -188,7 +198,7 @@ impl Life {
                 ))?;
                 None
             }
-            What::Patch { title } => {
+            Action::Patch { title } => {
                 let patch = PatchSession {
                     title: Some(title.then(|| format!("title {}", self.count).into())),
                     ..PatchSession::default()
@@ -196,16 +206,16 @@ impl Life {
                 run.block_on(engine.sessions.patch(&caller, session, patch, None))?;
                 None
             }
-            What::Link => {
+            Action::Link => {
                 let ada = IdentityId::new("ada").unwrap();
                 run.block_on(engine.sessions.link(&caller, session, ada))?;
                 None
             }
-            What::Erase => {
+            Action::Erase => {
                 run.block_on(engine.erasure.erase(&caller, session))?;
                 None
             }
-            What::Feed => {
+            Action::Feed => {
                 self.world.catch_up();
                 None
             }
@@ -215,7 +225,7 @@ impl Life {
     }
 }
 
-/// A turn of another program, whose message has an id that is not the ledger's.
+/// An imported turn, whose message has an id of another program.
 fn imported(name: u8, message: u8, count: usize) -> ImportedTurn {
     let note =
         json!({ "opencode": { "message": { "id": format!("m{message}"), "role": "user" } } });
@@ -229,48 +239,52 @@ fn imported(name: u8, message: u8, count: usize) -> ImportedTurn {
     }
 }
 
-fn lives(index: Arc<dyn TextIndex>, events: &[Event]) {
-    let world = World::over(ledger(), index);
-    let stranger = world.stranger();
+fn check_index_after(index: Arc<dyn TextIndex>, events: &[Event]) {
+    let world = LedgerWorld::over(ledger(), index);
+    let engine_without_index = world.engine_without_index();
     let mut life = Life {
         world,
-        stranger,
+        engine_without_index,
         turns: Default::default(),
         count: 0,
     };
     let happened = events
         .iter()
-        .filter(|event| life.live(event).is_ok())
+        .filter(|event| life.apply(event).is_ok())
         .count();
     assert!(happened > 0);
     let world = &life.world;
     world.catch_up();
-    let held = contents(world.index.as_ref());
-    let bodies = held
+    let fed = contents(world.index.as_ref());
+    let bodies = fed
         .iter()
         .map(|(key, (_, bodies))| (key.clone(), bodies.clone()));
     assert_eq!(
         bodies.collect::<std::collections::BTreeMap<_, _>>(),
         expected(&world.source())
     );
-    let anew = Arc::new(MemoryIndex::default());
-    let feed = LedgerFeed::new(world.engine.clone(), anew.clone(), clock());
+    let rebuilt_index = Arc::new(MemoryIndex::default());
+    let feed = LedgerFeed::new(world.engine.clone(), rebuilt_index.clone(), clock());
     let long = std::time::Duration::from_secs(60);
     world
         .runtime
         .block_on(feed.catch_up(long, &|| false))
         .unwrap();
-    assert_eq!(held, contents(anew.as_ref()), "in steps and from nothing");
+    assert_eq!(
+        fed,
+        contents(rebuilt_index.as_ref()),
+        "fed in steps, and built from nothing"
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn in_steps_and_from_nothing_an_index_holds_the_same(events in proptest::collection::vec(event(), 8..40)) {
-        // The first makes a session, so that something happens.
-        let first = Event { session: 0, stranger: false, what: What::Start { closed: false, who: false } };
+    fn an_index_fed_in_steps_equals_one_built_from_nothing(events in proptest::collection::vec(event(), 8..40)) {
+        // The first event creates a session, so that later ones can apply.
+        let first = Event { session: 0, without_index: false, action: Action::Start { closed: false, anonymous: false } };
         let events: Vec<Event> = std::iter::once(first).chain(events).collect();
-        lives(Arc::new(MemoryIndex::default()), &events);
+        check_index_after(Arc::new(MemoryIndex::default()), &events);
     }
 }

@@ -1,10 +1,10 @@
-//! The feed that keeps an index in step with a ledger.
+//! Tests of the feed that keeps an index up to date with a ledger, and of searches by that index.
 
 mod alone;
 mod edited;
 mod faulty;
 mod find;
-mod find_there;
+mod find_edge_cases;
 mod forgetting;
 mod life;
 mod shards;

@@ -1,12 +1,12 @@
-//! What a caller reaches in the index is what lists show it.
+//! A caller reaches the same sessions in the index as lists show.
 
-use filrouge_store::contract::text_index::Asking as _;
+use filrouge_store::contract::text_index::IndexTestExt as _;
 use std::collections::BTreeSet;
 
 use filrouge_engine::Caller;
-use filrouge_search::ledger::reach_of;
+use filrouge_search::ledger::index_scope_of;
 use filrouge_store::command::{SessionFilter, SessionToken};
-use filrouge_store::text_index::Reach;
+use filrouge_store::text_index::IndexScope;
 use filrouge_types::{IdentityId, TenantId};
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn caller() -> impl Strategy<Value = Caller> {
     })
 }
 
-fn listed(world: &World, caller: &Caller) -> BTreeSet<String> {
+fn listed(world: &LedgerWorld, caller: &Caller) -> BTreeSet<String> {
     let sessions = &world.engine.sessions;
     let page = sessions.list(caller, SessionFilter::default(), None, 500);
     let (sessions, next) = world.runtime.block_on(page).unwrap();
@@ -44,7 +44,7 @@ fn listed(world: &World, caller: &Caller) -> BTreeSet<String> {
     sessions.iter().map(|s| s.session_id.to_string()).collect()
 }
 
-fn reached(world: &World, reach: &Reach) -> BTreeSet<String> {
+fn reached(world: &LedgerWorld, reach: &IndexScope) -> BTreeSet<String> {
     let sessions = world.index.sessions(reach).unwrap();
     sessions.iter().map(|s| s.entry.key.to_string()).collect()
 }
@@ -53,12 +53,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_scope_reaches_what_lists_show_it(
-        made in proptest::collection::vec((caller(), proptest::option::of((0..3_u8, any::<bool>()))), 1..12),
-        asking in proptest::collection::vec(caller(), 1..8),
+    fn a_scope_reaches_what_lists_show(
+        creations in proptest::collection::vec((caller(), proptest::option::of((0..3_u8, any::<bool>()))), 1..12),
+        others in proptest::collection::vec(caller(), 1..8),
     ) {
-        let world = World::new();
-        for (n, (caller, link)) in made.iter().enumerate() {
+        let world = LedgerWorld::new();
+        for (n, (caller, link)) in creations.iter().enumerate() {
             let name = format!("s{n}");
             world.make(caller, &name, Some("a title"));
             if n % 2 == 0 {
@@ -70,14 +70,14 @@ proptest! {
                 true => Caller::operator(caller.tenant().clone()).with_token(caller.token()),
                 false => caller.clone(),
             };
-            // Some have an owner already.
+            // This fails for sessions that already have an owner.
             let _ = world.runtime.block_on(world.engine.sessions.link(&linker, id(&name), identity));
         }
         world.catch_up();
         let feed = &world.engine.index_feed;
-        let makers = made.iter().map(|(caller, _)| caller);
-        for caller in makers.chain(&asking) {
-            prop_assert_eq!(reached(&world, &reach_of(feed, caller)), listed(&world, caller), "{:?}", caller);
+        let creators = creations.iter().map(|(caller, _)| caller);
+        for caller in creators.chain(&others) {
+            prop_assert_eq!(reached(&world, &index_scope_of(feed, caller)), listed(&world, caller), "{:?}", caller);
         }
     }
 }

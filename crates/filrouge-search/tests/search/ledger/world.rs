@@ -1,4 +1,4 @@
-//! A ledger with an engine, an index and a feed.
+//! The test world: a ledger with an engine, an index and a feed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use filrouge_engine::Caller;
 use filrouge_engine::{AppendItems, CreateSession, Engine, Settings, StartTurn};
-use filrouge_search::Spoken;
+use filrouge_search::SearchDocument;
 use filrouge_search::ledger::{LedgerFeed, Progress};
 use filrouge_sources::Source;
 use filrouge_sources::ledger::LedgerSource;
-use filrouge_store::contract::text_index::{Asking as _, query};
+use filrouge_store::contract::text_index::{IndexTestExt as _, query};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::text_index::memory::MemoryIndex;
-use filrouge_store::text_index::{CandidateQuery, IndexedSession, Reach, TextIndex};
+use filrouge_store::text_index::{CandidateQuery, IndexScope, IndexedSession, TextIndex};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{FixedClock, IdentityId, ItemBody, JsonText, SessionId, TenantId, Turn};
 
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-pub(super) struct World {
+pub(super) struct LedgerWorld {
     pub(super) runtime: Runtime,
     pub(super) engine: Arc<Engine>,
     pub(super) index: Arc<dyn TextIndex>,
@@ -59,16 +59,16 @@ pub(super) fn realm() -> Box<[u8]> {
     TenantId::default_tenant().as_str().as_bytes().into()
 }
 
-pub(super) fn item(of: serde_json::Value) -> ItemBody {
-    serde_json::from_value(of).unwrap()
+pub(super) fn item(json: serde_json::Value) -> ItemBody {
+    serde_json::from_value(json).unwrap()
 }
 
-pub(super) fn said(text: &str) -> ItemBody {
+pub(super) fn observation(text: &str) -> ItemBody {
     let part = json!([{ "type": "text", "text": text }]);
     item(json!({ "role": "assistant", "channel": "observation", "parts": part }))
 }
 
-impl World {
+impl LedgerWorld {
     pub(super) fn new() -> Self {
         Self::over(ledger(), Arc::new(MemoryIndex::default()))
     }
@@ -87,8 +87,8 @@ impl World {
         }
     }
 
-    /// Another process that serves the same ledger, without the index.
-    pub(super) fn stranger(&self) -> Engine {
+    /// An engine without the index, as in another process that serves the same ledger.
+    pub(super) fn engine_without_index(&self) -> Engine {
         engine(&self.ledger)
     }
 
@@ -96,7 +96,7 @@ impl World {
         let long = Duration::from_secs(60);
         let caught = self.feed.catch_up(long, &|| false);
         let progress = self.runtime.block_on(caught).unwrap();
-        assert!(progress.done && progress.behind == 0, "{progress:?}");
+        assert!(progress.done && progress.lag_commits == 0, "{progress:?}");
         progress
     }
 
@@ -106,11 +106,11 @@ impl World {
             title: title.map(Into::into),
             ..CreateSession::default()
         };
-        let made = self.engine.sessions.create(caller, request);
-        self.runtime.block_on(made).unwrap();
+        let created = self.engine.sessions.create(caller, request);
+        self.runtime.block_on(created).unwrap();
     }
 
-    /// A turn, closed with an answer or left open.
+    /// Starts a turn, and closes it with `answer`; without one, the turn is left open.
     pub(super) fn ask(
         &self,
         caller: &Caller,
@@ -141,16 +141,16 @@ impl World {
         self.index.session(&realm(), session).unwrap()
     }
 
-    /// Whether a word is in the index.
+    /// Whether a document of the index contains a word.
     pub(super) fn holds(&self, word: &str) -> bool {
-        let (reach, terms) = (Reach::Realm(realm()), [vec![word.to_owned()]]);
+        let (reach, terms) = (IndexScope::Realm(realm()), [vec![word.to_owned()]]);
         let query = CandidateQuery {
             reach: &reach,
             sessions: None,
             kinds: u32::MAX,
             since: None,
             until: None,
-            wanted: filrouge_store::text_index::Wanted::All(&terms),
+            wanted: filrouge_store::text_index::CandidateFilter::All(&terms),
         };
         !self.index.candidates(&query).unwrap().is_empty()
     }
@@ -161,11 +161,11 @@ impl World {
     }
 }
 
-/// All that an index holds: each session's shard, and the bodies of its documents.
+/// The contents of an index: each session's shard, and the bodies of its documents.
 pub(super) type Contents = BTreeMap<String, (Vec<u8>, Vec<Vec<u8>>)>;
 
 pub(super) fn contents(index: &dyn TextIndex) -> Contents {
-    let reach = Reach::Realm(realm());
+    let reach = IndexScope::Realm(realm());
     let mut all = Contents::new();
     for session in index.sessions(&reach).unwrap().iter() {
         let bodies = bodies(index, session);
@@ -176,7 +176,7 @@ pub(super) fn contents(index: &dyn TextIndex) -> Contents {
 }
 
 pub(super) fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec<u8>> {
-    let (reach, sessions) = (Reach::Shard(session.shard.clone()), [session.no]);
+    let (reach, sessions) = (IndexScope::Shard(session.shard.clone()), [session.no]);
     let query = CandidateQuery {
         sessions: Some(&sessions),
         ..query(&reach, &[])
@@ -193,14 +193,14 @@ pub(super) fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec
     bodies
 }
 
-/// The bodies that the ledger's own source gives, by session.
+/// The bodies that the ledger's own source returns, by session.
 pub(super) fn expected(source: &LedgerSource) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut all = BTreeMap::new();
     for header in &source.list().unwrap().headers {
         let conversation = source.read(&header.id).unwrap();
-        let title = Spoken::of_title(header).map(|title| title.encode());
+        let title = SearchDocument::of_title(header).map(|title| title.encode());
         let messages = conversation.messages.iter();
-        let messages = messages.map(|message| Spoken::of(message).encode());
+        let messages = messages.map(|message| SearchDocument::of(message).encode());
         let mut bodies: Vec<Vec<u8>> = title.into_iter().chain(messages).collect();
         bodies.sort();
         all.insert(header.id.to_string(), bodies);

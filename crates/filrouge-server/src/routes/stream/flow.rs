@@ -9,25 +9,25 @@ use filrouge_engine::Written;
 use filrouge_engine::following::Follower;
 
 use filrouge_engine::stream::StreamError;
-use filrouge_transcode::{GiveUp, RecordStream, Recorder, Step};
+use filrouge_transcode::{GiveUp, RecordStream, Recorder, RecordingStep};
 use filrouge_types::{ErrorCode, Failure, Turn, TurnId};
 use http_body_util::{BodyExt, Limited};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::app::App;
-use crate::recordings::{Flush, Listening, UnderWay};
+use crate::recordings::{Flush, Registered, UnderWay};
 use filrouge_http::access::Principal;
 use filrouge_http::extract::RawBody;
 use filrouge_http::limits::Reservation;
 
-/// How long a stream may go on once the server is told to stop: time for its end and its answer is left of what
-/// connections have.
+/// How long a stream may continue once the server is asked to stop: this leaves time to end it and to respond before
+/// connections are cut off.
 const STOP_AFTER: Duration = Duration::from_secs(7);
-/// What is read behind the end of a stream, so that its connection can be used again.
+/// The bytes and the time for reading on after the end of a stream, so that its connection can be reused.
 const REST_BYTES: usize = 64 << 10;
 const REST_WITHIN: Duration = Duration::from_secs(1);
 
-/// A stream that is to be recorded.
+/// A stream to record.
 pub(super) struct Flow {
     pub(super) app: App,
     pub(super) caller: Caller,
@@ -36,22 +36,22 @@ pub(super) struct Flow {
     pub(super) body: RawBody,
 }
 
-/// What has happened.
-enum Heard {
+/// An event to which the recording reacts.
+enum Input {
     Bytes(Bytes),
-    /// The body is over.
+    /// The body has ended.
     Over,
-    /// Something is due to be written.
+    /// A write is due.
     Due,
-    /// Somebody has written to the session.
+    /// The session has changed.
     Changed,
-    /// Somebody is about to end the turn.
+    /// Another request is about to end the turn.
     Flush(Flush),
     GiveUp(GiveUp),
 }
 
 impl Flow {
-    /// Records; gives the turn as it stands at the end.
+    /// Records the stream; returns the turn in its final state.
     pub(super) async fn run(self) -> Result<Written<Turn>, Failure> {
         let (app, what) = (self.app, self.what);
         let mut under_way = app.recordings.begin();
@@ -71,12 +71,12 @@ impl Flow {
                 return Err(failure);
             }
         };
-        let mut ear = Ear {
-            flushes: app.recordings.listen(turn_id),
+        let mut inputs = Inputs {
+            flushes: app.recordings.register(turn_id),
             body,
             follower,
             idle: app.limits().settings().stream_idle,
-            heard: Instant::now(),
+            last_frame: Instant::now(),
         };
         let gives_up = pin!(async {
             tokio::select! {
@@ -87,48 +87,48 @@ impl Flow {
             }
         });
         let room = &self.body.room;
-        let turn = flow(recorder, &mut ear, room, &mut under_way, gives_up).await;
+        let turn = flow(recorder, &mut inputs, room, &mut under_way, gives_up).await;
         let outcome = match &turn {
             Ok((turn, _)) => turn.status.as_str(),
             Err(failure) => not_recorded(failure, turn_id),
         };
         under_way.ended(format, outcome);
-        let (turn, told) = turn?;
-        if told {
-            rest(&mut ear.body).await;
+        let (turn, by_stream) = turn?;
+        if by_stream {
+            rest(&mut inputs.body).await;
         }
         Ok(turn)
     }
 }
 
-/// What a recording listens to.
-struct Ear<'r> {
-    flushes: Listening<'r>,
+/// The sources of a recording's events.
+struct Inputs<'r> {
+    flushes: Registered<'r>,
     body: Body,
     follower: Follower,
     idle: Duration,
-    heard: Instant,
+    last_frame: Instant,
 }
 
-impl Ear<'_> {
-    async fn next(&mut self, due: Instant) -> Heard {
+impl Inputs<'_> {
+    async fn next(&mut self, due: Instant) -> Input {
         loop {
             let frame = tokio::select! {
                 frame = self.body.frame() => frame,
-                () = sleep_until(due) => return Heard::Due,
-                () = self.follower.changed() => return Heard::Changed,
-                flush = self.flushes.asked() => return Heard::Flush(flush),
-                () = sleep_until(self.heard + self.idle) => {
-                    return Heard::GiveUp(failed("stream_idle", "nothing came for longer than is waited"));
+                () = sleep_until(due) => return Input::Due,
+                () = self.follower.changed() => return Input::Changed,
+                flush = self.flushes.flush_requested() => return Input::Flush(flush),
+                () = sleep_until(self.last_frame + self.idle) => {
+                    return Input::GiveUp(failed("stream_idle", "nothing arrived within the idle timeout"));
                 }
             };
             match frame {
-                None => return Heard::Over,
-                Some(Err(_)) => return Heard::GiveUp(GiveUp::client_gone()),
+                None => return Input::Over,
+                Some(Err(_)) => return Input::GiveUp(GiveUp::client_gone()),
                 Some(Ok(frame)) => {
-                    self.heard = Instant::now();
+                    self.last_frame = Instant::now();
                     if let Ok(data) = frame.into_data() {
-                        return Heard::Bytes(data);
+                        return Input::Bytes(data);
                     }
                 }
             }
@@ -136,52 +136,52 @@ impl Ear<'_> {
     }
 }
 
-/// Reads what stands behind a stream's end, or what a refused one sends, if it is little.
+/// Reads what follows a stream's end, or what a refused stream still sends, within limits.
 async fn rest(body: &mut Body) {
     let reading = Limited::new(body, REST_BYTES).collect();
-    // What does not come is not waited for: the connection is closed then.
+    // If the rest does not arrive in time, the connection is closed.
     let _ = timeout(REST_WITHIN, reading).await;
 }
 
-/// Takes one step after the other, to the end; tells with the turn whether the stream has told its end.
+/// Runs all steps to the end; returns the turn, and whether the stream contained its own end.
 async fn flow(
     mut recorder: Box<Recorder>,
-    ear: &mut Ear<'_>,
+    inputs: &mut Inputs<'_>,
     room: &Reservation,
     under_way: &mut UnderWay<'_>,
     mut gives_up: Pin<&mut impl Future<Output = GiveUp>>,
 ) -> Result<(Written<Turn>, bool), Failure> {
     loop {
-        let heard = tokio::select! {
-            why = gives_up.as_mut() => Heard::GiveUp(why),
-            heard = ear.next(recorder.due()) => heard,
+        let input = tokio::select! {
+            why = gives_up.as_mut() => Input::GiveUp(why),
+            input = inputs.next(recorder.due()) => input,
         };
-        let written = match heard {
-            Heard::Bytes(bytes) => {
+        let written = match input {
+            Input::Bytes(bytes) => {
                 under_way.received(bytes.len());
                 recorder.push(&bytes).await
             }
-            Heard::Due => recorder.tick().await,
-            Heard::Flush(flush) => {
+            Input::Due => recorder.tick().await,
+            Input::Flush(flush) => {
                 let written = recorder.flush().await;
-                // Whoever has asked may be gone.
+                // The caller may have disconnected.
                 let _ = flush.send(());
                 written
             }
-            Heard::Changed => match recorder.changed().await? {
-                Step::Goes(goes) => {
-                    recorder = goes;
+            Input::Changed => match recorder.changed().await? {
+                RecordingStep::Continues(next) => {
+                    recorder = next;
                     continue;
                 }
-                Step::Ended { turn, told } => return Ok((*turn, told)),
+                RecordingStep::Ended { turn, by_stream } => return Ok((*turn, by_stream)),
             },
-            Heard::Over => return Ok((recorder.end().await?, false)),
-            Heard::GiveUp(why) => return Ok((recorder.give_up(why).await?, false)),
+            Input::Over => return Ok((recorder.end().await?, false)),
+            Input::GiveUp(why) => return Ok((recorder.give_up(why).await?, false)),
         };
         under_way.counts(recorder.counts());
         match recorder.after(written).await? {
-            Step::Goes(goes) => recorder = goes,
-            Step::Ended { turn, told } => return Ok((*turn, told)),
+            RecordingStep::Continues(next) => recorder = next,
+            RecordingStep::Ended { turn, by_stream } => return Ok((*turn, by_stream)),
         }
         if !room.hold(recorder.held()) {
             let why = failed("overloaded", "too many bytes are held at once");
@@ -190,15 +190,15 @@ async fn flow(
     }
 }
 
-/// What becomes of a recording that may not write any more: its turn is open still, and the draft holds what has come,
-/// for whoever goes on with the session.
+/// Logs a recording that may no longer write; returns its outcome. Its turn stays open, and the draft keeps what
+/// arrived, for the next holder of the session.
 fn not_recorded(failure: &Failure, turn_id: TurnId) -> &'static str {
     use ErrorCode::{LeaseExpired, LeaseHeld, StaleFence};
     if !matches!(failure.code, StaleFence | LeaseExpired | LeaseHeld) {
         return "lost";
     }
     let code = failure.code.as_str();
-    tracing::warn!(%turn_id, code, "a stream is recorded no longer: its lease does not hold the session");
+    tracing::warn!(%turn_id, code, "a recording was ended: its lease no longer holds the session");
     code
 }
 

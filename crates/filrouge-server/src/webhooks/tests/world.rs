@@ -1,4 +1,4 @@
-//! A store in memory, a clock that stands, chance that is none, and a receiver that says what it is told.
+//! A store in memory, a stopped clock, fixed randomness, and a receiver with prepared answers.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -29,35 +29,35 @@ impl Entropy for NoChance {
     }
 }
 
-/// Answers what it is told, then takes everything; remembers what it was sent.
+/// Returns the prepared answers, then accepts everything; records the messages.
 #[derive(Clone, Default)]
 pub(super) struct Receiver {
     answers: Arc<Mutex<VecDeque<Sent>>>,
-    got: Arc<Mutex<Vec<Message>>>,
+    received: Arc<Mutex<Vec<Message>>>,
 }
 
 impl Post for Receiver {
     async fn post(&self, message: Message) -> Sent {
-        self.got.lock().unwrap().push(message);
+        self.received.lock().unwrap().push(message);
         self.answers
             .lock()
             .unwrap()
             .pop_front()
-            .unwrap_or(Sent::Taken)
+            .unwrap_or(Sent::Delivered)
     }
 }
 
 impl Receiver {
-    pub(super) fn will(&self, answers: impl IntoIterator<Item = Sent>) {
+    pub(super) fn will_answer(&self, answers: impl IntoIterator<Item = Sent>) {
         self.answers.lock().unwrap().extend(answers);
     }
 
     pub(super) fn count(&self) -> usize {
-        self.got.lock().unwrap().len()
+        self.received.lock().unwrap().len()
     }
 
     pub(super) fn ids(&self) -> Vec<String> {
-        self.got
+        self.received
             .lock()
             .unwrap()
             .iter()
@@ -65,9 +65,9 @@ impl Receiver {
             .collect()
     }
 
-    /// The sessions that were told of, message by message.
+    /// The sessions in each message.
     pub(super) fn sessions(&self) -> Vec<Vec<String>> {
-        let got = self.got.lock().unwrap();
+        let received = self.received.lock().unwrap();
         let of = |message: &Message| {
             let body: Value = serde_json::from_slice(&message.body).unwrap();
             let data = body["data"].as_array().unwrap().clone();
@@ -75,7 +75,7 @@ impl Receiver {
                 .map(|change| change["session_id"].as_str().unwrap().to_owned())
                 .collect()
         };
-        got.iter().map(of).collect()
+        received.iter().map(of).collect()
     }
 }
 
@@ -155,7 +155,7 @@ impl World {
         self.engine.sessions.create(&caller, request).await.unwrap();
     }
 
-    pub(super) fn pass(&self, seconds: i64) {
+    pub(super) fn advance_seconds(&self, seconds: i64) {
         self.clock.advance(seconds * 1_000_000);
     }
 

@@ -1,6 +1,6 @@
-//! A session as the turns and items of a document. The ledger has its own. Another program's session is read as
-//! `filrouge import` would record it, and whole: also answers without an end, what no item can be called, and what has
-//! become of the conversation.
+//! Converts a session to the turns and items of a document. A ledger session already has them. Another program's session
+//! is read as `filrouge import` would record it, with three additions: unfinished answers, items whose id an import
+//! refuses, and marks where the conversation was compacted or reverted.
 
 use std::path::PathBuf;
 
@@ -13,17 +13,17 @@ use serde_json::json;
 
 use crate::library::list::Row;
 use crate::library::{Entry, Library, LibraryError, notices};
-use crate::turns_of::{Made, Records, turns};
+use crate::turns_of::{ItemDraft, Records, turns};
 use crate::{Conversation, ForeignTurn, Message, Part, PartKind};
 
-/// The turns and items of a session. `mask` masks what has the form of a credential.
-pub(super) fn of(library: &Library, entry: &Entry, mask: bool) -> Result<Recorded, LibraryError> {
+/// The turns and items of a session. `mask` masks anything with the form of a credential.
+pub(super) fn read(library: &Library, entry: &Entry, mask: bool) -> Result<Recorded, LibraryError> {
     let mut recorded = match library.recorded(entry)? {
         Some(own) => own,
         None => foreign(entry, library.conversation(entry)?.as_ref())?,
     };
     if mask {
-        masked(&mut recorded);
+        mask_recorded(&mut recorded);
     }
     Ok(recorded)
 }
@@ -31,13 +31,14 @@ pub(super) fn of(library: &Library, entry: &Entry, mask: bool) -> Result<Recorde
 fn foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded, LibraryError> {
     let row = Row::of(&entry.header);
     let id = SessionId::new(&row.id).map_err(|why| LibraryError::Invalid(why.to_string()))?;
-    let (mut made, skipped) = turns(entry.header.source, conversation, &Whole(conversation));
+    let (mut foreign_turns, skipped) =
+        turns(entry.header.source, conversation, &Complete(conversation));
     let left_out = notices::of_skipped(&skipped);
     let mut notes: Vec<ItemBody> = left_out
         .iter()
-        .map(|text| Made::note(text, row.created).item)
+        .map(|text| ItemDraft::note(text, row.created).item)
         .collect();
-    if let Some(first) = made.first_mut() {
+    if let Some(first) = foreign_turns.first_mut() {
         first.question.splice(0..0, notes.drain(..));
     }
     let mut last_seq = 0;
@@ -52,10 +53,10 @@ fn foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded, Libra
         }
     };
     let turns: Vec<_> = (1..)
-        .zip(made)
+        .zip(foreign_turns)
         .map(|(ordinal, one)| turn(&id, ordinal, one, &mut number))
         .collect();
-    // Without a turn there is no other place for them.
+    // If there is no turn, the notes become items outside turns.
     let loose = notes.into_iter().map(|note| number(None, note)).collect();
     let session = session(id, &row, turns.len() as u64, last_seq);
     Ok(Recorded {
@@ -72,37 +73,37 @@ fn at(millis: i64) -> Timestamp {
 fn turn(
     session: &SessionId,
     ordinal: u64,
-    made: ForeignTurn,
+    foreign: ForeignTurn,
     number: &mut impl FnMut(Option<TurnId>, ItemBody) -> Item,
 ) -> (Turn, Vec<Item>) {
-    // Turns of a document need ids only to be linked to.
+    // A document uses turn ids only as link targets.
     let turn_id = TurnId::from_derived(u128::from(ordinal).to_be_bytes());
-    let asked = made.question.iter();
-    let asked = asked.filter(|item| item.channel == Channel::Question);
-    let asked: Vec<_> = asked.filter_map(ItemBody::text).collect();
-    let all = made.question.into_iter().chain(made.items);
+    let questions = foreign.question.iter();
+    let questions = questions.filter(|item| item.channel == Channel::Question);
+    let questions: Vec<_> = questions.filter_map(ItemBody::text).collect();
+    let all = foreign.question.into_iter().chain(foreign.items);
     let items: Vec<_> = all.map(|body| number(Some(turn_id), body)).collect();
     let seq = |item: Option<&Item>| item.map_or(0, |item| item.seq);
     let turn = Turn {
         turn_id,
         session_id: session.clone(),
-        request_id: made.request_id,
+        request_id: foreign.request_id,
         ordinal,
-        status: made.outcome,
+        status: foreign.outcome,
         identity_id: None,
-        question_neutral: JsonText::join(&asked),
+        question_neutral: JsonText::join(&questions),
         question_translated: None,
         answer_neutral: None,
         answer_translated: None,
         answer_translated_is_fallback: false,
         application: Application::default(),
-        metadata: made.metadata,
+        metadata: foreign.metadata,
         first_seq: seq(items.first()),
         last_seq: seq(items.last()),
         record_version: 1,
         replaced_by_turn_id: None,
-        created_at: made.created,
-        finalized_at: made.ended,
+        created_at: foreign.created,
+        finalized_at: foreign.ended,
         deleted_at: None,
         replayed: false,
         differs: false,
@@ -110,7 +111,7 @@ fn turn(
     (turn, items)
 }
 
-/// The session as a document's heading shows it.
+/// A session record with the fields that a document's heading shows.
 fn session(session_id: SessionId, row: &Row, turn_count: u64, last_seq: u64) -> Session {
     let project = row.project_name.as_ref().or(row.project_id.as_ref());
     let parent = row.parent_id.as_ref();
@@ -136,17 +137,17 @@ fn session(session_id: SessionId, row: &Row, turn_count: u64, last_seq: u64) -> 
     }
 }
 
-/// A conversation of which nothing is left out.
-struct Whole<'a>(&'a Conversation);
+/// Converts a conversation without leaving anything out.
+struct Complete<'a>(&'a Conversation);
 
-impl Whole<'_> {
+impl Complete<'_> {
     fn is_at(&self, message: &Message, at: usize) -> bool {
         let there = self.0.messages.get(at);
         there.is_some_and(|there| std::ptr::eq(there, message))
     }
 }
 
-impl Records for Whole<'_> {
+impl Records for Complete<'_> {
     fn place(&self, message: &Message, _: Option<&Part>) -> PathBuf {
         PathBuf::from(&*message.id)
     }
@@ -159,9 +160,9 @@ impl Records for Whole<'_> {
         false
     }
 
-    /// What an import notes in addition to a tool's result.
-    fn complete_part(&self, _: &Message, part: &Part, made: &mut [Made]) {
-        let (PartKind::Tool(tool), [_, result]) = (&part.kind, made) else {
+    /// Adds the data about a tool's result that an import does not record.
+    fn complete_part(&self, _: &Message, part: &Part, drafts: &mut [ItemDraft]) {
+        let (PartKind::Tool(tool), [_, result]) = (&part.kind, drafts) else {
             return;
         };
         let output = tool.error.as_ref().and(tool.output.as_ref());
@@ -177,11 +178,11 @@ impl Records for Whole<'_> {
         result.add(more.collect());
     }
 
-    fn complete_message(&self, message: &Message, made: &mut Vec<Made>) {
+    fn complete_message(&self, message: &Message, drafts: &mut Vec<ItemDraft>) {
         if message.parts.is_empty() && message.error.is_none() {
-            made.clear();
+            drafts.clear();
         }
-        if let (Some(last), Some(tokens)) = (made.last_mut(), message.tokens) {
+        if let (Some(last), Some(tokens)) = (drafts.last_mut(), message.tokens) {
             let mut usage = json!(tokens);
             if let Some(cost) = message.cost {
                 usage["cost"] = json!(cost);
@@ -191,19 +192,22 @@ impl Records for Whole<'_> {
         let mut marks = Vec::new();
         if self.0.boundaries.iter().any(|b| self.is_at(message, b.at)) {
             marks.push(
-                "The conversation was compacted: what stands before was no longer shown to the model.",
+                "The conversation was compacted: the model no longer saw the messages before this one.",
             );
         }
         if self.0.reverted_at.is_some_and(|at| self.is_at(message, at)) {
-            marks.push("The user has taken back what follows.");
+            marks.push("The user reverted everything that follows.");
         }
         let marks = marks.into_iter();
-        made.splice(0..0, marks.map(|text| Made::note(text, message.created)));
+        drafts.splice(
+            0..0,
+            marks.map(|text| ItemDraft::note(text, message.created)),
+        );
     }
 }
 
-/// Masks what has the form of a credential in all that a document shows, but for ids.
-fn masked(recorded: &mut Recorded) {
+/// Masks anything with the form of a credential in everything that a document shows, except ids.
+fn mask_recorded(recorded: &mut Recorded) {
     let session = &mut recorded.session;
     let project = session.project_id.as_ref();
     let project = project.and_then(|id| mask_text(id.as_str(), &mut Masked::default()));
@@ -253,11 +257,11 @@ mod tests {
     use filrouge_types::TurnStatus;
 
     use super::*;
-    use crate::library::made::{Made, conversation, header, message};
+    use crate::library::samples::{MemorySource, conversation, header, message};
     use crate::{MessageError, Role, Tool, ToolStatus};
 
     fn library(messages: Vec<Message>) -> Library {
-        let source = Made::default();
+        let source = MemorySource::default();
         source.put(header("s", 1), conversation(messages));
         Library::new(vec![Arc::new(source)], 1 << 20)
     }
@@ -265,11 +269,11 @@ mod tests {
     fn recorded(messages: Vec<Message>) -> Recorded {
         let library = library(messages);
         let catalog = library.catalog();
-        of(&library, catalog.get("s").unwrap(), false).unwrap()
+        read(&library, catalog.get("s").unwrap(), false).unwrap()
     }
 
     #[test]
-    fn who_was_stopped_has_not_failed() {
+    fn a_stopped_turn_is_cancelled_not_failed() {
         for (name, wanted) in [
             ("MessageAbortedError", TurnStatus::Cancelled),
             ("turn_aborted", TurnStatus::Cancelled),
@@ -284,14 +288,14 @@ mod tests {
                 error: Some(error),
                 ..message("m2", Role::Assistant, Vec::new())
             };
-            let asked = message("m1", Role::User, Vec::new());
-            let recorded = recorded(vec![asked, last]);
+            let question = message("m1", Role::User, Vec::new());
+            let recorded = recorded(vec![question, last]);
             assert_eq!(recorded.turns[0].0.status, wanted, "{name}");
         }
     }
 
     #[test]
-    fn what_an_import_refuses_stands_in_the_document() {
+    fn items_that_an_import_refuses_are_in_the_document() {
         let tool = |id: &str| {
             let call = Tool {
                 status: ToolStatus::Completed,
@@ -299,10 +303,10 @@ mod tests {
                 ..Tool::call("c".into(), "ls".into(), "not JSON".into())
             };
             let kind = PartKind::Tool(Box::new(call));
-            crate::library::made::part(id, kind)
+            crate::library::samples::part(id, kind)
         };
-        let twice = vec![tool("same"), tool("same"), tool(&"long".repeat(1000))];
-        let recorded = recorded(vec![message("m", Role::Assistant, twice)]);
+        let parts = vec![tool("same"), tool("same"), tool(&"long".repeat(1000))];
+        let recorded = recorded(vec![message("m", Role::Assistant, parts)]);
         let items = &recorded.turns[0].1;
         assert_eq!(items.len(), 6);
         assert_eq!(items[0].body.parts.as_str().matches("not JSON").count(), 1);

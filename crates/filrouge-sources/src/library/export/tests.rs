@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{ExportError, Form, export};
 use crate::library::Library;
-use crate::library::made::{Made, conversation, header, message, part, text, tool};
+use crate::library::samples::{MemorySource, conversation, header, message, part, text, tool};
 use crate::{
     Boundary, Header, Message, MessageError, PartKind, Role, SkipReason, Skipped, Tokens, Tool,
     ToolStatus,
@@ -13,7 +13,7 @@ use crate::{
 
 const KEY: &str = concat!("AKIA", "Q7RT5VWX2YZ3ABCD");
 
-/// Two turns: the first with a call, the second without an end.
+/// Two turns: the first with a finished call, the second with a running one.
 fn library() -> Library {
     let call = Tool {
         title: Some("list files".into()),
@@ -35,7 +35,7 @@ fn library() -> Library {
         name: Some("report.txt".into()),
         url: Some("file:///w/report.txt".into()),
     };
-    let mut made = conversation(vec![
+    let mut sample = conversation(vec![
         message(
             "m1",
             Role::User,
@@ -80,20 +80,20 @@ fn library() -> Library {
             )
         },
     ]);
-    made.boundaries = vec![Boundary {
+    sample.boundaries = vec![Boundary {
         at: 2,
         created: 3,
         automatic: None,
         summary_id: None,
     }];
-    let source = Made::default();
+    let source = MemorySource::default();
     let title = Some(format!("About {KEY}").into());
     source.put(
         Header {
             title,
             ..header("ses", 1_700_000_000_000)
         },
-        made,
+        sample,
     );
     Library::new(vec![Arc::new(source)], 1 << 20)
 }
@@ -105,7 +105,7 @@ fn written(form: Form, mask: bool) -> String {
 }
 
 #[test]
-fn json_holds_everything_and_cuts_nothing() {
+fn json_contains_everything_in_full() {
     let all: Value = serde_json::from_str(&written(Form::Json, false)).unwrap();
     assert_eq!(all["session"]["id"], "ses");
     assert_eq!(all["totalMessages"], 4);
@@ -134,7 +134,7 @@ fn json_holds_everything_and_cuts_nothing() {
 }
 
 #[test]
-fn markdown_reads_like_a_conversation_of_the_ledger() {
+fn markdown_has_the_form_of_a_ledger_session() {
     let all = written(Form::Markdown, false);
     let lines: Vec<&str> = all.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(lines[0], format!("# About {KEY}"));
@@ -142,7 +142,7 @@ fn markdown_reads_like_a_conversation_of_the_ledger() {
         lines.contains(&"## Turn 1 · finalized") && lines.contains(&"## Turn 2 · failed"),
         "{lines:?}"
     );
-    for said in [
+    for text in [
         "Two files.",
         "> look",
         "a.rs",
@@ -150,7 +150,7 @@ fn markdown_reads_like_a_conversation_of_the_ledger() {
         "report.txt",
         "child",
     ] {
-        assert!(all.contains(said), "{said} is missing:\n{all}");
+        assert!(all.contains(text), "{text} is missing:\n{all}");
     }
     let compacted = all.find("The conversation was compacted").unwrap();
     assert!(all.find("Two files.").unwrap() < compacted);
@@ -158,7 +158,7 @@ fn markdown_reads_like_a_conversation_of_the_ledger() {
 }
 
 #[test]
-fn html_is_one_page_in_which_nothing_comes_alive() {
+fn html_is_one_page_without_scripts() {
     let all = written(Form::Html, false);
     assert!(all.starts_with("<!DOCTYPE html>") && all.ends_with("</html>\n"));
     assert!(all.contains("What is here? &lt;b&gt;") && !all.contains("<script"));
@@ -175,7 +175,7 @@ fn credentials_are_masked_in_every_form() {
 }
 
 #[test]
-fn an_output_that_has_gone_is_told_as_such() {
+fn a_closed_output_is_an_io_error() {
     struct Closed(usize);
     impl Write for Closed {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -203,24 +203,24 @@ fn an_output_that_has_gone_is_told_as_such() {
 }
 
 #[test]
-fn what_was_left_out_is_told_at_the_head() {
+fn skipped_records_are_reported_first() {
     for messages in [
         vec![message("m1", Role::User, vec![text("p1", "What is here?")])],
         Vec::new(),
     ] {
-        let source = Made::default();
-        let mut made = conversation(messages);
+        let source = MemorySource::default();
+        let mut sample = conversation(messages);
         let torn = std::path::Path::new("/h/msg_torn.json");
-        made.skipped = vec![Skipped::new(torn, SkipReason::Torn, "")];
-        source.put(header("ses", 1), made);
+        sample.skipped = vec![Skipped::new(torn, SkipReason::Torn, "")];
+        source.put(header("ses", 1), sample);
         let library = Library::new(vec![Arc::new(source)], 1 << 20);
         for form in [Form::Markdown, Form::Html] {
             let mut out = Vec::new();
             export(&library, "ses", form, true, &mut out).unwrap();
             let all = String::from_utf8(out).unwrap();
-            let told = all.find("msg_torn.json").unwrap();
+            let notice = all.find("msg_torn.json").unwrap();
             assert!(
-                all.find("What is here?").is_none_or(|said| told < said),
+                all.find("What is here?").is_none_or(|text| notice < text),
                 "{all}"
             );
             assert!(all.contains("left out as"), "{all}");

@@ -1,13 +1,13 @@
-//! Times in which agents were at work.
+//! The time spans in which agents were working.
 
 use crate::{Message, Role};
 
-/// Spans of time, milliseconds since 1970; each with an end that is later than its start.
+/// Spans of time in milliseconds since 1970; each ends later than it starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::library) struct Spans(Vec<(i64, i64)>);
 
 impl Spans {
-    /// Takes in the time of an answer: to its completion, and without one to the last its parts tell of.
+    /// Adds the time of an answer: until its completion or, without one, the last time of its parts.
     pub(super) fn add(&mut self, message: &Message) {
         if message.role != Role::Assistant {
             return;
@@ -21,12 +21,12 @@ impl Spans {
         }
     }
 
-    /// Takes in all of `more`.
+    /// Adds all spans of `more`.
     pub(in crate::library) fn extend(&mut self, more: &Self) {
         self.0.extend_from_slice(&more.0);
     }
 
-    /// Makes one of those that overlap.
+    /// Merges overlapping spans.
     pub(in crate::library) fn merge(&mut self) {
         self.0.sort_unstable();
         self.0.dedup_by(|next, kept| {
@@ -39,7 +39,7 @@ impl Spans {
         self.0.shrink_to_fit();
     }
 
-    /// How long they are together, overlaps once, in milliseconds.
+    /// The total length in milliseconds; overlaps count once.
     pub(in crate::library) fn length(mut self) -> i64 {
         self.merge();
         let lengths = self.0.iter().map(|(start, end)| end.saturating_sub(*start));
@@ -60,11 +60,11 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_count_once_and_pauses_not_at_all() {
+    fn overlaps_count_once_and_pauses_do_not_count() {
         assert_eq!(length(&[]), 0);
         assert_eq!(length(&[(10, 20), (30, 45)]), 25);
         assert_eq!(length(&[(30, 45), (10, 20), (20, 31)]), 35);
-        // One within another, and what only touches.
+        // One span is inside another, and two spans only touch.
         assert_eq!(length(&[(0, 100), (10, 20), (100, 110)]), 110);
         assert_eq!(length(&[(i64::MIN, 0), (0, i64::MAX)]), i64::MAX);
     }

@@ -8,21 +8,21 @@ use crate::{Changes, Message, Part, PartKind, Role, Tokens, Tool, ToolStatus};
 
 pub(in crate::library) const DAY: i64 = 86_400_000;
 
-/// What some messages amount to.
+/// Sums over some messages of a session.
 #[derive(Debug, Clone, Default)]
 pub(in crate::library) struct Tally {
-    /// Their sums; `sessions` and `active` stay 0, and `changes` are those of tool calls and patches.
+    /// The sums; `sessions` and `active` stay 0, and `changes` are those of tool calls and patches.
     pub(in crate::library) sums: Sums,
-    /// When agents were at work on them.
+    /// The time spans in which agents worked on the messages.
     pub(in crate::library) spans: Spans,
-    /// Their days in order.
+    /// The sums of each day, in order.
     pub(in crate::library) days: Box<[(i64, DayShare)]>,
 }
 
-/// What of a session is of one day; days are counted from 1970-01-01 UTC.
+/// The part of a session that belongs to one day; days count from 1970-01-01 UTC.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::library) struct DayShare {
-    /// Messages.
+    /// The number of messages.
     pub(in crate::library) messages: u64,
     /// Their tokens.
     pub(in crate::library) tokens: Tokens,
@@ -40,7 +40,7 @@ impl DayShare {
 }
 
 impl Tally {
-    /// What `messages` amount to.
+    /// Sums over `messages`.
     pub(in crate::library) fn of<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
         let mut tally = Self::default();
         let mut days: BTreeMap<i64, DayShare> = BTreeMap::new();
@@ -95,7 +95,7 @@ impl Tally {
     pub(super) fn weight(&self) -> usize {
         let sums = &self.sums;
         let counts = sums.agents.len() + sums.parts_by_type.len() + sums.tools.len();
-        // Nodes of the maps are made for eleven entries.
+        // The maps allocate memory in nodes of eleven entries.
         512 + 96 * counts + 160 * sums.models.len() + 64 * self.days.len() + self.spans.weight()
     }
 }
@@ -105,7 +105,7 @@ fn count(used: &mut ToolUse, tool: &Tool) {
     used.errors += u64::from(tool.status == ToolStatus::Error);
 }
 
-/// Changes the value of a key, which is copied only when it is new.
+/// Changes the value of a key. The key is copied only when it is new.
 pub(in crate::library) fn change<V: Default>(
     map: &mut BTreeMap<String, V>,
     key: &str,
@@ -119,7 +119,7 @@ pub(in crate::library) fn change<V: Default>(
     map.insert(key.to_owned(), value);
 }
 
-/// What tool calls and patches have changed: lines as the calls say, and each file once.
+/// The changes that tool calls and patches made: lines as the calls report them, and each file once.
 pub(in crate::library) fn changes_of(messages: &[Message]) -> Changes {
     let mut changes = Changing::default();
     let parts = messages.iter().flat_map(|m| &m.parts);
@@ -127,7 +127,7 @@ pub(in crate::library) fn changes_of(messages: &[Message]) -> Changes {
     changes.sum()
 }
 
-/// Adds `more`, staying at the largest number on overflow.
+/// Adds `more`; saturates on overflow.
 pub(in crate::library) const fn add_changes(changes: &mut Changes, more: &Changes) {
     changes.additions = changes.additions.saturating_add(more.additions);
     changes.deletions = changes.deletions.saturating_add(more.deletions);

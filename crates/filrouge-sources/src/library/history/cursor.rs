@@ -1,21 +1,21 @@
-//! Where a page begins or ends.
+//! Cursors: where a page begins or ends.
 
 use crate::Conversation;
 use crate::library::LibraryError;
 
-/// A place between two characters of a conversation.
+/// A position between two characters of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::library) struct Place {
-    /// The index of the message; that of none is the end.
+pub(in crate::library) struct Position {
+    /// The index of the message; at the end, the number of messages.
     pub(in crate::library) message: usize,
-    /// 0 is the message's own text, its error; n its nth part.
+    /// The slot: 0 is the message's own text (its error), n is its nth part.
     pub(super) slot: usize,
-    /// How many characters of that are before.
+    /// The number of characters of the slot before the position.
     pub(super) offset: usize,
 }
 
-impl Place {
-    /// Before the message of an index.
+impl Position {
+    /// The position before the message with this index.
     pub(in crate::library) const fn before(message: usize) -> Self {
         Self {
             message,
@@ -24,32 +24,32 @@ impl Place {
         }
     }
 
-    /// Whether it is between two messages.
+    /// Whether the position is between two messages.
     pub(super) const fn is_between(self) -> bool {
         self.slot == 0 && self.offset == 0
     }
 }
 
-/// Where a page goes from its place.
+/// The direction in which a page extends from its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::library) enum Way {
-    /// To what is newer.
-    On,
-    /// To what is older.
-    Back,
+pub(in crate::library) enum Direction {
+    /// Towards newer messages.
+    Forward,
+    /// Towards older messages.
+    Backward,
 }
 
-/// What is paged through.
+/// The messages that the pages cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::library) enum Paged {
     /// All messages.
     History,
-    /// What compactions and pruning dropped.
+    /// Messages dropped by compactions, and pruned outputs.
     Dropped,
 }
 
 impl Paged {
-    /// What a cursor of it begins with.
+    /// The prefix of its cursors.
     const fn prefix(self) -> &'static str {
         match self {
             Self::History => "",
@@ -58,72 +58,93 @@ impl Paged {
     }
 }
 
-/// What a cursor says. It names a message by its id: indexes move when messages are taken back.
+/// The content of a cursor. It names a message by its id, because indexes change when messages are reverted.
 ///
-/// Written `on.m.3.120.msg_1`: the way, whether offsets are those of masked text, slot, offset, message. What is behind
-/// the last message is `on.m.0.0.`. One of what was dropped begins with `dropped.`.
+/// Its format is `on.m.3.120.msg_1`: the direction, whether offsets count masked text, slot, offset, message. The end of
+/// the last message is `on.m.0.0.`. Cursors of dropped messages begin with `dropped.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::library) struct Cursor {
-    pub(in crate::library) way: Way,
-    pub(in crate::library) place: Place,
+    pub(in crate::library) direction: Direction,
+    pub(in crate::library) position: Position,
 }
 
 impl Cursor {
-    pub(in crate::library) fn write(self, of: &Conversation, mask: bool, paged: Paged) -> String {
-        let of_what = paged.prefix();
-        let way = if self.way == Way::On { "on" } else { "back" };
+    pub(in crate::library) fn write(
+        self,
+        conversation: &Conversation,
+        mask: bool,
+        paged: Paged,
+    ) -> String {
+        let prefix = paged.prefix();
+        let direction = if self.direction == Direction::Forward {
+            "on"
+        } else {
+            "back"
+        };
         let text = if mask { "m" } else { "r" };
-        let id = of.messages.get(self.place.message).map_or("", |m| &*m.id);
+        let id = conversation
+            .messages
+            .get(self.position.message)
+            .map_or("", |m| &*m.id);
         format!(
-            "{of_what}{way}.{text}.{}.{}.{id}",
-            self.place.slot, self.place.offset
+            "{prefix}{direction}.{text}.{}.{}.{id}",
+            self.position.slot, self.position.offset
         )
     }
 
-    /// Reads a cursor; `way` is that of one that only names a message.
+    /// Reads a cursor; `direction` is the direction for a cursor that only names a message.
     pub(in crate::library) fn read(
         text: &str,
-        of: &Conversation,
+        conversation: &Conversation,
         session: &str,
         mask: bool,
-        (way, paged): (Way, Paged),
+        (direction, paged): (Direction, Paged),
     ) -> Result<Self, LibraryError> {
-        let within = |rest: &str| rest.strip_prefix(':').and_then(|id| index(of, id));
+        let within = |rest: &str| {
+            rest.strip_prefix(':')
+                .and_then(|id| index(conversation, id))
+        };
         let named = match text.strip_prefix("message:") {
-            Some(id) => Some(index(of, id).ok_or_else(gone)?),
+            Some(id) => Some(index(conversation, id).ok_or_else(gone)?),
             None => text.strip_prefix(session).and_then(within),
         };
         if let Some(message) = named {
-            let message = message + usize::from(way == Way::Back);
-            let place = Place::before(message);
-            return Ok(Self { way, place });
+            let message = message + usize::from(direction == Direction::Backward);
+            let position = Position::before(message);
+            return Ok(Self {
+                direction,
+                position,
+            });
         }
         let fields = text.strip_prefix(paged.prefix()).and_then(fields);
-        let (way, masked, slot, offset, id) = fields.ok_or_else(|| invalid(paged))?;
+        let (direction, masked, slot, offset, id) = fields.ok_or_else(|| invalid(paged))?;
         if masked != mask && offset > 0 {
             return Err(LibraryError::Invalid(
-                "the cursor is of a page that was masked otherwise; begin with message:ID"
+                "the cursor belongs to a page with another mask setting; begin with message:ID"
                     .to_owned(),
             ));
         }
         let message = match id {
-            "" => of.messages.len(),
-            id => index(of, id).ok_or_else(gone)?,
+            "" => conversation.messages.len(),
+            id => index(conversation, id).ok_or_else(gone)?,
         };
-        let place = Place {
+        let position = Position {
             message,
             slot,
             offset,
         };
-        Ok(Self { way, place })
+        Ok(Self {
+            direction,
+            position,
+        })
     }
 }
 
-fn fields(text: &str) -> Option<(Way, bool, usize, usize, &str)> {
+fn fields(text: &str) -> Option<(Direction, bool, usize, usize, &str)> {
     let mut fields = text.splitn(5, '.');
-    let way = match fields.next()? {
-        "on" => Way::On,
-        "back" => Way::Back,
+    let direction = match fields.next()? {
+        "on" => Direction::Forward,
+        "back" => Direction::Backward,
         _ => return None,
     };
     let masked = match fields.next()? {
@@ -133,20 +154,20 @@ fn fields(text: &str) -> Option<(Way, bool, usize, usize, &str)> {
     };
     let slot = fields.next()?.parse().ok()?;
     let offset = fields.next()?.parse().ok()?;
-    Some((way, masked, slot, offset, fields.next()?))
+    Some((direction, masked, slot, offset, fields.next()?))
 }
 
-fn index(of: &Conversation, id: &str) -> Option<usize> {
-    of.messages.iter().position(|m| &*m.id == id)
+fn index(conversation: &Conversation, id: &str) -> Option<usize> {
+    conversation.messages.iter().position(|m| &*m.id == id)
 }
 
 fn invalid(paged: Paged) -> LibraryError {
     let text = match paged {
         Paged::History => {
-            "the cursor is none of a history; take one of a page, message:ID, or sessionID:messageID"
+            "this is not a cursor of a history; use one from a page, message:ID, or sessionID:messageID"
         }
         Paged::Dropped => {
-            "the cursor is none of what was dropped; take one of a page of get_compacted_context, or message:ID"
+            "this is not a cursor of get_compacted_context; use one from its pages, or message:ID"
         }
     };
     LibraryError::Invalid(text.to_owned())

@@ -1,16 +1,16 @@
-//! One page: as many whole messages as the budget takes; of one that alone is larger, as many whole parts; of such a part,
-//! as many characters.
+//! Builds one page: as many complete messages as the budget allows. If the first message exceeds the budget, the page has
+//! as many of its complete parts as fit; if the first part exceeds it, as many of its characters.
 
-use super::cursor::{Cursor, Paged, Place, Way};
-use super::lay::{Hidden, Laid, Shows};
+use super::cursor::{Cursor, Direction, Paged, Position};
+use super::layout::{DisplayOptions, Hidden, MessageLayout};
 use super::shape::{Marks, shown};
 use super::{MAX_CHARS, ShownMessage};
 use crate::Conversation;
 
-/// What a message counts at least, so that messages without text do not make a page without end.
-const LEAST: usize = 40;
+/// The minimum number of characters that a message counts for, so that messages without text fill a page too.
+const MIN_MESSAGE_CHARS: usize = 40;
 
-/// How much is on a page.
+/// The limits of a page.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::library) struct Bounds {
     chars: usize,
@@ -18,7 +18,7 @@ pub(in crate::library) struct Bounds {
 }
 
 impl Bounds {
-    /// 0 stands for the default.
+    /// The limits of a query; 0 means the default.
     pub(in crate::library) const fn new(chars: usize, messages: usize) -> Self {
         Self {
             chars: if chars == 0 { MAX_CHARS } else { chars },
@@ -30,7 +30,7 @@ impl Bounds {
         self.chars
     }
 
-    /// With less room for text, but always some.
+    /// The limits reduced by `used` characters, to no less than one character.
     pub(in crate::library) const fn without(self, used: usize) -> Self {
         let left = self.chars.saturating_sub(used);
         Self {
@@ -40,15 +40,15 @@ impl Bounds {
     }
 }
 
-/// The messages that are paged through.
+/// The messages that the pages cover.
 pub(in crate::library) struct View<'a> {
     pub(in crate::library) conversation: &'a Conversation,
-    /// Their indexes, ascending.
+    /// The messages' indexes, ascending.
     pub(in crate::library) list: Vec<usize>,
-    /// Of messages from this index on, only tool calls whose outputs were pruned.
+    /// Messages from this index on show only tool calls whose outputs were pruned.
     pub(in crate::library) pruned_from: usize,
-    pub(in crate::library) shows: Shows,
-    /// What its cursors are of.
+    pub(in crate::library) options: DisplayOptions,
+    /// The kind of messages that its cursors refer to.
     pub(in crate::library) paged: Paged,
 }
 
@@ -61,27 +61,27 @@ pub(in crate::library) struct Page {
     pub(in crate::library) notices: Vec<String>,
 }
 
-/// A message, or a stretch of one.
-pub(super) struct Piece<'a> {
+/// A message, or a range of one.
+pub(super) struct MessagePiece<'a> {
     pub(super) index: usize,
-    pub(super) laid: Laid<'a>,
-    /// Slot and offset.
+    pub(super) layout: MessageLayout<'a>,
+    /// The slot and offset at which it begins.
     pub(super) from: (usize, usize),
     pub(super) to: (usize, usize),
 }
 
 impl View<'_> {
-    /// The page that begins at the cursor's place, or ends there.
+    /// The page that begins or ends at the cursor's position.
     pub(in crate::library) fn page(&self, cursor: Cursor, bounds: Bounds) -> Page {
-        let pieces = match cursor.way {
-            Way::On => self.fill_on(cursor.place, bounds),
-            Way::Back => self.fill_back(cursor.place, bounds),
+        let pieces = match cursor.direction {
+            Direction::Forward => self.fill_forward(cursor.position, bounds),
+            Direction::Backward => self.fill_backward(cursor.position, bounds),
         };
         let end = match pieces.last() {
-            Some(piece) => self.behind(piece),
-            None => cursor.place,
+            Some(piece) => self.after(piece),
+            None => cursor.position,
         };
-        let start = pieces.first().map_or(cursor.place, |piece| Place {
+        let start = pieces.first().map_or(cursor.position, |piece| Position {
             message: piece.index,
             slot: piece.from.0,
             offset: piece.from.1,
@@ -90,31 +90,34 @@ impl View<'_> {
         let at_start = start.is_between() && is_first(start.message);
         let at_end = end.is_between() && self.list.last().is_none_or(|last| end.message > *last);
         Page {
-            previous: (!at_start).then(|| self.cursor(Way::Back, start)),
-            next: (!at_end).then(|| self.cursor(Way::On, end)),
+            previous: (!at_start).then(|| self.cursor(Direction::Backward, start)),
+            next: (!at_end).then(|| self.cursor(Direction::Forward, end)),
             notices: notices(&pieces),
             messages: pieces.iter().map(|piece| self.shown(piece)).collect(),
         }
     }
 
-    /// Shows one message whole.
-    pub(in crate::library) fn whole(&self, index: usize) -> Option<ShownMessage> {
-        let laid = self.lay(index)?;
-        let to = (laid.slots.len(), 0);
-        Some(self.shown(&Piece {
+    /// The shown form of one complete message.
+    pub(in crate::library) fn complete_message(&self, index: usize) -> Option<ShownMessage> {
+        let layout = self.layout(index)?;
+        let to = (layout.slots.len(), 0);
+        Some(self.shown(&MessagePiece {
             index,
-            laid,
+            layout,
             from: (0, 0),
             to,
         }))
     }
 
-    pub(super) fn cursor(&self, way: Way, place: Place) -> String {
-        let cursor = Cursor { way, place };
-        cursor.write(self.conversation, self.shows.mask, self.paged)
+    pub(super) fn cursor(&self, direction: Direction, position: Position) -> String {
+        let cursor = Cursor {
+            direction,
+            position,
+        };
+        cursor.write(self.conversation, self.options.mask, self.paged)
     }
 
-    fn shown(&self, piece: &Piece<'_>) -> ShownMessage {
+    fn shown(&self, piece: &MessagePiece<'_>) -> ShownMessage {
         let boundaries = &self.conversation.boundaries;
         let reverted = self.conversation.reverted_at;
         let marks = Marks {
@@ -125,85 +128,93 @@ impl View<'_> {
         shown(self, piece, marks)
     }
 
-    fn lay(&self, index: usize) -> Option<Laid<'_>> {
+    fn layout(&self, index: usize) -> Option<MessageLayout<'_>> {
         let message = self.conversation.messages.get(index)?;
         let only_pruned = index >= self.pruned_from;
-        Some(Laid::of(message, &self.shows, only_pruned))
+        Some(MessageLayout::of(message, &self.options, only_pruned))
     }
 
-    /// The place behind a piece: within its message, or before the next one of the list.
-    pub(super) fn behind(&self, piece: &Piece<'_>) -> Place {
-        if piece.to.0 < piece.laid.slots.len() {
-            return Place {
+    /// The position after a piece: inside its message, or before the next message of the list.
+    pub(super) fn after(&self, piece: &MessagePiece<'_>) -> Position {
+        if piece.to.0 < piece.layout.slots.len() {
+            return Position {
                 message: piece.index,
                 slot: piece.to.0,
                 offset: piece.to.1,
             };
         }
-        self.behind_message(piece.index)
+        self.after_message(piece.index)
     }
 
-    /// The place before the next message of the list.
-    pub(super) fn behind_message(&self, index: usize) -> Place {
+    /// The position before the next message of the list.
+    pub(super) fn after_message(&self, index: usize) -> Position {
         let next = self.list.partition_point(|m| *m <= index);
         let all = self.conversation.messages.len();
-        Place::before(self.list.get(next).copied().unwrap_or(all))
+        Position::before(self.list.get(next).copied().unwrap_or(all))
     }
 
-    fn fill_on(&self, place: Place, bounds: Bounds) -> Vec<Piece<'_>> {
+    fn fill_forward(&self, position: Position, bounds: Bounds) -> Vec<MessagePiece<'_>> {
         let (mut pieces, mut left) = (Vec::new(), bounds.chars);
-        let start = self.list.partition_point(|m| *m < place.message);
+        let start = self.list.partition_point(|m| *m < position.message);
         for &index in self.list.get(start..).unwrap_or_default() {
-            let Some(laid) = self.lay(index).filter(|_| pieces.len() < bounds.messages) else {
+            let Some(layout) = self
+                .layout(index)
+                .filter(|_| pieces.len() < bounds.messages)
+            else {
                 break;
             };
-            let from = if index == place.message {
-                (place.slot, place.offset)
+            let from = if index == position.message {
+                (position.slot, position.offset)
             } else {
                 (0, 0)
             };
-            let rest = laid.chars() - laid.chars_before(from.0, from.1);
-            let to = (laid.slots.len(), 0);
+            let rest = layout.chars() - layout.chars_before(from.0, from.1);
+            let to = (layout.slots.len(), 0);
             if from.0 >= to.0 {
                 continue;
             }
-            let whole = Piece {
+            let piece = MessagePiece {
                 index,
-                laid,
+                layout,
                 from,
                 to,
             };
-            let cut = |laid: &Laid<'_>, left| (from, stretch_on(laid, from, left));
-            if !take(&mut pieces, whole, rest, &mut left, cut) {
+            let cut = |layout: &MessageLayout<'_>, left| (from, range_forward(layout, from, left));
+            if !add_piece(&mut pieces, piece, rest, &mut left, cut) {
                 break;
             }
         }
         pieces
     }
 
-    fn fill_back(&self, place: Place, bounds: Bounds) -> Vec<Piece<'_>> {
+    fn fill_backward(&self, position: Position, bounds: Bounds) -> Vec<MessagePiece<'_>> {
         let (mut pieces, mut left) = (Vec::new(), bounds.chars);
-        let within = usize::from(!place.is_between());
-        let end = self.list.partition_point(|m| *m < place.message + within);
+        let within = usize::from(!position.is_between());
+        let end = self
+            .list
+            .partition_point(|m| *m < position.message + within);
         for &index in self.list.get(..end).unwrap_or_default().iter().rev() {
-            let Some(laid) = self.lay(index).filter(|_| pieces.len() < bounds.messages) else {
+            let Some(layout) = self
+                .layout(index)
+                .filter(|_| pieces.len() < bounds.messages)
+            else {
                 break;
             };
-            let all = (laid.slots.len(), 0);
-            let to = if index == place.message {
-                (place.slot, place.offset).min(all)
+            let all = (layout.slots.len(), 0);
+            let to = if index == position.message {
+                (position.slot, position.offset).min(all)
             } else {
                 all
             };
-            let rest = laid.chars_before(to.0, to.1);
-            let whole = Piece {
+            let rest = layout.chars_before(to.0, to.1);
+            let piece = MessagePiece {
                 index,
-                laid,
+                layout,
                 from: (0, 0),
                 to,
             };
-            let cut = |laid: &Laid<'_>, left| (stretch_back(laid, to, left), to);
-            if !take(&mut pieces, whole, rest, &mut left, cut) {
+            let cut = |layout: &MessageLayout<'_>, left| (range_backward(layout, to, left), to);
+            if !add_piece(&mut pieces, piece, rest, &mut left, cut) {
                 break;
             }
         }
@@ -212,37 +223,41 @@ impl View<'_> {
     }
 }
 
-/// Where a stretch of a message begins and ends.
-type Stretch = ((usize, usize), (usize, usize));
+/// The start and the end of a range in a message, each as slot and offset.
+type PieceRange = ((usize, usize), (usize, usize));
 
-/// Puts `whole`, of `rest` characters, on a page that has room for `left` more; where it is the first and too large,
-/// the stretch of it that `cut` makes. Whether the page may go on behind it.
-fn take<'a>(
-    pieces: &mut Vec<Piece<'a>>,
-    whole: Piece<'a>,
+/// Adds `piece`, which has `rest` characters, to a page that has room for `left` more. If it is the first message and too
+/// large, adds only the range that `cut` returns. Returns whether the page may continue after it.
+fn add_piece<'a>(
+    pieces: &mut Vec<MessagePiece<'a>>,
+    piece: MessagePiece<'a>,
     rest: usize,
     left: &mut usize,
-    cut: impl FnOnce(&Laid<'a>, usize) -> Stretch,
+    cut: impl FnOnce(&MessageLayout<'a>, usize) -> PieceRange,
 ) -> bool {
     let is_first = pieces.is_empty();
-    let fits = rest.max(LEAST) <= *left || (is_first && rest <= *left);
+    let fits = rest.max(MIN_MESSAGE_CHARS) <= *left || (is_first && rest <= *left);
     if fits {
-        *left -= rest.max(LEAST).min(*left);
-        pieces.push(whole);
+        *left -= rest.max(MIN_MESSAGE_CHARS).min(*left);
+        pieces.push(piece);
     } else if is_first {
-        let (from, to) = cut(&whole.laid, *left);
-        pieces.push(Piece { from, to, ..whole });
+        let (from, to) = cut(&piece.layout, *left);
+        pieces.push(MessagePiece { from, to, ..piece });
     }
     fits
 }
 
-/// Where a page ends that begins at `from` within a message too large for it.
-fn stretch_on(laid: &Laid<'_>, from: (usize, usize), budget: usize) -> (usize, usize) {
+/// The end of a page that begins at `from` within a message too large for it.
+fn range_forward(
+    layout: &MessageLayout<'_>,
+    from: (usize, usize),
+    budget: usize,
+) -> (usize, usize) {
     let (mut at, mut left) = (from, budget);
-    while let Some(slot) = laid.slots.get(at.0) {
+    while let Some(slot) = layout.slots.get(at.0) {
         let rest = slot.chars.saturating_sub(at.1);
         if rest > left {
-            // A part that is larger than a whole page is cut; another one waits for the next page.
+            // A part that is larger than a page is cut; a smaller one moves to the next page.
             return if left == budget {
                 (at.0, at.1 + left)
             } else {
@@ -255,11 +270,14 @@ fn stretch_on(laid: &Laid<'_>, from: (usize, usize), budget: usize) -> (usize, u
     at
 }
 
-/// Where a page begins that ends at `to` within a message too large for it.
-fn stretch_back(laid: &Laid<'_>, to: (usize, usize), budget: usize) -> (usize, usize) {
+/// The start of a page that ends at `to` within a message too large for it.
+fn range_backward(layout: &MessageLayout<'_>, to: (usize, usize), budget: usize) -> (usize, usize) {
     let (mut at, mut left) = (to, budget);
     loop {
-        let rest = laid.slots.get(at.0).map_or(0, |slot| at.1.min(slot.chars));
+        let rest = layout
+            .slots
+            .get(at.0)
+            .map_or(0, |slot| at.1.min(slot.chars));
         if rest > left {
             return if left == budget {
                 (at.0, rest - left)
@@ -272,7 +290,7 @@ fn stretch_back(laid: &Laid<'_>, to: (usize, usize), budget: usize) -> (usize, u
         let Some(before) = at.0.checked_sub(1) else {
             return at;
         };
-        let all = laid.slots.get(before).map_or(0, |slot| slot.chars);
+        let all = layout.slots.get(before).map_or(0, |slot| slot.chars);
         if all > left && left < budget {
             return at;
         }
@@ -280,11 +298,11 @@ fn stretch_back(laid: &Laid<'_>, to: (usize, usize), budget: usize) -> (usize, u
     }
 }
 
-/// What pieces leave out, and what was masked.
-fn notices(pieces: &[Piece<'_>]) -> Vec<String> {
+/// Notices about what the page leaves out and what was masked.
+fn notices(pieces: &[MessagePiece<'_>]) -> Vec<String> {
     let (mut masked, mut hidden) = (0, [0_u64; 3]);
     for piece in pieces {
-        let slots = piece.laid.slots.iter().enumerate();
+        let slots = piece.layout.slots.iter().enumerate();
         let (first, last) = (piece.from.0, piece.to);
         for (at, slot) in slots.skip(first) {
             if at > last.0 || (at == last.0 && last.1 == 0) {
@@ -300,14 +318,14 @@ fn notices(pieces: &[Piece<'_>]) -> Vec<String> {
         }
     }
     let mut notices = Vec::new();
-    let mut tell = |count: u64, what: &str| {
+    let mut report = |count: u64, what: &str| {
         if count > 0 {
             notices.push(format!("{what} on this page: {count}"));
         }
     };
-    tell(masked, "masked credentials");
-    tell(hidden[0], "parts of reasoning left out");
-    tell(hidden[1], "texts put in by the program left out");
-    tell(hidden[2], "outputs of tools left out");
+    report(masked, "masked credentials");
+    report(hidden[0], "parts of reasoning left out");
+    report(hidden[1], "texts injected by the program left out");
+    report(hidden[2], "outputs of tools left out");
     notices
 }

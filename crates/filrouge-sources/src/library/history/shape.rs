@@ -1,25 +1,25 @@
-//! Messages and parts as they are shown.
+//! Converts messages and parts to their shown form.
 
-use super::cursor::{Place, Way};
-use super::lay::{Field, Hidden, Slot};
-use super::page::{Piece, View};
+use super::cursor::{Direction, Position};
+use super::layout::{Field, Hidden, Slot};
+use super::page::{MessagePiece, View};
 use super::{Cut, ShownMessage, ShownPart};
 use crate::library::clean;
 use crate::{Part, PartKind};
 
-/// What has become of a message.
+/// The message's state in the conversation.
 pub(super) struct Marks {
     pub(super) compacted: bool,
     pub(super) boundary: bool,
     pub(super) reverted: bool,
 }
 
-pub(super) fn shown(view: &View<'_>, piece: &Piece<'_>, marks: Marks) -> ShownMessage {
-    let message = piece.laid.message;
-    let clean = |text: &Option<Box<str>>| clean::some(text.as_deref(), view.shows.mask);
+pub(super) fn shown(view: &View<'_>, piece: &MessagePiece<'_>, marks: Marks) -> ShownMessage {
+    let message = piece.layout.message;
+    let clean = |text: &Option<Box<str>>| clean::optional_text(text.as_deref(), view.options.mask);
     let mut parts = Vec::new();
     let mut error = None;
-    for (at, slot) in piece.laid.slots.iter().enumerate().skip(piece.from.0) {
+    for (at, slot) in piece.layout.slots.iter().enumerate().skip(piece.from.0) {
         let from = if at == piece.from.0 {
             piece.from.1.min(slot.chars)
         } else {
@@ -30,9 +30,9 @@ pub(super) fn shown(view: &View<'_>, piece: &Piece<'_>, marks: Marks) -> ShownMe
         } else {
             slot.chars
         };
-        let is_behind = at > piece.to.0 || (at == piece.to.0 && piece.to.1 == 0);
+        let is_after = at > piece.to.0 || (at == piece.to.0 && piece.to.1 == 0);
         let is_done = from > 0 && from == slot.chars;
-        if is_behind || is_done {
+        if is_after || is_done {
             continue;
         }
         let texts = slot.within(from..to);
@@ -40,22 +40,22 @@ pub(super) fn shown(view: &View<'_>, piece: &Piece<'_>, marks: Marks) -> ShownMe
             None => error = texts.map(|(_, text)| text).next(),
             Some(_) if is_hidden(slot) => {}
             Some(part) => {
-                let mut shown = shown_part(part, from == 0, view.shows.mask);
+                let mut shown = shown_part(part, from == 0, view.options.mask);
                 texts.for_each(|(field, text)| put(&mut shown, field, text));
-                let here = |offset| Place {
+                let position_at = |offset| Position {
                     message: piece.index,
                     slot: at,
                     offset,
                 };
                 shown.before = (from > 0).then(|| Cut {
                     chars: from,
-                    cursor: view.cursor(Way::Back, here(from)),
+                    cursor: view.cursor(Direction::Backward, position_at(from)),
                     skip: None,
                 });
                 shown.cut = (to < slot.chars).then(|| Cut {
                     chars: slot.chars - to,
-                    cursor: view.cursor(Way::On, here(to)),
-                    skip: Some(view.cursor(Way::On, view.behind_part(piece, at))),
+                    cursor: view.cursor(Direction::Forward, position_at(to)),
+                    skip: Some(view.cursor(Direction::Forward, view.after_part(piece, at))),
                 });
                 parts.push(shown);
             }
@@ -82,64 +82,64 @@ pub(super) fn shown(view: &View<'_>, piece: &Piece<'_>, marks: Marks) -> ShownMe
     }
 }
 
-/// Hidden as a whole: without its output a tool call is still shown.
+/// Whether the entire part is hidden; a tool call without its output is still shown.
 fn is_hidden(slot: &Slot<'_>) -> bool {
     slot.hidden.is_some_and(|why| why != Hidden::Output)
 }
 
 impl View<'_> {
-    /// Behind the part in a slot.
-    fn behind_part(&self, piece: &Piece<'_>, slot: usize) -> Place {
+    /// The position after the part in a slot.
+    fn after_part(&self, piece: &MessagePiece<'_>, slot: usize) -> Position {
         let next = slot + 1;
-        if next < piece.laid.slots.len() {
-            return Place {
+        if next < piece.layout.slots.len() {
+            return Position {
                 message: piece.index,
                 slot: next,
                 offset: 0,
             };
         }
-        self.behind_message(piece.index)
+        self.after_message(piece.index)
     }
 }
 
-fn before(view: &View<'_>, piece: &Piece<'_>) -> Option<Cut> {
+fn before(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     if piece.from == (0, 0) {
         return None;
     }
     let (slot, offset) = piece.from;
-    let place = Place {
+    let position = Position {
         message: piece.index,
         slot,
         offset,
     };
     Some(Cut {
-        chars: piece.laid.chars_before(slot, offset),
-        cursor: view.cursor(Way::Back, place),
+        chars: piece.layout.chars_before(slot, offset),
+        cursor: view.cursor(Direction::Backward, position),
         skip: None,
     })
 }
 
-fn cut(view: &View<'_>, piece: &Piece<'_>) -> Option<Cut> {
+fn cut(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     let (slot, offset) = piece.to;
-    if slot >= piece.laid.slots.len() {
+    if slot >= piece.layout.slots.len() {
         return None;
     }
-    let place = Place {
+    let position = Position {
         message: piece.index,
         slot,
         offset,
     };
-    let behind = view.behind_message(piece.index);
+    let after = view.after_message(piece.index);
     Some(Cut {
-        chars: piece.laid.chars() - piece.laid.chars_before(slot, offset),
-        cursor: view.cursor(Way::On, place),
-        skip: Some(view.cursor(Way::On, behind)),
+        chars: piece.layout.chars() - piece.layout.chars_before(slot, offset),
+        cursor: view.cursor(Direction::Forward, position),
+        skip: Some(view.cursor(Direction::Forward, after)),
     })
 }
 
-/// A part without its texts; `is_start`: its beginning is shown, with which its files go.
+/// A part without its texts. With `is_start`, the page shows the part's beginning, and so its files.
 fn shown_part(part: &Part, is_start: bool, mask: bool) -> ShownPart {
-    let clean = |text: &str| clean::word(text, mask);
+    let clean = |text: &str| clean::display_text(text, mask);
     let mut shown = ShownPart {
         id: part.id.to_string(),
         kind: clean(part.kind.name()),
@@ -176,7 +176,7 @@ fn shown_part(part: &Part, is_start: bool, mask: bool) -> ShownPart {
 }
 
 fn put(part: &mut ShownPart, field: Field, text: String) {
-    let place = match field {
+    let target = match field {
         Field::Text => &mut part.text,
         Field::Title => &mut part.title,
         Field::Input => &mut part.input,
@@ -184,5 +184,5 @@ fn put(part: &mut ShownPart, field: Field, text: String) {
         Field::Error => &mut part.error,
         Field::Json => &mut part.json,
     };
-    *place = Some(text);
+    *target = Some(text);
 }

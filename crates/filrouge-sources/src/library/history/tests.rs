@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::{Ask, history};
 use crate::library::Library;
 use crate::library::compacted::compacted;
-use crate::library::made::{Made, conversation, header, message, part, text, tool};
+use crate::library::samples::{MemorySource, conversation, header, message, part, text, tool};
 use crate::{Boundary, Conversation, Message, PartKind, Role, Tool, ToolStatus};
 
-fn library(of: Conversation) -> Library {
-    let made = Made::default();
-    made.put(header("ses", 1), of);
-    Library::new(vec![Arc::new(made)], 1 << 20)
+fn library(conversation: Conversation) -> Library {
+    let source = MemorySource::default();
+    source.put(header("ses", 1), conversation);
+    Library::new(vec![Arc::new(source)], 1 << 20)
 }
 
 fn ask(cursor: Option<String>, back: bool, chars: usize, limit: usize) -> Ask {
@@ -34,7 +34,7 @@ fn boundary_at(at: usize) -> Boundary {
     }
 }
 
-/// Four messages: a compaction has cut before the third, and the fourth was taken back.
+/// Five messages: a compaction cut before the third, and the fifth was reverted.
 fn marked() -> Conversation {
     let child = Tool {
         child: Some("child".into()),
@@ -50,7 +50,7 @@ fn marked() -> Conversation {
         part("c2", PartKind::Tool(Box::new(pruned))),
         part("c3", PartKind::Tool(Box::new(tool(Some("new output"))))),
     ];
-    let mut made = conversation(vec![
+    let mut marked = conversation(vec![
         message("m1", Role::User, vec![text("t1", "first")]),
         message("m2", Role::Assistant, vec![text("t2", "second")]),
         Message {
@@ -60,16 +60,16 @@ fn marked() -> Conversation {
         message("m4", Role::Assistant, calls),
         message("m5", Role::User, vec![text("t5", "never mind")]),
     ]);
-    made.boundaries = vec![Boundary {
+    marked.boundaries = vec![Boundary {
         summary_id: Some("m3".into()),
         ..boundary_at(2)
     }];
-    made.reverted_at = Some(4);
-    made
+    marked.reverted_at = Some(4);
+    marked
 }
 
 #[test]
-fn marks_stand_where_they_belong() {
+fn messages_are_marked_as_compacted_boundary_and_reverted() {
     let all = history(&library(marked()), &ask(None, false, 0, 0)).unwrap();
     let marks: Vec<_> = all
         .messages
@@ -97,7 +97,7 @@ fn marks_stand_where_they_belong() {
 }
 
 #[test]
-fn what_is_left_out_is_counted() {
+fn parts_and_messages_left_out_are_counted() {
     let shown = Ask {
         tool_output: false,
         reverted: false,
@@ -111,13 +111,13 @@ fn what_is_left_out_is_counted() {
         all.notices,
         [
             "outputs of tools left out on this page: 2",
-            "messages taken back by the user, left out: 1",
+            "messages reverted by the user, left out: 1",
         ]
     );
 }
 
 #[test]
-fn what_compactions_and_pruning_dropped() {
+fn dropped_messages_and_pruned_outputs_are_returned() {
     let dropped = compacted(&library(marked()), &Ask::of("ses")).unwrap();
     let ids: Vec<_> = dropped.messages.iter().map(|m| m.id.as_str()).collect();
     assert_eq!(ids, ["m1", "m2", "m4"]);
@@ -134,24 +134,24 @@ fn what_compactions_and_pruning_dropped() {
     assert_eq!(compaction.summary.as_deref(), Some("what went before"));
     assert_eq!(
         dropped.notices,
-        ["messages taken back by the user, not among these: 1"]
+        ["messages reverted by the user, not listed here: 1"]
     );
 }
 
 #[test]
-fn a_long_summary_is_cut_and_says_where_it_stands() {
+fn a_long_summary_is_cut_with_a_cursor_to_its_message() {
     let library = library(marked());
     let page = compacted(&library, &ask(None, false, 40, 0)).unwrap();
     let compaction = &page.compactions[0];
     assert_eq!(compaction.summary.as_deref(), Some("what went "));
     let cut = compaction.cut.clone().unwrap();
     assert_eq!(cut.chars, 6);
-    let there = history(&library, &ask(Some(cut.cursor), false, 40, 1)).unwrap();
-    assert_eq!(there.messages[0].id, "m3");
+    let linked = history(&library, &ask(Some(cut.cursor), false, 40, 1)).unwrap();
+    assert_eq!(linked.messages[0].id, "m3");
 }
 
 #[test]
-fn a_message_can_be_named() {
+fn a_page_can_begin_or_end_at_a_named_message() {
     let library = library(marked());
     let first = |cursor: &str, back| {
         let page = history(&library, &ask(Some(cursor.to_owned()), back, 0, 1)).unwrap();
@@ -182,11 +182,11 @@ fn a_message_can_be_named() {
 #[test]
 fn credentials_are_masked_before_texts_are_cut() {
     let key = format!("AKIA{}", "Q7RT5VWX2YZ3ABCD");
-    let said = format!("the key {key} is old {}", "x".repeat(50));
+    let long_text = format!("the key {key} is old {}", "x".repeat(50));
     let library = library(conversation(vec![message(
         "m",
         Role::User,
-        vec![text("p", &said)],
+        vec![text("p", &long_text)],
     )]));
     for budget in 1..80 {
         let mut cursor = None;
@@ -223,20 +223,20 @@ fn credentials_are_masked_before_texts_are_cut() {
 }
 
 #[test]
-fn new_messages_are_behind_the_last_page() {
-    let made = Arc::new(Made::default());
-    made.put(
+fn new_messages_follow_the_last_page() {
+    let source = Arc::new(MemorySource::default());
+    source.put(
         header("ses", 1),
         conversation(vec![message("m1", Role::User, vec![text("a", "a")])]),
     );
-    let library = Library::new(vec![made.clone()], 1 << 20);
+    let library = Library::new(vec![source.clone()], 1 << 20);
     let page = history(&library, &ask(None, true, 0, 0)).unwrap();
     assert_eq!((page.messages.len(), page.next_cursor), (1, None));
     let more = vec![
         message("m1", Role::User, vec![text("a", "a")]),
         message("m2", Role::User, vec![text("b", "b")]),
     ];
-    made.put(header("ses", 1), conversation(more));
+    source.put(header("ses", 1), conversation(more));
     let page = history(&library, &ask(None, true, 0, 1)).unwrap();
     assert_eq!(page.messages[0].id, "m2");
     assert_eq!(page.total_messages, 2);
@@ -261,12 +261,12 @@ fn names_are_masked_as_texts_are() {
     };
     let parts = [PartKind::Tool(Box::new(named)), attached, other];
     let parts = parts.into_iter().map(|kind| part("p", kind)).collect();
-    let said = Message {
+    let credentials = Message {
         agent: Some(key.as_str().into()),
         model: Some(key.as_str().into()),
         ..message("m", Role::Assistant, parts)
     };
-    let library = library(conversation(vec![said]));
+    let library = library(conversation(vec![credentials]));
     let shown = |mask| {
         let ask = Ask {
             mask,
@@ -279,7 +279,7 @@ fn names_are_masked_as_texts_are() {
 }
 
 #[test]
-fn what_was_dropped_has_cursors_of_its_own() {
+fn cursors_of_dropped_messages_and_of_histories_differ() {
     let library = library(marked());
     let dropped = compacted(&library, &ask(None, false, 0, 1)).unwrap();
     let next = dropped.next_cursor.unwrap();

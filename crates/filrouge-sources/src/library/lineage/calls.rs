@@ -1,4 +1,4 @@
-//! Which tool call has started which session.
+//! Finds the tool call that started a session.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use super::Relative;
 use crate::library::facts::Facts;
 use crate::library::{Catalog, Entry, Library, clean};
 
-/// Looks up calls.
+/// Finds the calls that started sessions.
 pub(super) struct Calls<'a> {
     library: &'a Library,
     catalog: &'a Catalog,
     mask: bool,
-    /// Parents that cannot be read.
+    /// Sessions that cannot be read.
     pub(super) unread: HashSet<Box<str>>,
 }
 
@@ -36,20 +36,20 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The message and the call in a session's parent that have started it.
+    /// The message and the call in the parent session that started a session.
     pub(super) fn start(&mut self, entry: &Entry) -> Option<(String, String)> {
         let parent = entry.header.parent_id.as_deref()?;
         let parent = self.catalog.get(parent).ok()?;
-        let facts = self.look(parent)?;
+        let facts = self.facts(parent)?;
         let mut calls = facts.children.iter();
         let call = calls.find(|call| call.id == entry.header.id)?;
-        let name = clean::word(&call.call, self.mask);
+        let name = clean::display_text(&call.call, self.mask);
         Some((call.message.to_string(), name))
     }
 
-    /// How many sessions a session's own calls name that are not there.
-    pub(super) fn lost(&mut self, entry: &Entry) -> usize {
-        let Some(facts) = self.look(entry) else {
+    /// The number of missing sessions that a session's own calls name.
+    pub(super) fn missing_children(&mut self, entry: &Entry) -> usize {
+        let Some(facts) = self.facts(entry) else {
             return 0;
         };
         let own = facts.children.iter().filter(|call| !call.copied);
@@ -57,7 +57,7 @@ impl<'a> Calls<'a> {
             .count()
     }
 
-    fn look(&mut self, entry: &Entry) -> Option<Arc<Facts>> {
+    fn facts(&mut self, entry: &Entry) -> Option<Arc<Facts>> {
         let facts = self.library.facts(entry).ok();
         if facts.is_none() {
             self.unread.insert(entry.header.id.clone());

@@ -1,4 +1,4 @@
-//! Who has started whom.
+//! The parents and children of sessions.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -7,17 +7,17 @@ use filrouge_engine::lineage::walk::{self, Ancestors, Step};
 
 use crate::library::{Catalog, Entry};
 
-/// Parents and children among all sessions. A child belongs to the parent that it names itself: the copied call in a
-/// fork names the original's child, which is not the fork's.
+/// Parents and children among all sessions. A child belongs to the parent that the child names: a copied call in a fork
+/// names the original's child, which is not the fork's.
 pub(in crate::library) struct Family<'a> {
     catalog: &'a Catalog,
     children: HashMap<&'a str, Vec<&'a Entry>>,
 }
 
-/// Sessions that lead up from one, the nearest first.
+/// The ancestors of a session, the nearest first.
 pub(super) type Ancestry<'a, T> = Ancestors<&'a str, T>;
 
-/// Goes up from a session; `next` is what the present one leads to, or the id that no session has.
+/// Follows the ancestors of a session; `next` returns the next ancestor, or its id if no session has that id.
 pub(super) fn ancestry<'a, T>(
     mut at: &'a Entry,
     mut next: impl FnMut(&'a Entry) -> Result<Option<(&'a Entry, T)>, &'a str>,
@@ -47,12 +47,13 @@ impl<'a> Family<'a> {
         Self { catalog, children }
     }
 
-    /// The sessions a session has started, ordered by (created, id).
+    /// The sessions that a session started, ordered by (created, id).
     pub(super) fn children(&self, id: &str) -> &[&'a Entry] {
         self.children.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// All a session has started, and what those have: how many generations away, each behind its parent, each once.
+    /// All sessions that a session started, and those that they started, with their distance in generations: each after
+    /// its parent, each once.
     pub(in crate::library) fn descendants(&self, entry: &'a Entry) -> Vec<(usize, &'a Entry)> {
         let root = &*entry.header.id;
         let id = |one: &&'a Entry| &*one.header.id;

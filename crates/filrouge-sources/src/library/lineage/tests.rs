@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::library::facts::made::*;
+use crate::library::facts::samples::*;
 use crate::{Header, Message};
 
 fn ids(relatives: &[Relative]) -> Vec<(&str, usize)> {
@@ -12,10 +12,10 @@ fn ids(relatives: &[Relative]) -> Vec<(&str, usize)> {
 }
 
 fn forks(forks: &[Fork]) -> Vec<(&str, Evidence, usize)> {
-    let of = |f: &'_ Fork| (f.evidence, f.copied_messages);
+    let evidence = |f: &'_ Fork| (f.evidence, f.copied_messages);
     forks
         .iter()
-        .map(|f| (&*f.session.id, of(f).0, of(f).1))
+        .map(|f| (&*f.session.id, evidence(f).0, evidence(f).1))
         .collect()
 }
 
@@ -26,8 +26,8 @@ fn titled(id: &str, created: i64, title: &str) -> Header {
     }
 }
 
-/// Questions and answers from `from` on, ten milliseconds apart.
-fn talk(from: i64, count: i64) -> Vec<Message> {
+/// Questions and answers, starting at `from`, ten milliseconds apart.
+fn dialogue(from: i64, count: i64) -> Vec<Message> {
     let one = |n: i64| match n % 2 {
         0 => question(&format!("m{}", from + n), from + 10 * n),
         _ => answer(&format!("m{}", from + n), from + 10 * n),
@@ -40,14 +40,14 @@ fn joined(a: Vec<Message>, b: Vec<Message>) -> Vec<Message> {
 }
 
 #[test]
-fn relatives_stand_at_the_calls_that_made_them() {
+fn relatives_name_the_calls_that_started_them() {
     let root = vec![starts(starts(answer("m1", 10), "c1", "a"), "c2", "b")];
     let a = vec![starts(answer("m2", 30), "c3", "deep")];
     let elsewhere = Header {
         project_id: Some("q".into()),
         ..child("b", 40, "root")
     };
-    let source = made_of(vec![
+    let source = source_of(vec![
         (header("root", 0), root),
         (child("a", 20, "root"), a),
         (elsewhere, vec![starts(answer("m3", 50), "c4", "not there")]),
@@ -61,8 +61,8 @@ fn relatives_stand_at_the_calls_that_made_them() {
         [("a", 1), ("deep", 2), ("b", 1)]
     );
     let calls = of_root.child_sessions.iter().map(|r| {
-        let of = |id: &'_ Option<String>| id.clone().unwrap();
-        (of(&r.message_id), of(&r.call_id))
+        let text = |id: &'_ Option<String>| id.clone().unwrap();
+        (text(&r.message_id), text(&r.call_id))
     });
     let expected = [("m1", "c1"), ("m2", "c3"), ("m1", "c2")];
     assert_eq!(
@@ -91,8 +91,8 @@ fn relatives_stand_at_the_calls_that_made_them() {
 }
 
 #[test]
-fn gaps_and_circles_are_told() {
-    let source = made_of(vec![
+fn gaps_and_cycles_are_reported() {
+    let source = source_of(vec![
         (child("orphan", 1, "gone"), vec![]),
         (child("other", 2, "gone"), vec![]),
         (child("x", 3, "y"), vec![]),
@@ -122,18 +122,18 @@ fn gaps_and_circles_are_told() {
 }
 
 #[test]
-fn forks_are_inferred_from_what_they_share() {
-    let first = talk(10, 6);
+fn forks_are_inferred_from_shared_messages() {
+    let first = dialogue(10, 6);
     let cut = copies(&first[..2], "cut-");
-    let whole = joined(copies(&first, "fork-"), talk(2_000, 2));
-    let again = joined(copies(&whole, "again-"), talk(3_000, 2));
-    let source = made_of(vec![
-        (header("bystander", 0), talk(10_000, 4)),
+    let fork = joined(copies(&first, "fork-"), dialogue(2_000, 2));
+    let again = joined(copies(&fork, "again-"), dialogue(3_000, 2));
+    let source = source_of(vec![
+        (header("bystander", 0), dialogue(10_000, 4)),
         (
             titled("origin", 5, "Plan"),
-            joined(first.clone(), talk(9_000, 2)),
+            joined(first.clone(), dialogue(9_000, 2)),
         ),
-        (titled("fork", 1_000, "Plan (fork #1)"), whole),
+        (titled("fork", 1_000, "Plan (fork #1)"), fork),
         (titled("cut", 1_500, "Plan (fork #1)"), cut),
         (titled("again", 2_900, "New name"), again),
     ]);
@@ -143,10 +143,10 @@ fn forks_are_inferred_from_what_they_share() {
     let of_fork = lineage(&library, "fork").unwrap();
     assert_eq!(forks(&of_fork.forked_from), [("origin", inferred, 6)]);
     assert_eq!(forks(&of_fork.forks), [("again", inferred, 8)]);
-    // As many messages are shared with `fork`, made later; but a fork of that would be #2.
+    // `fork` was created later and shares as many messages, but a fork of `fork` would be numbered #2.
     let of_cut = lineage(&library, "cut").unwrap();
     assert_eq!(forks(&of_cut.forked_from), [("origin", inferred, 2)]);
-    // The nearest is the one that holds what was said after the first fork.
+    // The nearest origin is the one that has the messages written after the first fork.
     let of_again = lineage(&library, "again").unwrap();
     assert_eq!(
         forks(&of_again.forked_from),
@@ -164,9 +164,9 @@ fn forks_are_inferred_from_what_they_share() {
 }
 
 #[test]
-fn without_titles_the_last_made_is_the_origin() {
-    let first = talk(10, 4);
-    let source = made_of(vec![
+fn the_last_created_candidate_is_the_origin_when_titles_are_absent() {
+    let first = dialogue(10, 4);
+    let source = source_of(vec![
         (header("origin", 5), first.clone()),
         (header("fork", 1_000), copies(&first, "f-")),
         (header("cut", 1_500), copies(&first[..2], "c-")),
@@ -180,9 +180,9 @@ fn without_titles_the_last_made_is_the_origin() {
 }
 
 #[test]
-fn what_a_parent_has_told_its_agents_makes_no_forks() {
-    let first = talk(10, 4);
-    let source = made_of(vec![
+fn agents_with_their_parents_messages_are_not_forks() {
+    let first = dialogue(10, 4);
+    let source = source_of(vec![
         (header("root", 5), first.clone()),
         (child("a", 1_000, "root"), copies(&first, "a-")),
         (child("b", 1_001, "root"), copies(&first, "b-")),
@@ -200,12 +200,12 @@ fn what_a_parent_has_told_its_agents_makes_no_forks() {
 
 #[test]
 fn other_projects_and_later_sessions_are_no_origins() {
-    let first = talk(10, 4);
+    let first = dialogue(10, 4);
     let elsewhere = Header {
         project_id: Some("q".into()),
         ..header("elsewhere", 5)
     };
-    let source = made_of(vec![
+    let source = source_of(vec![
         (elsewhere, first.clone()),
         (header("fork", 1_000), copies(&first, "f-")),
         (header("later", 2_000), copies(&first, "l-")),
@@ -214,20 +214,20 @@ fn other_projects_and_later_sessions_are_no_origins() {
     let of_fork = lineage(&library, "fork").unwrap();
     assert!(of_fork.forked_from.is_empty());
     assert_eq!(forks(&of_fork.forks), [("later", Evidence::Inferred, 4)]);
-    assert!(of_fork.notices[0].starts_with("4 of its messages are older than itself"));
+    assert!(of_fork.notices[0].starts_with("4 of its messages are older than the session"));
 }
 
 #[test]
-fn recorded_forks_are_told_as_such() {
-    let first = talk(10, 4);
+fn recorded_forks_are_reported_as_such() {
+    let first = dialogue(10, 4);
     let recorded = |id: &str, created, of: &str| Header {
         fork_of: Some(of.into()),
         ..header(id, created)
     };
-    // The origin has gone on differently, so that no time is shared any more.
-    let mut copied = copies(&talk(20, 3), "r-");
+    // The origin has changed since, so that no times are shared any more.
+    let mut copied = copies(&dialogue(20, 3), "r-");
     copied.iter_mut().for_each(|m| m.copied = true);
-    let source = made_of(vec![
+    let source = source_of(vec![
         (header("origin", 5), first),
         (recorded("fork", 1_000, "origin"), copied),
         (recorded("lost", 1_001, "gone"), vec![]),
@@ -251,7 +251,7 @@ fn recorded_forks_are_told_as_such() {
 #[test]
 fn the_child_of_a_copied_call_is_the_originals() {
     let first = vec![question("m1", 10), starts(answer("m2", 20), "c1", "sub")];
-    let source = made_of(vec![
+    let source = source_of(vec![
         (header("origin", 5), first.clone()),
         (child("sub", 21, "origin"), vec![]),
         (header("fork", 1_000), copies(&first, "f-")),
@@ -261,8 +261,8 @@ fn the_child_of_a_copied_call_is_the_originals() {
     let sub = lineage(&library, "sub").unwrap();
     assert_eq!(sub.message_id.as_deref(), Some("m2"));
     assert_eq!(ids(&sub.parent_sessions), [("origin", 1)]);
-    // Copied calls to a session that has been deleted are not the fork's to miss.
-    let source = made_of(vec![
+    // Copied calls to a deleted session do not count as the fork's missing sessions.
+    let source = source_of(vec![
         (header("origin", 5), first.clone()),
         (header("fork", 1_000), copies(&first, "f-")),
     ]);
@@ -274,9 +274,9 @@ fn the_child_of_a_copied_call_is_the_originals() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever sessions say of each other: an end, and each relative once.
+    /// For every graph of sessions, the search ends and returns each relative once.
     #[test]
-    fn any_graph_ends(graph in prop::collection::vec((0..14_usize, 0..14_usize, 0..3_i64), 1..12)) {
+    fn the_search_ends_in_any_graph(graph in prop::collection::vec((0..14_usize, 0..14_usize, 0..3_i64), 1..12)) {
         let name = |n: usize| (n < 13).then(|| format!("s{n}").into());
         let sessions = graph.iter().enumerate().map(|(n, (parent, origin, created))| {
             let header = Header {
@@ -284,9 +284,9 @@ proptest! {
                 fork_of: name(*origin).filter(|_| origin % 2 == 0),
                 ..header(&format!("s{n}"), *created)
             };
-            (header, talk(0, *parent as i64 % 3))
+            (header, dialogue(0, *parent as i64 % 3))
         });
-        let source = made_of(sessions.collect());
+        let source = source_of(sessions.collect());
         let library = library(&source);
         for n in 0..graph.len() {
             let found = lineage(&library, &format!("s{n}")).unwrap();
@@ -297,15 +297,15 @@ proptest! {
                 ids.dedup();
                 prop_assert_eq!(ids.len(), relatives.len());
             }
-            // All that lead up to it through parents are below it, and no others.
+            // Its descendants are exactly the sessions with it among their ancestors.
             let below = (0..graph.len()).filter(|m| *m != n && {
                 let up = std::iter::successors(Some(*m), |m| Some(graph.get(*m)?.0));
                 up.skip(1).take(14).any(|m| m == n)
             });
             prop_assert_eq!(below.count(), found.child_sessions.len());
             let stats = crate::library::stats::session(&library, &found.session.id).unwrap();
-            let whole = found.child_sessions.len() as u64 + 1;
-            prop_assert_eq!(stats.with_descendants.sessions, whole);
+            let expected = found.child_sessions.len() as u64 + 1;
+            prop_assert_eq!(stats.with_descendants.sessions, expected);
         }
     }
 }

@@ -3,32 +3,32 @@ use std::sync::Arc;
 use super::{Ask, Sessions, list};
 use crate::Header;
 use crate::library::Library;
-use crate::library::made::{Made, conversation, header};
+use crate::library::samples::{MemorySource, conversation, header};
 
-fn headers(all: impl IntoIterator<Item = Header>) -> Library {
-    let made = Made::default();
+fn library_of(all: impl IntoIterator<Item = Header>) -> Library {
+    let source = MemorySource::default();
     for one in all {
-        made.put(one, conversation(Vec::new()));
+        source.put(one, conversation(Vec::new()));
     }
-    Library::new(vec![Arc::new(made)], 1 << 20)
+    Library::new(vec![Arc::new(source)], 1 << 20)
 }
 
 fn ids(sessions: &Sessions) -> Vec<&str> {
     sessions.sessions.iter().map(|s| s.id.as_str()).collect()
 }
 
-fn found(library: &Library, ask: &Ask) -> Vec<String> {
+fn found_ids(library: &Library, ask: &Ask) -> Vec<String> {
     let page = list(library, ask).unwrap();
     page.sessions.into_iter().map(|s| s.id).collect()
 }
 
 #[test]
-fn titles_are_found_in_any_case_and_form() {
+fn titles_are_found_in_any_case_and_unicode_form() {
     let titled = |id: &str, title: &str| Header {
         title: Some(title.into()),
         ..header(id, 1)
     };
-    let library = headers([
+    let library = library_of([
         titled("a", "Carnet : page d'accueil"),
         titled("b", "Me\u{301}moire des \u{c9}TATS"),
         titled("c", "ΟΔΟΣ"),
@@ -40,7 +40,7 @@ fn titles_are_found_in_any_case_and_form() {
     ]);
     let named = |name: &str| {
         let name = Some(name.to_owned());
-        found(
+        found_ids(
             &library,
             &Ask {
                 session_name: name,
@@ -59,7 +59,7 @@ fn titles_are_found_in_any_case_and_form() {
 
 #[test]
 fn a_project_is_named_by_id_name_or_folder() {
-    let library = headers([
+    let library = library_of([
         Header {
             project_id: Some("p1".into()),
             project_name: Some("Brasero".into()),
@@ -72,7 +72,7 @@ fn a_project_is_named_by_id_name_or_folder() {
             ..header("b", 2)
         },
     ]);
-    let of = |project: &str| {
+    let list_project = |project: &str| {
         let project = Some(project.to_owned());
         list(
             &library,
@@ -90,18 +90,21 @@ fn a_project_is_named_by_id_name_or_folder() {
         "/home/u/src/brasero-app/",
         "Brasero-App",
     ] {
-        assert_eq!(ids(&of(name)), ["a"], "{name}");
-        assert_eq!(of(name).project_id.as_deref(), Some("p1"));
+        assert_eq!(ids(&list_project(name)), ["a"], "{name}");
+        assert_eq!(list_project(name).project_id.as_deref(), Some("p1"));
     }
-    assert_eq!(ids(&of("src")), ["b"]);
-    assert_eq!(ids(&of("/home/u")), [""; 0]);
+    assert_eq!(ids(&list_project("src")), ["b"]);
+    assert_eq!(ids(&list_project("/home/u")), [""; 0]);
     assert_eq!(list(&library, &Ask::default()).unwrap().project_id, None);
-    assert_eq!(of("src").sessions[0].project_name.as_deref(), Some("src"));
+    assert_eq!(
+        list_project("src").sessions[0].project_name.as_deref(),
+        Some("src")
+    );
 }
 
 #[test]
-fn filters_hold_together() {
-    let library = headers([
+fn filters_can_be_combined() {
+    let library = library_of([
         Header {
             agent: Some("build".into()),
             updated: 50,
@@ -118,9 +121,9 @@ fn filters_hold_together() {
         },
     ]);
     let ask = Ask::default;
-    assert_eq!(found(&library, &ask()), ["a", "c", "b"]);
+    assert_eq!(found_ids(&library, &ask()), ["a", "c", "b"]);
     assert_eq!(
-        found(
+        found_ids(
             &library,
             &Ask {
                 agent: Some("plan".into()),
@@ -130,7 +133,7 @@ fn filters_hold_together() {
         ["b"]
     );
     assert_eq!(
-        found(
+        found_ids(
             &library,
             &Ask {
                 parent_id: Some("a".into()),
@@ -140,7 +143,7 @@ fn filters_hold_together() {
         ["b"]
     );
     assert_eq!(
-        found(
+        found_ids(
             &library,
             &Ask {
                 roots: true,
@@ -150,7 +153,7 @@ fn filters_hold_together() {
         ["a", "c"]
     );
     assert_eq!(
-        found(
+        found_ids(
             &library,
             &Ask {
                 archived: Some(true),
@@ -160,7 +163,7 @@ fn filters_hold_together() {
         ["c"]
     );
     assert_eq!(
-        found(
+        found_ids(
             &library,
             &Ask {
                 archived: Some(false),
@@ -171,7 +174,7 @@ fn filters_hold_together() {
         ["a"]
     );
     assert_eq!(
-        found(
+        found_ids(
             &library,
             &Ask {
                 since: Some(30),
@@ -181,7 +184,7 @@ fn filters_hold_together() {
         ["a", "c"]
     );
     assert_eq!(
-        found(
+        found_ids(
             &library,
             &Ask {
                 until: Some(30),
@@ -191,7 +194,7 @@ fn filters_hold_together() {
         ["b"]
     );
     assert_eq!(
-        found(
+        found_ids(
             &library,
             &Ask {
                 source: Some("codex".into()),
@@ -203,16 +206,16 @@ fn filters_hold_together() {
 }
 
 #[test]
-fn pages_lose_nothing_when_sessions_come_meanwhile() {
-    let made = Arc::new(Made::default());
-    // Many of one time: then the id tells which is next.
+fn pages_lose_nothing_when_sessions_are_added_meanwhile() {
+    let source = Arc::new(MemorySource::default());
+    // Many sessions have one time, so that the id decides the order.
     for n in 0..100 {
-        made.put(
+        source.put(
             header(&format!("s.{n:03}"), n / 7),
             conversation(Vec::new()),
         );
     }
-    let library = Library::new(vec![made.clone()], 0);
+    let library = Library::new(vec![source.clone()], 0);
     let (mut seen, mut cursor, mut pages) = (Vec::new(), None, 0);
     loop {
         let page = list(
@@ -226,7 +229,7 @@ fn pages_lose_nothing_when_sessions_come_meanwhile() {
         .unwrap();
         assert_eq!(page.total, 100 + pages);
         seen.extend(page.sessions.into_iter().map(|s| s.id));
-        made.put(
+        source.put(
             header(&format!("new{pages}"), 1_000),
             conversation(Vec::new()),
         );
@@ -243,8 +246,8 @@ fn pages_lose_nothing_when_sessions_come_meanwhile() {
 }
 
 #[test]
-fn wrong_limits_and_cursors_are_told() {
-    let library = headers([header("a", 1)]);
+fn wrong_limits_and_cursors_are_reported() {
+    let library = library_of([header("a", 1)]);
     for cursor in ["", "x", "sessions.x.a", "sessions.1", "on.m.0.0.a"] {
         let ask = Ask {
             cursor: Some(cursor.into()),
@@ -284,7 +287,7 @@ fn wrong_limits_and_cursors_are_told() {
 fn titles_are_masked_on_request() {
     let key = format!("AKIA{}", "Q7RT5VWX2YZ3ABCD");
     let title = Some(format!("rotate {key} now").into());
-    let library = headers([Header {
+    let library = library_of([Header {
         title,
         ..header("a", 1)
     }]);
@@ -300,7 +303,7 @@ fn titles_are_masked_on_request() {
         page.sessions[0].title.clone().unwrap()
     };
     assert!(title(false).contains(&key));
-    // What is masked is not found by its title piece by piece either.
+    // Masked text in a title cannot be guessed piece by piece either.
     let named = |name: &str, mask| {
         let session_name = Some(name.to_owned());
         let ask = Ask {
@@ -308,7 +311,7 @@ fn titles_are_masked_on_request() {
             mask,
             ..Ask::default()
         };
-        found(&library, &ask)
+        found_ids(&library, &ask)
     };
     assert_eq!(named("AKIAQ7", true), [""; 0]);
     assert_eq!(named("AKIAQ7", false), ["a"]);
@@ -321,10 +324,10 @@ fn titles_are_masked_on_request() {
 }
 
 #[test]
-fn no_word_of_a_row_shows_a_credential() {
+fn no_field_of_a_row_shows_a_credential() {
     let key = format!("AKIA{}", "Q7RT5VWX2YZ3ABCD");
     let word = || Some(Box::from(format!("x {key}").as_str()));
-    let library = headers([Header {
+    let library = library_of([Header {
         project_id: word(),
         project_name: word(),
         directory: word(),

@@ -3,19 +3,19 @@ use std::sync::Arc;
 
 use super::{Caller, own_session};
 use crate::library::Library;
-use crate::library::made::{Made, conversation, header, message, part, text, tool};
+use crate::library::samples::{MemorySource, conversation, header, message, part, text, tool};
 use crate::{Header, PartKind, Role, Tool, ToolStatus};
 
-fn one(made: Made) -> Library {
-    Library::new(vec![Arc::new(made)], 1 << 20)
+fn library_of(source: MemorySource) -> Library {
+    Library::new(vec![Arc::new(source)], 1 << 20)
 }
 
-/// A call of a tool: its name, what it came to, when it began.
+/// A call of a tool: its name, its status, and the time at which it began.
 type Call<'a> = (&'a str, ToolStatus, i64);
 
-/// Sessions of `/w`: (id, when it changed, calls of a tool with their state and start).
-fn of_folder(all: &[(&str, i64, &[Call<'_>])]) -> Library {
-    let made = Made::default();
+/// Sessions of `/w`: (id, time of the last change, calls of a tool with their state and start).
+fn library_with_calls(all: &[(&str, i64, &[Call<'_>])]) -> Library {
+    let source = MemorySource::default();
     for (id, updated, calls) in all {
         let parts = calls.iter().map(|(name, status, start)| {
             let call = Tool {
@@ -27,15 +27,15 @@ fn of_folder(all: &[(&str, i64, &[Call<'_>])]) -> Library {
             part.start = Some(*start);
             part
         });
-        let said = vec![message("m", Role::Assistant, parts.collect())];
+        let messages = vec![message("m", Role::Assistant, parts.collect())];
         let header = Header {
             directory: Some("/w".into()),
             updated: *updated,
             ..header(id, 0)
         };
-        made.put(header, conversation(said));
+        source.put(header, conversation(messages));
     }
-    one(made)
+    library_of(source)
 }
 
 fn own(library: &Library, folder: &str, now: Option<i64>) -> Result<String, String> {
@@ -52,8 +52,8 @@ const RUNNING: ToolStatus = ToolStatus::Running;
 const DONE: ToolStatus = ToolStatus::Completed;
 
 #[test]
-fn a_named_session_is_meant_before_all_others() {
-    let library = one(Made::default());
+fn a_named_session_has_precedence() {
+    let library = library_of(MemorySource::default());
     let caller = |named, from_environment| {
         let caller = Caller {
             named,
@@ -69,9 +69,9 @@ fn a_named_session_is_meant_before_all_others() {
 }
 
 #[test]
-fn the_session_in_which_our_tool_runs_is_the_callers() {
+fn the_session_with_a_running_call_of_our_tool_is_the_callers() {
     let tool = "filrouge_get_session_history";
-    let library = of_folder(&[
+    let library = library_with_calls(&[
         ("newest", 90_000, &[("bash", RUNNING, 90_000)]),
         ("ours", 60_000, &[(tool, RUNNING, 60_000)]),
         ("over", 80_000, &[(tool, DONE, 80_000)]),
@@ -81,13 +81,13 @@ fn the_session_in_which_our_tool_runs_is_the_callers() {
     assert_eq!(own(&library, "/w/deeper", None).as_deref(), Ok("ours"));
     assert!(own(&library, "/", None).is_err());
     assert!(own(&library, "/wider", None).is_err());
-    let library = of_folder(&[(
+    let library = library_with_calls(&[(
         "a",
         1,
         &[("mcp__filrouge__get_session_history", RUNNING, 1)],
     )]);
     assert_eq!(own(&library, "/w", None).as_deref(), Ok("a"));
-    let library = of_folder(&[(
+    let library = library_with_calls(&[(
         "a",
         1,
         &[("history", RUNNING, 1), ("get_session_", RUNNING, 1)],
@@ -96,14 +96,14 @@ fn the_session_in_which_our_tool_runs_is_the_callers() {
 }
 
 #[test]
-fn a_call_that_others_have_followed_runs_no_more() {
-    let made = Made::default();
+fn a_call_followed_by_another_message_is_not_running() {
+    let source = MemorySource::default();
     let call = Tool {
         status: RUNNING,
         name: "filrouge_get_session_history".into(),
         ..tool(None)
     };
-    let said = vec![
+    let messages = vec![
         message(
             "m1",
             Role::Assistant,
@@ -111,20 +111,20 @@ fn a_call_that_others_have_followed_runs_no_more() {
         ),
         message("m2", Role::User, vec![text("t", "are you there?")]),
     ];
-    made.put(
+    source.put(
         Header {
             directory: Some("/w".into()),
             ..header("a", 1)
         },
-        conversation(said),
+        conversation(messages),
     );
-    assert!(own(&one(made), "/w", None).is_err());
+    assert!(own(&library_of(source), "/w", None).is_err());
 }
 
 #[test]
-fn when_several_could_be_meant_they_are_named() {
+fn several_candidates_are_listed() {
     let tool = "filrouge_get_session_history";
-    let library = of_folder(&[
+    let library = library_with_calls(&[
         ("a", 1, &[(tool, RUNNING, 10_000)]),
         ("b", 2, &[(tool, RUNNING, 11_500)]),
     ]);
@@ -133,15 +133,15 @@ fn when_several_could_be_meant_they_are_named() {
         why.contains("several sessions call this tool now") && why.ends_with(": b, a"),
         "{why}"
     );
-    let library = of_folder(&[("a", 1, &[]), ("b", 2, &[])]);
+    let library = library_with_calls(&[("a", 1, &[]), ("b", 2, &[])]);
     let why = own(&library, "/w", None).unwrap_err();
     assert!(why.ends_with(": b, a"), "{why}");
 }
 
 #[test]
-fn without_a_call_only_one_that_goes_on_is_taken() {
+fn the_only_active_session_is_the_callers_when_no_call_runs() {
     const MINUTE: i64 = 60_000;
-    let library = of_folder(&[("a", 5 * MINUTE, &[]), ("b", 20 * MINUTE, &[])]);
+    let library = library_with_calls(&[("a", 5 * MINUTE, &[]), ("b", 20 * MINUTE, &[])]);
     assert_eq!(own(&library, "/w", Some(21 * MINUTE)).as_deref(), Ok("b"));
     assert!(own(&library, "/w", Some(31 * MINUTE)).is_err());
     assert!(own(&library, "/w", Some(14 * MINUTE)).is_err(), "both");

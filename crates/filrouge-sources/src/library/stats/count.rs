@@ -1,77 +1,83 @@
-//! Adding up sessions, with and without copies.
+//! Sums over sessions, with and without copies.
 
 use std::collections::BTreeMap;
 
 use super::ChangesFrom;
 use crate::library::facts::{DayShare, Facts, Spans, Tally, add_changes, change};
-use crate::library::forks::{Copies, Seen};
+use crate::library::forks::{ForkCopies, SessionFacts};
 use crate::library::sums::{ModelUse, Sums, ToolUse};
 use crate::library::{Library, clean};
 use crate::{Changes, Header};
 
-/// A session as it is counted.
+/// A session with the data for counting it.
 pub(super) struct Counted<'a> {
-    pub(super) seen: Seen<'a>,
-    copies: Copies,
-    /// Of the messages that may be copies, those that are none, where that is some of them.
+    pub(super) session: SessionFacts<'a>,
+    copies: ForkCopies,
+    /// Sums over the originals among the messages that may be copies; set when only some of them are originals.
     originals: Option<Tally>,
 }
 
-/// What some sessions amount to.
+/// Sums over several sessions.
 #[derive(Default)]
 pub(super) struct Count {
     all: Part,
-    /// Without messages that are copies.
+    /// The sums without copied messages.
     originals: Part,
 }
 
 #[derive(Default)]
 struct Part {
-    /// `active` stays 0.
+    /// The sums; `active` stays 0.
     sums: Sums,
     spans: Spans,
 }
 
 impl<'a> Counted<'a> {
-    /// Reads the session again when only some of its old messages are copies: its origin has changed since then. Should it not be readable any more, all of them count as copies.
-    pub(super) fn of(library: &Library, seen: Seen<'a>, copies: Copies) -> Self {
+    /// Reads the session again when only some of its possible copies are copies, because its origin has changed since the
+    /// fork. If the session can no longer be read, all of them count as copies.
+    pub(super) fn of(library: &Library, session: SessionFacts<'a>, copies: ForkCopies) -> Self {
         let originals = match &copies {
-            Copies::AllBut(places) => {
-                let read = library.conversation(seen.entry).ok();
-                read.map(|read| Tally::of(places.iter().filter_map(|at| read.messages.get(*at))))
+            ForkCopies::AllBut(indexes) => {
+                let conversation = library.conversation(session.entry).ok();
+                conversation.map(|c| Tally::of(indexes.iter().filter_map(|at| c.messages.get(*at))))
             }
             _ => None,
         };
         Self {
-            seen,
+            session,
             copies,
             originals,
         }
     }
 
-    /// Of the messages that may be copies, those that are none.
+    /// Sums over the originals among the messages that may be copies.
     fn originals(&self) -> Option<&Tally> {
         match self.copies {
-            Copies::None => Some(&self.seen.facts.old),
-            Copies::All => None,
-            Copies::AllBut(_) => self.originals.as_ref(),
+            ForkCopies::None => Some(&self.session.facts.maybe_copied),
+            ForkCopies::All => None,
+            ForkCopies::AllBut(_) => self.originals.as_ref(),
         }
     }
 
-    /// Its days, without copies.
+    /// The days of the session, without copies.
     pub(super) fn days(&self) -> impl Iterator<Item = &(i64, DayShare)> {
         let originals = self.originals().into_iter();
         let originals = originals.flat_map(|tally| &tally.days);
-        self.seen.facts.fresh.days.iter().chain(originals)
+        self.session
+            .facts
+            .certain_originals
+            .days
+            .iter()
+            .chain(originals)
     }
 
-    /// What it has changed, without copies.
+    /// The session's changes, without copies.
     fn changes_without_copied(&self) -> Changes {
-        let facts = &self.seen.facts;
-        if self.copies == Copies::None {
-            return changes(&self.seen.entry.header, facts).0;
+        let facts = &self.session.facts;
+        if self.copies == ForkCopies::None {
+            return changes(&self.session.entry.header, facts).0;
         }
-        let mut left = facts.fresh.sums.changes;
+        let mut left = facts.certain_originals.sums.changes;
         if let Some(originals) = self.originals() {
             add_changes(&mut left, &originals.sums.changes);
         }
@@ -79,7 +85,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// What a session has changed, copies and all, and where that is known from.
+/// A session's changes, including copies, and the origin of the numbers.
 pub(super) fn changes(header: &Header, facts: &Facts) -> (Changes, ChangesFrom) {
     let summary = header.changes.filter(|c| *c != Changes::default());
     match summary {
@@ -90,25 +96,29 @@ pub(super) fn changes(header: &Header, facts: &Facts) -> (Changes, ChangesFrom) 
 
 impl Count {
     pub(super) fn add(&mut self, one: &Counted<'_>) {
-        let facts = &one.seen.facts;
+        let facts = &one.session.facts;
         for part in [&mut self.all, &mut self.originals] {
-            part.add(&facts.fresh.sums, &facts.fresh.spans);
+            part.add(
+                &facts.certain_originals.sums,
+                &facts.certain_originals.spans,
+            );
         }
-        self.all.add(&facts.old.sums, &facts.old.spans);
+        self.all
+            .add(&facts.maybe_copied.sums, &facts.maybe_copied.spans);
         if let Some(tally) = one.originals() {
             self.originals.add(&tally.sums, &tally.spans);
         }
         self.all
-            .add_session(&changes(&one.seen.entry.header, facts).0);
+            .add_session(&changes(&one.session.entry.header, facts).0);
         self.originals.add_session(&one.changes_without_copied());
     }
 
-    /// Everything.
+    /// The sums with copies.
     pub(super) fn all(&self) -> Sums {
         self.all.sums()
     }
 
-    /// Everything but copies.
+    /// The sums without copies.
     pub(super) fn without_copied(&self) -> Sums {
         self.originals.sums()
     }
@@ -134,18 +144,18 @@ impl Part {
 }
 
 impl Sums {
-    /// These sums, without what has the form of a credential in names if `mask` says so.
+    /// Returns the sums; with `mask`, anything with the form of a credential is masked in names.
     pub(super) fn masked(mut self, mask: bool) -> Self {
         if mask {
-            clean::keys(&mut self.parts_by_type, |sum, more| *sum += more);
-            clean::keys(&mut self.agents, |sum, more| *sum += more);
-            clean::keys(&mut self.models, add_model);
-            clean::keys(&mut self.tools, add_tool);
+            clean::mask_keys(&mut self.parts_by_type, |sum, more| *sum += more);
+            clean::mask_keys(&mut self.agents, |sum, more| *sum += more);
+            clean::mask_keys(&mut self.models, add_model);
+            clean::mask_keys(&mut self.tools, add_tool);
         }
         self
     }
 
-    /// Adds what `more` tells of messages and parts; not its sessions, its changes and its times.
+    /// Adds the counts of messages and parts, but not those of sessions, changes and times.
     fn add_messages(&mut self, more: &Self) {
         self.message_count += more.message_count;
         self.user_messages += more.user_messages;

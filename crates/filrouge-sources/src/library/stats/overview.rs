@@ -9,35 +9,35 @@ use super::count::{Count, Counted};
 use super::{Day, Overview, skipped_notice, token_rules, unread_notice};
 use crate::Header;
 use crate::library::facts::{DAY, DayShare};
-use crate::library::forks::Project;
+use crate::library::forks::ForkProject;
 use crate::library::list::{Ask, Row, selected};
 use crate::library::sums::Sums;
 use crate::library::{Library, LibraryError, clean, forks, notices};
 
-/// Statistics of all sessions that `ask` lets through; its limit and cursor are not looked at.
+/// Statistics of all sessions that pass the filters of `ask`; limit and cursor are ignored.
 ///
-/// Whether a message is a copy is known from all sessions there are, as in [`super::session`]: of a fork whose origin
-/// `ask` holds back, the copies are left out all the same.
+/// Whether a message is a copy is decided over all sessions, as in [`super::session`]: copies in a fork are left out even
+/// if `ask` excludes the fork's origin.
 ///
 /// # Errors
 /// [`LibraryError::Invalid`].
 pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> {
-    let library = &library.of_question();
+    let library = &library.for_query();
     let catalog = library.catalog();
-    let (seen, unread) = forks::look_at(library, &selected(&catalog, ask));
-    let copies = forks::copies(library, &catalog, &seen);
-    let counted: Vec<_> = seen
+    let (sessions, unread) = forks::read_facts(library, &selected(&catalog, ask));
+    let copies = forks::copies(library, &catalog, &sessions);
+    let counted: Vec<_> = sessions
         .into_iter()
         .zip(copies)
-        .map(|(seen, copies)| Counted::of(library, seen, copies))
+        .map(|(session, copies)| Counted::of(library, session, copies))
         .collect();
-    library.go_on()?;
+    library.check_cancelled()?;
     let mut all = Count::default();
     let mut sources: BTreeMap<&str, Count> = BTreeMap::new();
-    let mut projects: HashMap<Project<'_>, (String, Count)> = HashMap::new();
+    let mut projects: HashMap<ForkProject<'_>, (String, Count)> = HashMap::new();
     for one in &counted {
-        let header = &*one.seen.entry.header;
-        let project = projects.entry(Project::of(header));
+        let header = &*one.session.entry.header;
+        let project = projects.entry(ForkProject::of(header));
         let (_, count) = project.or_insert_with(|| (name(header), Count::default()));
         for count in [&mut all, sources.entry(header.source).or_default(), count] {
             count.add(one);
@@ -47,7 +47,7 @@ pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> 
     let mut notices = notices::of_catalog(&catalog);
     notices.extend(unread_notice(unread));
     notices.extend(skipped_notice(
-        counted.iter().map(|one| one.seen.facts.skipped).sum(),
+        counted.iter().map(|one| one.session.facts.skipped).sum(),
     ));
     Ok(Overview {
         all: all.all().masked(ask.mask),
@@ -62,13 +62,16 @@ pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> 
     })
 }
 
-/// The project's name as lists show it, else its id.
+/// The project's name as lists show it, or else its id.
 fn name(header: &Header) -> String {
     let row = Row::of(header);
     row.project_name.or(row.project_id).unwrap_or_default()
 }
 
-fn by_project(projects: HashMap<Project<'_>, (String, Count)>, mask: bool) -> Vec<(String, Sums)> {
+fn by_project(
+    projects: HashMap<ForkProject<'_>, (String, Count)>,
+    mask: bool,
+) -> Vec<(String, Sums)> {
     let mut projects: Vec<_> = projects
         .into_iter()
         .map(|(key, (name, count))| (key, name, count.all()))
@@ -79,7 +82,7 @@ fn by_project(projects: HashMap<Project<'_>, (String, Count)>, mask: bool) -> Ve
     });
     projects
         .into_iter()
-        .map(|(_, name, sums)| (clean::word(&name, mask), sums.masked(mask)))
+        .map(|(_, name, sums)| (clean::display_text(&name, mask), sums.masked(mask)))
         .collect()
 }
 

@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::library::facts::made::*;
+use crate::library::facts::samples::*;
 use crate::library::list::Ask;
 use crate::{Header, Message, Part, PartKind, Role, ToolStatus};
 
-fn of(source: &Arc<Made>, id: &str) -> SessionStats {
+fn stats_of(source: &Arc<MemorySource>, id: &str) -> SessionStats {
     session(&library(source), id).unwrap()
 }
 
-/// A question and three answers; the first has started `sub`.
-fn talk(at: i64) -> Vec<Message> {
+/// A question and three answers; the first answer started `sub`.
+fn dialogue(at: i64) -> Vec<Message> {
     let first = starts(answer("m2", at + 10), "c1", "sub");
     vec![
         question("m1", at),
@@ -20,12 +20,12 @@ fn talk(at: i64) -> Vec<Message> {
     ]
 }
 
-/// A session with a child, and a fork of it with one more turn.
-fn family() -> Arc<Made> {
-    let mut fork = copies(&talk(100), "f-");
+/// A session with a child, and a fork of the session with another turn.
+fn family() -> Arc<MemorySource> {
+    let mut fork = copies(&dialogue(100), "f-");
     fork.extend([question("m5", 1_010), answer("m6", 1_020)]);
-    made_of(vec![
-        (header("origin", 99), talk(100)),
+    source_of(vec![
+        (header("origin", 99), dialogue(100)),
         (
             child("sub", 111, "origin"),
             vec![question("s1", 112), answer("s2", 113)],
@@ -36,9 +36,9 @@ fn family() -> Arc<Made> {
 }
 
 #[test]
-fn copies_and_descendants_are_told_apart() {
+fn copies_and_descendants_are_distinguished() {
     let source = family();
-    let origin = of(&source, "origin");
+    let origin = stats_of(&source, "origin");
     assert_eq!(origin.message_count, 4);
     assert_eq!(origin.own.cost, 0.75);
     assert_eq!(origin.with_descendants.cost, 1.0);
@@ -48,7 +48,7 @@ fn copies_and_descendants_are_told_apart() {
     assert_eq!(origin.agents, ["build"]);
     assert_eq!(origin.own.models["acme/m1"].messages, 3);
 
-    let fork = of(&source, "fork");
+    let fork = stats_of(&source, "fork");
     assert_eq!(fork.own.message_count, 6);
     assert_eq!(fork.own.cost, 1.0);
     assert_eq!(fork.with_descendants.cost, 1.25);
@@ -62,17 +62,20 @@ fn copies_and_descendants_are_told_apart() {
 fn the_overview_counts_each_message_once() {
     let source = family();
     let library = library(&source);
-    let whole = overview(&library, &Ask::default()).unwrap();
-    assert_eq!(whole.all.sessions, 4);
-    assert_eq!(whole.all.message_count, 13);
-    assert_eq!(whole.all.cost, 2.25);
-    assert_eq!(whole.without_copied.message_count, 9);
-    assert_eq!(whole.without_copied.cost, 1.5);
-    assert_eq!(whole.by_source["opencode"], whole.all);
-    assert_eq!(whole.by_project, [("phare".to_owned(), whole.all.clone())]);
-    let days = whole.days.iter().map(|d| (&*d.date, d.messages, d.cost));
+    let result = overview(&library, &Ask::default()).unwrap();
+    assert_eq!(result.all.sessions, 4);
+    assert_eq!(result.all.message_count, 13);
+    assert_eq!(result.all.cost, 2.25);
+    assert_eq!(result.without_copied.message_count, 9);
+    assert_eq!(result.without_copied.cost, 1.5);
+    assert_eq!(result.by_source["opencode"], result.all);
+    assert_eq!(
+        result.by_project,
+        [("phare".to_owned(), result.all.clone())]
+    );
+    let days = result.days.iter().map(|d| (&*d.date, d.messages, d.cost));
     assert_eq!(days.collect::<Vec<_>>(), [("1970-01-01", 9, 1.5)]);
-    // A copy stays one when its origin is not asked for.
+    // A copied message is recognized as a copy even if its origin is excluded.
     let late = Ask {
         since: Some(2_000),
         ..Ask::default()
@@ -85,7 +88,7 @@ fn the_overview_counts_each_message_once() {
 }
 
 #[test]
-fn what_an_origin_has_lost_counts_in_the_fork() {
+fn messages_removed_from_the_origin_count_in_the_fork() {
     let source = family();
     let library = library(&source);
     assert_eq!(
@@ -95,8 +98,8 @@ fn what_an_origin_has_lost_counts_in_the_fork() {
             .message_count,
         3
     );
-    // The user has taken the last two answers back and gone on.
-    let mut left = talk(100);
+    // The user reverted the last two answers of the origin and continued.
+    let mut left = dialogue(100);
     left.truncate(2);
     left.push(question("m7", 5_000));
     put(&source, header("origin", 99), left);
@@ -107,52 +110,52 @@ fn what_an_origin_has_lost_counts_in_the_fork() {
     assert_eq!(fork.without_copied.message_count, 5);
     assert_eq!(fork.without_copied.cost, 1.0);
     assert_eq!(fork.own.message_count, 6);
-    let whole = overview(&library, &Ask::default()).unwrap();
-    assert_eq!(whole.without_copied.message_count, 10);
-    assert_eq!(whole.days[0].messages, whole.without_copied.message_count);
+    let result = overview(&library, &Ask::default()).unwrap();
+    assert_eq!(result.without_copied.message_count, 10);
+    assert_eq!(result.days[0].messages, result.without_copied.message_count);
 }
 
 #[test]
-fn of_forks_without_their_origin_one_holds_the_originals() {
-    let source = made_of(vec![
-        (header("one", 1_000), copies(&talk(100), "a-")),
-        (header("two", 2_000), copies(&talk(100), "b-")),
+fn the_first_fork_counts_as_original_when_the_origin_is_missing() {
+    let source = source_of(vec![
+        (header("one", 1_000), copies(&dialogue(100), "a-")),
+        (header("two", 2_000), copies(&dialogue(100), "b-")),
     ]);
-    let whole = overview(&library(&source), &Ask::default()).unwrap();
-    assert_eq!(whole.all.message_count, 8);
-    assert_eq!(whole.without_copied.message_count, 4);
-    assert_eq!(of(&source, "one").without_copied.message_count, 4);
-    assert_eq!(of(&source, "two").without_copied.message_count, 0);
+    let result = overview(&library(&source), &Ask::default()).unwrap();
+    assert_eq!(result.all.message_count, 8);
+    assert_eq!(result.without_copied.message_count, 4);
+    assert_eq!(stats_of(&source, "one").without_copied.message_count, 4);
+    assert_eq!(stats_of(&source, "two").without_copied.message_count, 0);
 }
 
 #[test]
-fn recorded_copies_are_copies_whatever_is_there() {
-    let mut messages = copies(&talk(2_000), "r-");
+fn messages_marked_as_copied_need_no_original() {
+    let mut messages = copies(&dialogue(2_000), "r-");
     messages.iter_mut().take(2).for_each(|m| m.copied = true);
-    let source = made_of(vec![(header("resumed", 1_000), messages)]);
-    let stats = of(&source, "resumed");
+    let source = source_of(vec![(header("resumed", 1_000), messages)]);
+    let stats = stats_of(&source, "resumed");
     assert_eq!(stats.own.message_count, 4);
     assert_eq!(stats.without_copied.message_count, 2);
 }
 
 #[test]
-fn a_fork_by_a_newer_version_is_still_known() {
+fn a_fork_by_a_newer_version_is_recognized() {
     let with_reasoning = |input, output| {
         let mut message = answer("m1", 10);
         let tokens = message.tokens.as_mut().unwrap();
         (tokens.input, tokens.output, tokens.reasoning) = (input, output, 96);
         message
     };
-    // The same numbers, read by two rules.
-    let source = made_of(vec![
+    // The same usage, converted by two rules: one subtracts the 96 reasoning tokens from the output, the other does not.
+    let source = source_of(vec![
         (header("origin", 5), vec![with_reasoning(5210, 144)]),
         (header("fork", 1_000), vec![with_reasoning(5210, 240)]),
     ]);
-    assert_eq!(of(&source, "fork").without_copied.message_count, 0);
+    assert_eq!(stats_of(&source, "fork").without_copied.message_count, 0);
 }
 
 #[test]
-fn work_at_the_same_time_counts_once() {
+fn concurrent_work_counts_once() {
     let running = with(
         Message {
             completed: None,
@@ -176,17 +179,17 @@ fn work_at_the_same_time_counts_once() {
         completed: Some(9_000),
         ..question("m0", 90)
     };
-    let source = made_of(vec![
+    let source = source_of(vec![
         (header("root", 80), vec![asked, parent, answer("m2", 200)]),
         (
             child("sub", 110, "root"),
             vec![answer("s1", 158), answer("s2", 300)],
         ),
     ]);
-    let root = of(&source, "root");
+    let root = stats_of(&source, "root");
     assert_eq!(root.own.active, 60 + 5);
     assert_eq!(root.with_descendants.active, 63 + 5 + 5);
-    assert_eq!(of(&source, "sub").own.active, 10);
+    assert_eq!(stats_of(&source, "sub").own.active, 10);
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn changes_come_from_the_summary_or_else_from_calls() {
     let message = with(message, edit(50, "/z", ToolStatus::Error));
     let files = vec!["/a".into(), "/b".into()];
     let message = with(message, PartKind::Patch { files });
-    let told = |changes| Header {
+    let with_summary = |changes| Header {
         changes: Some(changes),
         ..header("s", 5)
     };
@@ -216,8 +219,11 @@ fn changes_come_from_the_summary_or_else_from_calls() {
         deletions,
         files,
     };
-    let source = made_of(vec![(told(changes(0, 0, 0)), vec![message.clone()])]);
-    let stats = of(&source, "s");
+    let source = source_of(vec![(
+        with_summary(changes(0, 0, 0)),
+        vec![message.clone()],
+    )]);
+    let stats = stats_of(&source, "s");
     assert_eq!(stats.changes, changes(7, 2, 2));
     assert_eq!(stats.changes_from, ChangesFrom::ToolCalls);
     assert_eq!(
@@ -229,8 +235,12 @@ fn changes_come_from_the_summary_or_else_from_calls() {
     );
     assert_eq!(stats.own.parts_by_type["tool"], 3);
 
-    put(&source, told(changes(40, 2, 1)), vec![message.clone()]);
-    let stats = of(&source, "s");
+    put(
+        &source,
+        with_summary(changes(40, 2, 1)),
+        vec![message.clone()],
+    );
+    let stats = stats_of(&source, "s");
     assert_eq!(
         (stats.changes, stats.own.changes),
         (changes(40, 2, 1), changes(40, 2, 1))
@@ -238,34 +248,34 @@ fn changes_come_from_the_summary_or_else_from_calls() {
     assert_eq!(stats.changes_from, ChangesFrom::Summary);
     assert_eq!(stats.without_copied.changes, changes(40, 2, 1));
 
-    // A fork's summary is of the copied messages, too.
+    // A fork's summary covers the copied messages too.
     let fork = Header {
         changes: Some(changes(40, 2, 1)),
         ..header("fork", 1_000)
     };
     put(&source, fork, copies(&[message], "f-"));
-    let stats = of(&source, "fork");
+    let stats = stats_of(&source, "fork");
     assert_eq!(stats.own.changes, changes(40, 2, 1));
     assert_eq!(stats.without_copied.changes, changes(0, 0, 0));
 }
 
 #[test]
-fn sessions_without_an_answer_have_the_agent_that_was_asked() {
+fn sessions_without_an_answer_report_the_agent_of_their_header() {
     let asked = Header {
         agent: Some("plan".into()),
         ..header("empty", 5)
     };
-    let source = made_of(vec![(asked, vec![])]);
-    let stats = of(&source, "empty");
+    let source = source_of(vec![(asked, vec![])]);
+    let stats = stats_of(&source, "empty");
     assert_eq!(stats.agents, ["plan"]);
     assert_eq!(stats.own.sessions, 1);
     assert_eq!(stats.own.active, 0);
-    let whole = overview(&library(&source), &Ask::default()).unwrap();
-    assert!(whole.days.is_empty());
+    let result = overview(&library(&source), &Ask::default()).unwrap();
+    assert!(result.days.is_empty());
 }
 
 #[test]
-fn what_has_not_changed_is_not_read_again() {
+fn unchanged_sessions_are_not_read_again() {
     let source = family();
     let library = library(&source);
     let first = overview(&library, &Ask::default()).unwrap();
@@ -284,26 +294,26 @@ fn what_has_not_changed_is_not_read_again() {
 }
 
 #[test]
-fn one_callers_source_is_never_kept() {
+fn a_callers_own_source_is_never_cached() {
     let source = family();
-    let own = made_of(vec![(header("mine", 7), talk(8))]);
+    let own = source_of(vec![(header("mine", 7), dialogue(8))]);
     let library = library(&source).with(own.clone());
     for reads in 1..=2 {
         assert_eq!(session(&library, "mine").unwrap().message_count, 4);
         assert_eq!(own.read_count(), reads);
     }
-    let other = made_of(vec![(header("mine", 7), vec![])]);
+    let other = source_of(vec![(header("mine", 7), vec![])]);
     let library = library.with(other);
     assert_eq!(session(&library, "mine").unwrap().message_count, 4);
-    // Nor is a source that tells no state.
-    let unmarked = Arc::new(Made {
-        unmarked: true,
-        ..Made::default()
+    // A source without fingerprints is not cached either.
+    let without_fingerprints = Arc::new(MemorySource {
+        without_fingerprints: true,
+        ..MemorySource::default()
     });
-    put(&unmarked, header("s", 7), talk(8));
-    let library = Library::new(vec![unmarked.clone()], 1 << 20);
+    put(&without_fingerprints, header("s", 7), dialogue(8));
+    let library = Library::new(vec![without_fingerprints.clone()], 1 << 20);
     (0..2).for_each(|_| assert_eq!(session(&library, "s").unwrap().message_count, 4));
-    assert_eq!(unmarked.read_count(), 2);
+    assert_eq!(without_fingerprints.read_count(), 2);
 }
 
 #[test]
@@ -324,12 +334,12 @@ fn names_are_counted_without_credentials() {
         worktree: Some(format!("/w/{key}").into()),
         ..header("s", 5)
     };
-    let source = made_of(vec![(header, vec![named("m1", key), named("m2", other)])]);
+    let source = source_of(vec![(header, vec![named("m1", key), named("m2", other)])]);
     let library = library(&source);
     let masked = session(&library, "s").unwrap();
     let text = serde_json::to_string(&masked).unwrap();
     assert!(!text.contains(&key[..8]), "{text}");
-    // Two names that are shown alike are one.
+    // Names that are equal after masking are counted as one.
     assert_eq!(masked.own.models.len(), 1);
     assert_eq!(masked.own.models.values().next().unwrap().messages, 2);
     assert_eq!(masked.own.tools.values().next().unwrap().calls, 2);
@@ -339,16 +349,16 @@ fn names_are_counted_without_credentials() {
             mask,
             ..Ask::default()
         };
-        let whole = overview(&library, &ask).unwrap();
+        let result = overview(&library, &ask).unwrap();
         assert_eq!(
-            whole
+            result
                 .by_project
                 .iter()
                 .filter(|p| p.0.contains(key))
                 .count(),
             count
         );
-        assert_eq!(usize::from(whole.all.tools.contains_key(key)), count);
-        assert_eq!(whole.all.tools.values().map(|t| t.calls).sum::<u64>(), 2);
+        assert_eq!(usize::from(result.all.tools.contains_key(key)), count);
+        assert_eq!(result.all.tools.values().map(|t| t.calls).sum::<u64>(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Files that grow, that are broken, that are of early versions.
+//! Tests of growing and broken files, and of files of early versions.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -14,7 +14,7 @@ fn a_file_is_read_while_it_grows() {
     let path = file(dir.path(), BRUME);
     let text = fs::read(&path).unwrap();
     let source = open(dir.path());
-    let whole = source.read(BRUME).unwrap();
+    let complete = source.read(BRUME).unwrap();
     let mut states = BTreeSet::new();
     let mut before = 0;
     for cut in (0..text.len()).step_by(997) {
@@ -33,8 +33,8 @@ fn a_file_is_read_while_it_grows() {
         assert!(states.insert(fingerprint(&*source, BRUME).map(|s| (s.0, s.1))));
     }
     fs::write(&path, &text).unwrap();
-    assert_eq!(source.read(BRUME).unwrap(), whole);
-    // A new session is seen at once.
+    assert_eq!(source.read(BRUME).unwrap(), complete);
+    // A new session is listed at once.
     fs::copy(&path, path.with_file_name("new.jsonl")).unwrap();
     assert_eq!(source.list().unwrap().headers.len(), 5);
     fs::remove_file(&path).unwrap();
@@ -49,10 +49,10 @@ fn append(path: &Path, lines: &[&[u8]]) {
 }
 
 #[test]
-fn what_is_broken_costs_itself_and_is_named() {
+fn broken_lines_fail_alone_and_are_reported() {
     let dir = copy_of("claude-code");
     let path = file(dir.path(), BRUME);
-    let whole = open(dir.path()).read(BRUME).unwrap();
+    let complete = open(dir.path()).read(BRUME).unwrap();
     let first = fs::read_to_string(&path).unwrap();
     let user = first
         .lines()
@@ -74,7 +74,7 @@ fn what_is_broken_costs_itself_and_is_named() {
         ],
     );
     let read = open(dir.path()).read(BRUME).unwrap();
-    assert_eq!(read.messages[..whole.messages.len()], whole.messages);
+    assert_eq!(read.messages[..complete.messages.len()], complete.messages);
     assert!(
         texts(&read)
             .iter()
@@ -107,7 +107,7 @@ fn what_is_broken_costs_itself_and_is_named() {
 }
 
 #[test]
-fn files_that_are_no_sessions_are_named() {
+fn files_that_are_not_sessions_are_reported() {
     let dir = copy_of("claude-code");
     let project = dir.path().join("projects/-tmp-demo-phare");
     fs::write(project.join("empty.jsonl"), "").unwrap();
@@ -153,19 +153,19 @@ fn of_two_files_of_one_session_the_later_one_is_read() {
         );
         let listing = open(dir.path()).list().unwrap();
         assert_eq!(listing.headers.len(), 4);
-        let lost: Vec<_> = listing
+        let skipped: Vec<_> = listing
             .skipped
             .iter()
             .map(|s| (&s.path, s.reason))
             .collect();
-        assert_eq!(lost, [(stays, SkipReason::DuplicateId)]);
-        // The other one is to be the larger one next.
+        assert_eq!(skipped, [(stays, SkipReason::DuplicateId)]);
+        // After blank lines are appended, the other file is the larger one.
         append(stays, &[b"\n\n\n"]);
     }
 }
 
 #[test]
-fn a_name_and_its_parents_together_can_be_too_long() {
+fn an_agents_id_with_its_parents_prefix_can_be_too_long() {
     let dir = tempfile::tempdir().unwrap();
     let line = r#"{"type":"user","uuid":"u","timestamp":"2026-09-12T20:37:51.627Z","message":{"content":"go"}}"#;
     let agent = format!("agent-{}", "a".repeat(194));
@@ -185,16 +185,16 @@ fn a_name_and_its_parents_together_can_be_too_long() {
     let listing = open(dir.path()).list().unwrap();
     let ids: Vec<&str> = listing.headers.iter().map(|h| &*h.id).collect();
     assert_eq!(ids, [&*agent, "agent-b", &*format!("{late}:agent-b")]);
-    let lost: Vec<_> = listing
+    let skipped: Vec<_> = listing
         .skipped
         .iter()
         .map(|s| (&s.path, s.reason))
         .collect();
-    assert_eq!(lost, [(&too_long, SkipReason::BadName)]);
+    assert_eq!(skipped, [(&too_long, SkipReason::BadName)]);
 }
 
 #[test]
-fn an_agent_that_comes_later_is_linked_within_a_second() {
+fn an_agent_that_appears_later_is_linked_at_the_next_listing() {
     let dir = copy_of("claude-code");
     let path = file(dir.path(), LENS);
     let agents = path.with_extension("").join("subagents");
@@ -210,14 +210,14 @@ fn an_agent_that_comes_later_is_linked_within_a_second() {
     let before = fingerprint(&*source, LENS);
     assert_eq!(child(), None);
     fs::rename(&away, &agents).unwrap();
-    // The session's own file stays as it is.
+    // The session's own file does not change.
     source.list().unwrap();
     assert_eq!(child().as_deref(), Some(AGENT));
     assert_ne!(fingerprint(&*source, LENS), before);
 }
 
 #[test]
-fn what_a_resumed_session_has_copied_is_marked() {
+fn copies_in_a_resumed_session_are_marked() {
     let dir = copy_of("claude-code");
     let text = fs::read_to_string(file(dir.path(), BRUME)).unwrap();
     let new = "aaaaaaaa-9666-43fc-bb09-8acbf3d0d778";
@@ -228,7 +228,7 @@ fn what_a_resumed_session_has_copied_is_marked() {
     let read = source.read(new).unwrap();
     let copied: Vec<bool> = read.messages.iter().map(|m| m.copied).collect();
     assert_eq!(copied, [true, true, true, false]);
-    // Its cost was the other session's.
+    // The cost belongs to the other session.
     assert!(read.messages.iter().all(|m| m.cost.is_none()));
 }
 
@@ -238,7 +238,7 @@ fn early_forms_are_read() {
     let project = dir.path().join("projects/p");
     fs::create_dir_all(&project).unwrap();
     let at = |s: u32| format!("2025-07-01T10:00:{s:02}.000Z");
-    let said = |kind: &str, uuid: &str, s: u32, more: Value| {
+    let record = |kind: &str, uuid: &str, s: u32, more: Value| {
         let mut one = json!({"type": kind, "uuid": uuid, "sessionId": "s", "timestamp": at(s), "cwd": "/w", "version": "1.0.30"});
         one.as_object_mut()
             .unwrap()
@@ -249,19 +249,19 @@ fn early_forms_are_read() {
     let lines = [
         json!({"type": "summary", "summary": "Of another session", "leafUuid": "elsewhere"})
             .to_string(),
-        said(
+        record(
             "user",
             "u1",
             1,
             json!({"message": {"content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}, {"type": "text", "text": "see"}]}}),
         ),
-        said(
+        record(
             "assistant",
             "a1",
             2,
             answer(1, json!({"type": "text", "text": "one"})),
         ),
-        said(
+        record(
             "assistant",
             "a2",
             3,
@@ -270,37 +270,37 @@ fn early_forms_are_read() {
                 json!({"type": "tool_use", "id": "t1", "name": "Task", "input": {"x": 1.0}}),
             ),
         ),
-        said(
+        record(
             "user",
             "k1",
             4,
             json!({"isSidechain": true, "message": {"content": "side"}}),
         ),
-        said(
+        record(
             "user",
             "u2",
             5,
             json!({"message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "done"}, {"type": "image"}]}]}, "toolUseResult": {"agentId": "77"}}),
         ),
-        said(
+        record(
             "system",
             "y1",
             6,
             json!({"subtype": "microcompact_boundary", "microcompactMetadata": {"compactedToolIds": ["t1"]}}),
         ),
-        said(
+        record(
             "assistant",
             "e1",
             7,
             json!({"isApiErrorMessage": true, "error": "rate_limit", "apiErrorStatus": 429, "message": {"id": "m2", "model": "<synthetic>", "content": [{"type": "text", "text": "limit"}]}}),
         ),
-        said(
+        record(
             "attachment",
             "q1",
             8,
             json!({"attachment": {"type": "queued_command", "prompt": "and this", "commandMode": "prompt"}}),
         ),
-        said(
+        record(
             "system",
             "y2",
             9,
@@ -311,7 +311,7 @@ fn early_forms_are_read() {
     fs::write(project.join("s.jsonl"), lines.join("\n")).unwrap();
     fs::write(
         project.join("agent-77.jsonl"),
-        said(
+        record(
             "user",
             "z1",
             4,

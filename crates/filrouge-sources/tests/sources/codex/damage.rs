@@ -1,4 +1,4 @@
-//! Files that grow, that are broken, that are forks or of early versions.
+//! Tests of growing and broken files, of forks, and of files of early versions.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -8,7 +8,7 @@ use filrouge_sources::ReadError;
 use super::*;
 use crate::fingerprint;
 
-/// A fork as Codex writes it: its own first record, the origin's records again, then its own turn.
+/// A fork as Codex writes it: its own first record, the copied records of the origin, then its own turn.
 fn fork(id: &str, with_ids: bool) -> Vec<Value> {
     let mut all = records(ORCHARD);
     let mut meta = all[0].clone();
@@ -32,17 +32,17 @@ fn fork(id: &str, with_ids: bool) -> Vec<Value> {
         }
     }
     let turn = "01a1ffe8-b500-7e20-8328-d59563cf4e37";
-    let noted = json!({"turn_id": turn, "content_item_kinds": ["user.text"]});
+    let passthrough = json!({"turn_id": turn, "content_item_kinds": ["user.text"]});
     let at = "2026-11-21T21:00:09.000Z";
     all.push(json!({"timestamp": at, "type": "event_msg", "payload": {"type": "task_started", "turn_id": turn}}));
-    all.push(json!({"timestamp": at, "type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "and the fig?"}], "internal_chat_message_metadata_passthrough": noted}}));
+    all.push(json!({"timestamp": at, "type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "and the fig?"}], "internal_chat_message_metadata_passthrough": passthrough}}));
     all.push(json!({"timestamp": at, "type": "response_item", "payload": {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "no fig"}]}}));
     all.push(json!({"timestamp": at, "type": "token_usage_record", "payload": {"thread_id": id, "turn_id": turn, "usage": {"input_tokens": 10, "output_tokens": 3}}}));
     all
 }
 
 #[test]
-fn what_a_fork_has_copied_is_marked() {
+fn copies_in_a_fork_are_marked() {
     for with_ids in [true, false] {
         let dir = copy_of("codex");
         let id = "01a1ffe8-ab80-77c1-8cfe-49d0d2a644dd";
@@ -91,7 +91,7 @@ fn early_forms_are_read() {
             json!({"type": "token_count", "info": {"total_token_usage": {"input_tokens": input, "cached_input_tokens": 1, "output_tokens": 2}}}),
         )
     };
-    let talk_of_events = [
+    let event_records = [
         json!({"timestamp": at(0), "type": "session_meta", "payload": {"id": "e", "timestamp": at(0), "cwd": "/w", "cli_version": "0.40.0", "source": {"subagent": {"thread_spawn": {"parent_thread_id": id, "agent_role": "explorer"}}}}}),
         event(1, json!({"type": "user_message", "message": "hello"})),
         event(2, json!({"type": "agent_reasoning", "text": "hm"})),
@@ -110,7 +110,7 @@ fn early_forms_are_read() {
         json!({"timestamp": at(12), "type": "later_kind", "payload": {}}),
     ];
     let archived = dir.path().join("archived_sessions/rollout-e.jsonl");
-    write(&archived, &talk_of_events);
+    write(&archived, &event_records);
     fs::write(archived.with_extension("jsonl.zst"), "z").unwrap();
     let source = open(dir.path());
     let listing = source.list().unwrap();
@@ -122,7 +122,7 @@ fn early_forms_are_read() {
     let read = source.read(id).unwrap();
     assert_eq!(read.skipped, []);
     assert_eq!(
-        talk(&read),
+        typed_and_answered(&read),
         [(Role::User, "look"), (Role::Assistant, "one file")]
     );
     assert_eq!(tools(&read)[0].error.as_deref(), Some("a.txt\n"));
@@ -141,7 +141,7 @@ fn early_forms_are_read() {
     );
     let read = source.read("rollout-e").unwrap();
     assert_eq!(
-        talk(&read),
+        typed_and_answered(&read),
         [
             (Role::User, "hello"),
             (Role::Assistant, "good day"),
@@ -181,10 +181,10 @@ fn early_forms_are_read() {
 }
 
 #[test]
-fn what_is_broken_costs_itself_and_is_named() {
+fn broken_lines_fail_alone_and_are_reported() {
     let dir = copy_of("codex");
     let path = file(dir.path(), WINTER);
-    let whole = open(dir.path()).read(WINTER).unwrap();
+    let complete = open(dir.path()).read(WINTER).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     let user = text
         .lines()
@@ -203,7 +203,7 @@ fn what_is_broken_costs_itself_and_is_named() {
         file.write_all(line).unwrap();
     }
     let read = open(dir.path()).read(WINTER).unwrap();
-    assert_eq!(read.messages[..whole.messages.len()], whole.messages);
+    assert_eq!(read.messages[..complete.messages.len()], complete.messages);
     let last = read.messages.last().unwrap();
     assert!(
         matches!(&last.parts[0].kind, PartKind::Other { name, json } if &**name == "new_thing" && json.contains("\"a\":1"))
@@ -230,7 +230,7 @@ fn a_file_is_read_while_it_grows() {
     let path = file(dir.path(), WINTER);
     let text = fs::read(&path).unwrap();
     let source = open(dir.path());
-    let whole = source.read(WINTER).unwrap();
+    let complete = source.read(WINTER).unwrap();
     let mut states = BTreeSet::new();
     for cut in (0..text.len()).step_by(499) {
         fs::write(&path, &text[..cut]).unwrap();
@@ -249,7 +249,7 @@ fn a_file_is_read_while_it_grows() {
         assert!(states.insert(fingerprint(&*source, WINTER).map(|s| (s.0, s.1))));
     }
     fs::write(&path, &text).unwrap();
-    assert_eq!(source.read(WINTER).unwrap(), whole);
+    assert_eq!(source.read(WINTER).unwrap(), complete);
     fs::remove_file(&path).unwrap();
     assert!(matches!(source.read(WINTER), Err(ReadError::Gone)));
     assert_eq!(source.list().unwrap().headers.len(), 1);
@@ -259,28 +259,28 @@ fn a_file_is_read_while_it_grows() {
 fn of_two_rollouts_of_one_session_the_later_one_is_read() {
     let dir = copy_of("codex");
     let path = file(dir.path(), WINTER);
-    let away = dir
+    let archived = dir
         .path()
         .join("archived_sessions")
         .join(path.file_name().unwrap());
-    fs::create_dir_all(away.parent().unwrap()).unwrap();
+    fs::create_dir_all(archived.parent().unwrap()).unwrap();
     let mut all = records(WINTER);
     all.truncate(all.len() - 1);
-    write(&away, &all);
+    write(&archived, &all);
     let source = open(dir.path());
     let listing = source.list().unwrap();
     assert_eq!(listing.headers.len(), 2);
-    let lost: Vec<_> = listing
+    let skipped: Vec<_> = listing
         .skipped
         .iter()
         .map(|s| (&s.path, s.reason))
         .collect();
-    assert_eq!(lost, [(&away, SkipReason::DuplicateId)]);
+    assert_eq!(skipped, [(&archived, SkipReason::DuplicateId)]);
     assert_eq!(header(&*source, WINTER).archived, None);
 }
 
 #[test]
-fn what_the_index_says_later_is_seen() {
+fn a_change_in_the_index_is_listed() {
     let dir = copy_of("codex");
     let source = open(dir.path());
     let before = source.list().unwrap();
@@ -311,6 +311,9 @@ fn a_file_without_its_first_record_is_read() {
     let source = open(dir.path());
     assert_eq!(header(&*source, ORCHARD).directory, None);
     let read = source.read(ORCHARD).unwrap();
-    assert_eq!((talk(&read).len(), read.skipped.len()), (5, 0));
+    assert_eq!(
+        (typed_and_answered(&read).len(), read.skipped.len()),
+        (5, 0)
+    );
     assert!(read.messages.iter().all(|m| !m.copied));
 }

@@ -1,18 +1,18 @@
-//! Copies that are broken off and gone on with, while the source goes on or not.
+//! Copies that are interrupted and continued, with and without writes to the source in between.
 
 use filrouge_store::contract::differential::{play, steps};
 use filrouge_store::contract::fixture::{anyone, item, redact_items, user};
 use filrouge_types::Channel;
 use proptest::prelude::*;
 
-use super::whole::fill;
+use super::uninterrupted::fill;
 use super::*;
 
-/// Runs until nothing breaks down any more; gives the number of runs.
-fn go_on(pair: &Pair, rows: usize, each: usize) -> (Copied, usize) {
+/// Runs the copy until it succeeds; returns its result and the number of runs.
+fn proceed(pair: &Pair, rows: usize, writes_per_run: usize) -> (Copied, usize) {
     for run_no in 1.. {
-        let at = brittle(&pair.to(), rows, each * run_no);
-        match run(&pair.from(), at, Seen::default()) {
+        let target = brittle(&pair.to(), rows, writes_per_run * run_no);
+        match run(&pair.from(), target, Progress::default()) {
             Ok(copied) => return (copied, run_no),
             Err(failure) => assert_eq!(failure, broke_down()),
         }
@@ -25,7 +25,7 @@ fn go_on(pair: &Pair, rows: usize, each: usize) -> (Copied, usize) {
 }
 
 #[test]
-fn broken_off_after_every_few_rows() {
+fn a_copy_interrupted_after_every_few_rows_completes() {
     for (rows, each) in [(3, 40), (11, 11), (100, 1), (100_000, 1)] {
         let pair = Pair::new();
         let f = on(&pair.from(), keyring());
@@ -33,15 +33,15 @@ fn broken_off_after_every_few_rows() {
             fill(&f).await;
             f.ledger.close().await;
         });
-        let (copied, runs) = go_on(&pair, rows, each);
+        let (copied, runs) = proceed(&pair, rows, each);
         assert!(runs > 2 && copied.resumed, "{rows} {each}: {runs}");
-        assert!(copied.sessions_known > 0, "{rows} {each}");
+        assert!(copied.sessions_unchanged > 0, "{rows} {each}");
         pair.equal();
     }
 }
 
 #[test]
-fn random_journals() {
+fn random_journals_are_copied() {
     let cases = std::env::var("PROPTEST_CASES").ok();
     let config = ProptestConfig {
         cases: cases.and_then(|n| n.parse().ok()).unwrap_or(24),
@@ -52,15 +52,15 @@ fn random_journals() {
         let pair = Pair::new();
         let f = on(&pair.from(), keyring());
         block_on(play(&f, &before, ""));
-        let first = run(&pair.from(), brittle(&pair.to(), rows, left), Seen::default());
-        let is_whole = first.is_ok();
-        prop_assert!(is_whole || first.unwrap_err() == broke_down());
-        if !is_whole {
+        let first = run(&pair.from(), brittle(&pair.to(), rows, left), Progress::default());
+        let is_complete = first.is_ok();
+        prop_assert!(is_complete || first.unwrap_err() == broke_down());
+        if !is_complete {
             block_on(play(&f, &after, ""));
         }
         block_on(f.ledger.close());
-        if !is_whole {
-            let (copied, _) = go_on(&pair, rows, 3);
+        if !is_complete {
+            let (copied, _) = proceed(&pair, rows, 3);
             prop_assert!(copied.resumed);
         }
         pair.equal();
@@ -74,9 +74,9 @@ fn random_journals() {
     });
 }
 
-/// What is erased between two runs is in no file of the copy.
+/// Contents erased between two runs are in no file of the copy.
 #[test]
-fn what_is_erased_meanwhile_does_not_stay() {
+fn contents_erased_between_runs_leave_the_copy() {
     let pair = Pair::new();
     let f = on(&pair.from(), keyring());
     let ann = user("ann");
@@ -84,8 +84,8 @@ fn what_is_erased_meanwhile_does_not_stay() {
     block_on(async {
         for s in ["redacted", "erased", "other"] {
             let turn = f.start(&ann, s, "r").await;
-            let said = item(Channel::Thought, &secrets(s));
-            f.append(&ann, &turn, vec![said]).await.unwrap();
+            let thought = item(Channel::Thought, &secrets(s));
+            f.append(&ann, &turn, vec![thought]).await.unwrap();
         }
     });
     let holds = |what: &str| {
@@ -94,10 +94,14 @@ fn what_is_erased_meanwhile_does_not_stay() {
             .values()
             .any(|bytes| bytes.windows(what.len()).any(|w| w == what))
     };
-    // All but the end.
+    // Runs until all rows but the last ones are copied.
     let mut left = 1;
     while !holds(&secrets("other")) {
-        let first = run(&pair.from(), brittle(&pair.to(), 4, left), Seen::default());
+        let first = run(
+            &pair.from(),
+            brittle(&pair.to(), 4, left),
+            Progress::default(),
+        );
         assert_eq!(first.unwrap_err(), broke_down());
         left += 1;
     }
@@ -115,52 +119,52 @@ fn what_is_erased_meanwhile_does_not_stay() {
     pair.equal();
 }
 
-/// A run that another one has taken over puts nothing more.
+/// After another run has taken over a copy, the first one writes nothing.
 #[test]
-fn one_run_at_a_time() {
+fn only_one_run_copies_at_a_time() {
     struct Late {
-        intake: Box<dyn Intake>,
+        copy_target: Box<dyn CopyTarget>,
         to: PathBuf,
-        other: Option<Box<dyn Intake>>,
+        other: Option<Box<dyn CopyTarget>>,
     }
-    impl Intake for Late {
-        fn holding(&mut self) -> Result<Holding, Failure> {
-            self.intake.holding()
+    impl CopyTarget for Late {
+        fn contents(&mut self) -> Result<TargetContents, Failure> {
+            self.copy_target.contents()
         }
-        fn begin(&mut self, source: &str) -> Result<Begun, Failure> {
-            let begun = self.intake.begin(source)?;
-            let mut other = intake(&self.to);
+        fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure> {
+            let begun = self.copy_target.begin(source)?;
+            let mut other = copy_target(&self.to);
             let again = other.begin(source).unwrap();
             assert_eq!(again.store_id, begun.store_id);
             assert!(again.resumed && !begun.resumed);
             self.other = Some(other);
             Ok(begun)
         }
-        fn look(
+        fn with_view(
             &mut self,
-            question: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
+            query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
         ) -> Result<(), Failure> {
-            self.intake.look(question)
+            self.copy_target.with_view(query)
         }
-        fn put(&mut self, rows: &[Piece]) -> Result<(), Failure> {
-            self.intake.put(rows)
+        fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
+            self.copy_target.put(rows)
         }
         fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
-            self.intake.finish(newest)
+            self.copy_target.finish(newest)
         }
     }
     let pair = Pair::new();
     let f = on(&pair.from(), keyring());
     block_on(async {
-        f.whole(&anyone(), "s", "r", "a").await;
+        f.complete_turn(&anyone(), "s", "r", "a").await;
         f.ledger.close().await;
     });
     let late = Late {
-        intake: intake(&pair.to()),
+        copy_target: copy_target(&pair.to()),
         to: pair.to(),
         other: None,
     };
-    let failure = run(&pair.from(), Box::new(late), Seen::default()).unwrap_err();
+    let failure = run(&pair.from(), Box::new(late), Progress::default()).unwrap_err();
     assert_eq!(failure, filrouge_store::copy::taken_over());
     assert!(dump(&pair.to())["commit_log"].is_empty());
     pair.copy().unwrap();

@@ -1,4 +1,4 @@
-//! What was said in an erased session, and about it, is in no file any more.
+//! The contents and the metadata of an erased session are in no file.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,13 +11,13 @@ use filrouge_store::rows::{event_key, item_key};
 use filrouge_types::{Channel, EventKey, ItemBody, ItemId, ProjectId};
 use rusqlite::Connection;
 
-use super::{block_on, bytes, found, needles, noted, wal};
+use super::{block_on, bytes, count_matches, erasure_notes, needles, wal};
 use crate::{keyring, on};
 
-/// Told to the process that dies: the folder it works in.
+/// The environment variable that names the folder of the child process.
 const FOLDER: &str = "FILROUGE_TEST_SESSION_ERASURE";
 
-/// What is said about the victim, older versions of it included; each stands nowhere else.
+/// The values of the erased session's metadata, including replaced ones; no other session contains them.
 const WORDS: [&str; 18] = [
     "first-title-9d1",
     "second-title-9d2",
@@ -39,7 +39,7 @@ const WORDS: [&str; 18] = [
     "holder-9e3",
 ];
 
-async fn victim(f: &Fixture) {
+async fn fill_victim(f: &Fixture) {
     let who = user(WORDS[13]);
     let new = NewSession {
         title: Some(WORDS[0].into()),
@@ -59,20 +59,20 @@ async fn victim(f: &Fixture) {
         };
         f.session_of(&who, patch("victim", change)).await.unwrap();
     }
-    let made = NewEvent {
+    let new_event = NewEvent {
         key: EventKey::new(WORDS[11]).unwrap(),
         detail: Some(json(&format!(r#"{{"what":"{}"}}"#, WORDS[9]))),
         ..event("victim", "k", WORDS[10])
     };
-    f.record(&who, made).await.unwrap();
+    f.record(&who, new_event).await.unwrap();
     let turn = f.start(&who, "victim", "request").await;
     for n in 0..30 {
         let secret = super::words("victim", n, 20 + n * 700);
-        let said = ItemBody {
+        let body = ItemBody {
             agent: Some(WORDS[8].into()),
             ..item(Channel::Thought, &secret)
         };
-        f.append(&who, &turn, vec![said, keyed(&format!("key{n}"), "k")])
+        f.append(&who, &turn, vec![body, keyed(&format!("key{n}"), "k")])
             .await
             .unwrap();
     }
@@ -84,62 +84,66 @@ async fn victim(f: &Fixture) {
     f.held(&who, "victim", WORDS[17]).await;
 }
 
-/// What must not be found again: words, contents, and the hashes of keys.
+/// Byte sequences that must disappear: metadata, contents, and the hashes of keys.
 async fn secrets(f: &Fixture, path: &Path) -> Vec<Vec<u8>> {
     let items = f.items(&user(WORDS[13]), "victim", 500).await;
     let all: Vec<u64> = items.iter().map(|i| i.seq).collect();
-    let mut gone = needles(path, "victim", &all, &items);
-    assert!(gone.len() > 1000);
-    gone.extend(WORDS.iter().map(|w| w.as_bytes().to_vec()));
-    gone.push(event_key(&EventKey::new(WORDS[11]).unwrap()).to_vec());
+    let mut traces = needles(path, "victim", &all, &items);
+    assert!(traces.len() > 1000);
+    traces.extend(WORDS.iter().map(|w| w.as_bytes().to_vec()));
+    traces.push(event_key(&EventKey::new(WORDS[11]).unwrap()).to_vec());
     for n in 0..30 {
-        gone.push(item_key(&ItemId::new(format!("key{n}")).unwrap()).to_vec());
+        traces.push(item_key(&ItemId::new(format!("key{n}")).unwrap()).to_vec());
     }
     let files = bytes(path);
-    let small: Vec<Vec<u8>> = gone[gone.len() - 49..].to_vec();
+    let small: Vec<Vec<u8>> = traces[traces.len() - 49..].to_vec();
     for one in small.iter().step_by(4) {
-        let there = found(&files, std::slice::from_ref(one));
-        assert!(there > 0, "it can be found");
+        let count = count_matches(&files, std::slice::from_ref(one));
+        assert!(count > 0, "present before");
     }
-    gone
+    traces
 }
 
 #[test]
-fn nothing_of_it_is_left_in_any_file() {
+fn no_file_keeps_an_erased_session() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let f = on(&path, keyring());
     block_on(async {
-        f.whole(&anyone(), "before", "r", "an answer").await;
-        victim(&f).await;
-        f.whole(&anyone(), "behind", "r", "an answer").await;
+        f.complete_turn(&anyone(), "before", "r", "an answer").await;
+        fill_victim(&f).await;
+        f.complete_turn(&anyone(), "after", "r", "an answer").await;
         let others = [
             f.items(&anyone(), "before", 500).await,
-            f.items(&anyone(), "behind", 500).await,
+            f.items(&anyone(), "after", 500).await,
         ];
-        let gone = secrets(&f, &path).await;
+        let traces = secrets(&f, &path).await;
         f.erase(&user(WORDS[13]), "victim").await.unwrap();
-        assert_eq!(found(&bytes(&path), &gone), 0, "at once, while it runs");
-        assert_eq!(noted(&path), 0);
+        assert_eq!(
+            count_matches(&bytes(&path), &traces),
+            0,
+            "at once, without a restart"
+        );
+        assert_eq!(erasure_notes(&path), 0);
         assert!(
-            found(&bytes(&path), &[b"victim".to_vec()]) > 0,
-            "its name stays"
+            count_matches(&bytes(&path), &[b"victim".to_vec()]) > 0,
+            "its tombstone is kept"
         );
         assert_eq!(f.items(&anyone(), "before", 500).await, others[0]);
-        assert_eq!(f.items(&anyone(), "behind", 500).await, others[1]);
+        assert_eq!(f.items(&anyone(), "after", 500).await, others[1]);
         f.intact().await;
         f.ledger.close().await;
         drop(f);
         let f = on(&path, keyring());
         f.intact().await;
-        assert_eq!(found(&bytes(&path), &gone), 0);
+        assert_eq!(count_matches(&bytes(&path), &traces), 0);
         f.ledger.close().await;
     });
 }
 
-/// The other process: erases while a reader holds up the WAL, and dies.
+/// The child process: erases while a reader prevents emptying the WAL, and aborts.
 #[test]
-fn dies_behind_an_erasure() {
+fn child_aborts_after_an_erasure() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
@@ -156,20 +160,20 @@ fn dies_behind_an_erasure() {
 }
 
 #[test]
-fn a_kill_leaves_the_rest_to_the_next_start() {
+fn the_next_start_finishes_a_killed_erasure() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let f = on(&path, keyring());
-    let mut gone = Vec::new();
+    let mut traces = Vec::new();
     block_on(async {
-        victim(&f).await;
-        gone = secrets(&f, &path).await;
+        fill_victim(&f).await;
+        traces = secrets(&f, &path).await;
     });
-    // The ledger stays open, so that nothing but the erasure empties the WAL.
+    // The ledger is kept open: closing it would empty the WAL too.
     let killed = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "erasure::sessions::dies_behind_an_erasure",
+            "erasure::sessions::child_aborts_after_an_erasure",
             "--nocapture",
         ])
         .env(FOLDER, folder.path())
@@ -179,10 +183,16 @@ fn a_kill_leaves_the_rest_to_the_next_start() {
         .unwrap();
     assert!(!killed.success());
     assert!(wal(&path) > 0);
-    assert_eq!(noted(&path), 1);
-    assert!(found(&bytes(&path), &gone) > 0, "in the WAL it left");
+    assert_eq!(erasure_notes(&path), 1);
+    assert!(
+        count_matches(&bytes(&path), &traces) > 0,
+        "the WAL still holds them"
+    );
     let next = on(&path, keyring());
-    assert_eq!((found(&bytes(&path), &gone), noted(&path)), (0, 0));
+    assert_eq!(
+        (count_matches(&bytes(&path), &traces), erasure_notes(&path)),
+        (0, 0)
+    );
     block_on(async {
         let receipt = next.erase(&user(WORDS[13]), "victim").await.unwrap();
         assert_eq!((receipt.items, receipt.turns), (61, 1));

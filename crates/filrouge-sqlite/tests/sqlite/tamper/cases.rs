@@ -8,7 +8,7 @@ fn sql(text: &str) -> String {
     text.replace("$pk", PK)
 }
 
-/// Refused wherever it is looked at, and nothing else.
+/// A case that the operations `letters` must refuse, after opening and while running.
 fn case(name: &'static str, text: &str, letters: &'static str) -> Case {
     Case {
         name,
@@ -16,12 +16,12 @@ fn case(name: &'static str, text: &str, letters: &'static str) -> Case {
         reopened: letters,
         running: letters,
         confined: true,
-        found: true,
+        verify_finds_it: true,
     }
 }
 
 #[test]
-fn session_rows() {
+fn changed_session_rows_are_refused() {
     let all = "sit1an";
     for (column, value) in [
         ("title", "'forged'"),
@@ -53,7 +53,7 @@ fn session_rows() {
 }
 
 #[test]
-fn heads() {
+fn changed_heads_are_refused() {
     let all = "sit1an";
     block_on(play(&case(
         "head deleted",
@@ -73,7 +73,7 @@ fn heads() {
 }
 
 #[test]
-fn turns() {
+fn changed_turns_are_refused() {
     let open = "WHERE id >> 32 = $pk AND open_since IS NOT NULL";
     block_on(play(&case(
         "turn deleted",
@@ -121,7 +121,7 @@ fn turns() {
 }
 
 #[test]
-fn records() {
+fn changed_records_are_refused() {
     let first = "(SELECT record_id FROM record_key WHERE session_pk = $pk AND first_seq = 1)";
     let newest = "(SELECT max(first_seq) FROM record_key WHERE session_pk = $pk)";
     let list = [
@@ -154,7 +154,7 @@ fn records() {
 }
 
 #[test]
-fn two_sessions_swapped() {
+fn records_swapped_between_sessions_are_refused() {
     let text = "UPDATE record_key SET record_id = (SELECT o.record_id FROM record_key o
             WHERE o.session_pk <> record_key.session_pk AND o.first_seq = 1) WHERE first_seq = 1";
     block_on(play(&Case {
@@ -164,7 +164,7 @@ fn two_sessions_swapped() {
 }
 
 #[test]
-fn item_keys() {
+fn changed_item_keys_are_refused() {
     for (name, text) in [
         (
             "item key deleted",
@@ -184,26 +184,26 @@ fn item_keys() {
 }
 
 #[test]
-fn rows_of_nobody() {
+fn rows_without_an_owner_are_reported() {
     for (name, text) in [
         (
-            "a session nobody made",
+            "a session never created",
             "INSERT INTO session (tenant_id, session_id, status, metadata, created_at) VALUES ('t', 'forged', 0, '{}', 0)",
         ),
         (
-            "a head nobody made",
+            "a head never created",
             "INSERT INTO head SELECT 77, data FROM head LIMIT 1",
         ),
         (
-            "a record of nobody",
+            "an orphaned record",
             "INSERT INTO record_key SELECT 78, 1, 1, 1",
         ),
         (
-            "a turn of nobody",
+            "an orphaned turn",
             "INSERT INTO turn SELECT (79 << 32) | 256, x'00', NULL, data FROM turn LIMIT 1",
         ),
         (
-            "an item key of nobody",
+            "an orphaned item key",
             "INSERT INTO item_key SELECT 1 << 62, randomblob(16), 1",
         ),
     ] {
@@ -212,7 +212,7 @@ fn rows_of_nobody() {
 }
 
 #[test]
-fn the_log() {
+fn a_changed_commit_log_is_detected() {
     let all = "sit1an";
     for (name, text, reopened) in [
         (

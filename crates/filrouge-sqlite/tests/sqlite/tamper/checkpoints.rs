@@ -13,8 +13,8 @@ use crate::{keyring, on};
 
 const BROKEN: ErrorCode = ErrorCode::IntegrityError;
 
-/// In `s` and `other` nine items and checkpoints at 4, 6 and 8, one at 2 that was let go. The file `old.db` holds all as it
-/// was when there were those at 2, 4 and 6, and `s` was held by the first of its two holders.
+/// A store in which `s` and `other` have nine items and checkpoints at 4, 6 and 8; the one at 2 was dropped. The file
+/// `old.db` is an older state, with checkpoints at 2, 4 and 6, and with the first of two holders of the lease of `s`.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -53,14 +53,14 @@ impl World {
         conn
     }
 
-    /// Where the lease is over.
+    /// Opens the ledger at a time when the lease has expired.
     fn open(&self) -> Fixture {
         let f = on(&self.0.path().join("f.db"), keyring());
         f.clock.advance(3_600_000_000);
         f
     }
 
-    /// The world changed by `sql`, in a ledger that is running or in one that is opened then.
+    /// Creates a world and executes `sql` on it, under a running ledger or before the ledger is opened.
     async fn changed(sql: &str, running: bool) -> (Self, Fixture) {
         let (world, f) = Self::new().await;
         let old = world.0.path().join("old.db");
@@ -92,8 +92,8 @@ async fn put(f: &Fixture, s: &str, seq: u64) -> Result<bool, filrouge_types::Fai
     Ok(f.checkpointed(&anyone(), write).await?.1)
 }
 
-/// `verify` names `s` and nothing else.
-async fn names_s(f: &Fixture, name: &str) {
+/// Asserts that `verify` names `s` and no other session.
+async fn assert_names_s(f: &Fixture, name: &str) {
     let report = f.ledger.verify(None).await.unwrap();
     assert_eq!(report.verdict(), Verdict::Broken, "{name}");
     let mut named = report
@@ -106,11 +106,12 @@ async fn names_s(f: &Fixture, name: &str) {
 }
 
 #[test]
-fn checkpoints_changed() {
+fn changed_checkpoints_are_not_used() {
     let at = |seq: u32| format!("session_pk = $s AND seq = {seq}");
     let old =
         "INSERT INTO checkpoint SELECT * FROM old.checkpoint WHERE session_pk = $s AND seq = 2";
-    // What is found then, how many newer ones could not be read, and whether the seqs are still those of the head.
+    // Each case: its name, its SQL, the newest checkpoint found, the number of newer unreadable ones, and whether the
+    // seqs still match the head.
     for (name, sql, newest, unreadable, same_seqs) in [
         ("the newest changed", format!("UPDATE checkpoint SET data = substr(data, 1, 9) || x'55' || substr(data, 11) WHERE {}", at(8)), 6, 1, true),
         ("the newest emptied", format!("UPDATE checkpoint SET data = x'' WHERE {}", at(8)), 6, 1, true),
@@ -125,7 +126,7 @@ fn checkpoints_changed() {
         ("all deleted", "DELETE FROM checkpoint WHERE session_pk = $s".into(), 0, 1, false),
         ("the newest moved", format!("UPDATE checkpoint SET seq = 7 WHERE {}", at(8)), 6, 2, false),
         ("moved below all", format!("UPDATE checkpoint SET seq = -1 WHERE {}", at(4)), 8, 0, false),
-        ("added behind all", "INSERT INTO checkpoint SELECT $s, 9, data FROM checkpoint WHERE session_pk = $s AND seq = 8".into(), 8, 0, false),
+        ("added after all", "INSERT INTO checkpoint SELECT $s, 9, data FROM checkpoint WHERE session_pk = $s AND seq = 8".into(), 8, 0, false),
         ("put back", old.into(), 8, 0, false),
     ] {
         for running in [false, true] {
@@ -134,23 +135,24 @@ fn checkpoints_changed() {
                 let found = f.newest_checkpoint(&anyone(), "s").await;
                 let seq = found.checkpoint.map_or(0, |c| c.seq);
                 assert_eq!((seq, found.unreadable), (newest, unreadable), "{name}");
-                names_s(&f, name).await;
+                assert_names_s(&f, name).await;
                 assert_eq!(f.items(&anyone(), "s", 99).await.len(), 9, "{name}");
                 assert_eq!(f.checkpoint_seqs(&anyone(), "other").await, [8, 6, 4]);
-                // The next one is not put over it: then nothing would tell any more that some are missing, or too many.
+                // If the seqs do not match, the next checkpoint is refused: it would hide that some are missing, or
+                // that there are too many.
                 let next = put(&f, "s", 9).await;
                 assert_eq!(next.is_ok(), same_seqs, "{name}: {next:?}");
                 let redacted = f.redacted(&anyone(), redact_items("s", &[(9, 9)])).await;
                 assert!(next.map_or_else(|e| e.code == BROKEN, |_| same_seqs));
-                // What is to be redacted is, whatever became of them, unless they cannot even be listed.
+                // A redaction succeeds despite the change, unless the checkpoints cannot even be listed.
                 match redacted {
                     Err(e) if name == "moved below all" => assert_eq!(e.code, BROKEN),
                     redacted => drop(redacted.unwrap_or_else(|e| panic!("{name}: {e}"))),
                 }
                 if !same_seqs {
-                    names_s(&f, name).await;
+                    assert_names_s(&f, name).await;
                 }
-                // Nor does it keep anybody from erasing all of it.
+                // The session can still be erased.
                 f.erase(&anyone(), "s").await.unwrap();
                 f.intact().await;
                 f.ledger.close().await;
@@ -159,9 +161,9 @@ fn checkpoints_changed() {
     }
 }
 
-/// What cannot be read any more is put again, at its seq, by who still knows it.
+/// A caller that still has the state can replace an unreadable checkpoint at its seq.
 #[test]
-fn one_that_was_changed_is_put_again() {
+fn a_changed_checkpoint_can_be_replaced() {
     for seq in [6, 8] {
         block_on(async {
             let sql =
@@ -178,7 +180,7 @@ fn one_that_was_changed_is_put_again() {
 }
 
 #[test]
-fn checkpoints_of_nobody() {
+fn checkpoints_without_a_session_are_reported() {
     block_on(async {
         let sql =
             "INSERT INTO checkpoint SELECT 77, seq, data FROM checkpoint WHERE session_pk = $s";
@@ -191,7 +193,7 @@ fn checkpoints_of_nobody() {
 }
 
 #[test]
-fn every_byte_of_a_checkpoint() {
+fn every_byte_of_a_checkpoint_is_authenticated() {
     block_on(async {
         let (world, f) = World::new().await;
         let conn = world.raw();
@@ -206,17 +208,17 @@ fn every_byte_of_a_checkpoint() {
             let found = f.newest_checkpoint(&anyone(), "s").await;
             assert_eq!(found.checkpoint.unwrap().seq, 6, "byte {at}");
             let only = f.ledger.verify(Some((anyone(), sid("s")))).await.unwrap();
-            // One of another key cannot be told to be what it was.
+            // A changed key id yields an unknown key: then the checkpoint cannot be verified.
             assert_ne!(only.verdict(), Verdict::Intact, "byte {at}");
         }
         f.ledger.close().await;
     });
 }
 
-/// A lease lies in the head: whoever changes it, or puts an older one back, is found out by every write.
+/// The head contains the lease: every write detects that it was changed or rolled back.
 #[test]
-fn leases_changed() {
-    let (world, bytes) = block_on_leased();
+fn changed_leases_are_refused() {
+    let (world, bytes) = leased_world();
     let path = world.0.path().join("f.db");
     let head = "pk = (SELECT pk FROM session WHERE session_id = 's')";
     let set = format!("UPDATE head SET data = ?1 WHERE {head}");
@@ -227,17 +229,17 @@ fn leases_changed() {
         block_on(async {
             let f = on(&path, keyring());
             for write in [acquire("s", "third"), renew("s", "second", 2, 60)] {
-                let refused = code(f.taken(&anyone(), write).await);
-                let known = [BROKEN, ErrorCode::KeyMissing].contains(&refused);
-                assert!(known, "byte {at}: {refused:?}");
+                let refused = code(f.write_lease(&anyone(), write).await);
+                let expected = [BROKEN, ErrorCode::KeyMissing].contains(&refused);
+                assert!(expected, "byte {at}: {refused:?}");
             }
             f.ledger.close().await;
         });
     }
 }
 
-fn block_on_leased() -> (World, Vec<u8>) {
-    let mut made = None;
+fn leased_world() -> (World, Vec<u8>) {
+    let mut leased = None;
     block_on(async {
         let (world, f) = World::new().await;
         f.held(&anyone(), "s", "second").await;
@@ -245,13 +247,13 @@ fn block_on_leased() -> (World, Vec<u8>) {
         let sql =
             "SELECT data FROM head WHERE pk = (SELECT pk FROM session WHERE session_id = 's')";
         let bytes = world.raw().query_row(sql, [], |r| r.get(0)).unwrap();
-        made = Some((world, bytes));
+        leased = Some((world, bytes));
     });
-    made.unwrap()
+    leased.unwrap()
 }
 
 #[test]
-fn an_older_lease_put_back() {
+fn a_restored_older_lease_is_refused() {
     for running in [false, true] {
         block_on(async {
             let sql = "REPLACE INTO head SELECT * FROM old.head WHERE pk = $s";
@@ -260,8 +262,8 @@ fn an_older_lease_put_back() {
             for scope in [anyone(), under(&anyone(), 1), under(&anyone(), 2)] {
                 let late = f.write(&scope, finalize("s", turn, Some("a"))).await;
                 assert_eq!(code(late), BROKEN);
-                let taken = f.taken(&scope, acquire("s", "third")).await;
-                assert_eq!(code(taken), BROKEN);
+                let acquired = f.write_lease(&scope, acquire("s", "third")).await;
+                assert_eq!(code(acquired), BROKEN);
             }
             f.ledger.close().await;
         });

@@ -1,4 +1,4 @@
-//! Drafts are not chained, but nobody can change what they show: every byte of their rows is vouched for.
+//! Drafts are not chained, but every change of them is detected: every byte of their rows is authenticated.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::super::{keyring, on};
 use super::block_on;
 
 #[test]
-fn a_changed_draft_is_shown_to_nobody_and_holds_nothing_up() {
+fn a_changed_draft_is_refused_and_does_not_block_the_turn() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.db");
@@ -56,7 +56,7 @@ fn a_changed_draft_is_shown_to_nobody_and_holds_nothing_up() {
                 let refused = [ErrorCode::IntegrityError, ErrorCode::KeyMissing];
                 assert!(refused.contains(&code(read)), "{sql}");
             }
-            // The turn can end all the same, without what nobody can vouch for.
+            // The turn can still end, without the unverifiable draft.
             let ended = g.write(&who, abandon("s", id, stream(1), i64::MAX)).await;
             if matches!(ended, Ok(Outcome::Interrupted(Some(_)))) {
                 let items = g.items(&who, "s", 9).await;
@@ -69,7 +69,7 @@ fn a_changed_draft_is_shown_to_nobody_and_holds_nothing_up() {
     });
 }
 
-/// One statement for each byte of the drafts' rows, which changes it.
+/// For each byte of the drafts' rows, a statement that changes it.
 fn flips(conn: &Connection) -> Vec<String> {
     let mut all = Vec::new();
     for (table, key) in [("draft", "turn"), ("draft_chunk", "number")] {

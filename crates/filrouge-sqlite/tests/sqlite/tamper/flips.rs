@@ -1,11 +1,11 @@
-//! Every byte of the victim's stored rows, one at a time.
+//! Changes every byte of the victim's stored rows, one at a time.
 
-use super::{Fixture, World, anyone, block_on, one_try, refused, world};
+use super::{Fixture, World, anyone, attempt, block_on, refused, world};
 use filrouge_store::verify::Verdict;
 
 const PK: &str = "(SELECT pk FROM session WHERE session_id = 'victim')";
 
-/// Changes each byte of `column` in turn; `letters` are what must be refused while it is changed.
+/// Changes each byte of `column` in turn; while it is changed, the operations `letters` must be refused.
 async fn flip(
     world: &World,
     f: &Fixture,
@@ -13,7 +13,7 @@ async fn flip(
     column: &str,
     row: &str,
     letters: &str,
-    body: bool,
+    is_body: bool,
 ) {
     let conn = world.raw();
     let row = row.replace("$pk", PK);
@@ -29,15 +29,15 @@ async fn flip(
         changed[at] ^= 1 << (at % 8);
         conn.execute(&write, rusqlite::params![changed, rowid])
             .unwrap();
-        // A fresh ledger each time: a running one never forgets.
+        // A new ledger is opened each time: a running one never clears its suspects.
         let g = super::on(&world.path(), super::keyring());
         let report = g.ledger.verify(None).await.unwrap();
         if report.verdict() == Verdict::Intact {
-            // Spare bits of a compressed frame may change what is stored without changing what it says.
-            assert!(body, "{name}");
+            // Spare bits of a compressed frame may change the stored bytes without changing the content.
+            assert!(is_body, "{name}");
             assert_eq!(readings(&g, world).await, before, "{name}");
         } else {
-            super::must(&name, &refused(&g, "victim", &name).await, letters);
+            super::assert_refused(&name, &refused(&g, "victim", &name).await, letters);
         }
         g.ledger.close().await;
     }
@@ -58,10 +58,10 @@ async fn readings(f: &Fixture, world: &World) -> Vec<String> {
 }
 
 #[test]
-fn every_byte() {
+fn every_stored_byte_is_authenticated() {
     block_on(async {
         let (world, f) = world().await;
-        one_try(&f, "victim", 's').await.unwrap();
+        attempt(&f, "victim", 's').await.unwrap();
         f.ledger.close().await;
         let f = super::on(&world.path(), super::keyring());
         let record =

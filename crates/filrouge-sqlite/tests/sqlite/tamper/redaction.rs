@@ -1,4 +1,4 @@
-//! Redactions forged, taken back, and pointed elsewhere.
+//! Redactions that are forged, undone, or changed to name other items.
 
 use filrouge_store::chain::commitment;
 use filrouge_store::contract::fixture::{Fixture, anyone, redact_items, sid};
@@ -6,16 +6,17 @@ use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, ErrorCode, Failure, Item, ItemBody, RawJson, Role, Turn};
 use rusqlite::{Connection, params};
 
-use super::{block_on, broken};
+use super::{assert_broken, block_on};
 use crate::{keyring, on};
 
-/// As long as what stays of a redacted item, so that no length in the authenticated head tells of its going.
+/// Content with the length of a redacted item's stored form, so that no length in the authenticated head reveals its
+/// removal.
 const SHORT: &str = r#"[{"type":"abc"}]"#;
 
 struct World {
     folder: tempfile::TempDir,
     /// The redacted turn: seqs 1 and 2, redacted at seq 5.
-    gone: Turn,
+    redacted: Turn,
 }
 
 /// A record's bytes.
@@ -57,23 +58,23 @@ impl World {
     }
 }
 
-/// A redacted turn, and behind it an open one with a short item at seq 4; gives what stood in the first turn's
-/// record and row before.
+/// Creates a redacted turn, followed by an open one with a short item at seq 4; also returns the first turn's record
+/// and row from before the redaction.
 async fn world() -> (World, Row, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let f = on(&folder.path().join("f.db"), keyring());
     let who = anyone();
-    let gone = f.whole(&who, "victim", "r", "the answer").await;
+    let turn = f.complete_turn(&who, "victim", "r", "the answer").await;
     let open = f.start(&who, "victim", "open").await;
     let short = RawJson::parse(SHORT).unwrap();
     let short = ItemBody::new(Role::Assistant, Channel::Plan, short);
     f.append(&who, &open, vec![short]).await.unwrap();
     let conn = Connection::open(folder.path().join("f.db")).unwrap();
     let (old, old_turn) = (record(&conn, 1), turn_data(&conn));
-    let gone = f.redact_turn(&who, &gone).await.unwrap();
+    let redacted = f.redact_turn(&who, &turn).await.unwrap();
     f.intact().await;
     f.ledger.close().await;
-    (World { folder, gone }, old, old_turn)
+    (World { folder, redacted }, old, old_turn)
 }
 
 async fn items(f: &Fixture) -> Result<Vec<Item>, Failure> {
@@ -82,17 +83,17 @@ async fn items(f: &Fixture) -> Result<Vec<Item>, Failure> {
 }
 
 async fn turn(f: &Fixture, world: &World) -> Result<Turn, Failure> {
-    let id = world.gone.turn_id;
+    let id = world.redacted.turn_id;
     f.ledger.turn(&anyone(), &sid("victim"), id).await
 }
 
-fn place(result: Result<impl std::fmt::Debug, Failure>) -> Option<u64> {
+fn refused_seq(result: Result<impl std::fmt::Debug, Failure>) -> Option<u64> {
     let failure = result.unwrap_err();
     assert_eq!(failure.code, ErrorCode::IntegrityError, "{failure}");
     failure.place.unwrap().seq
 }
 
-/// The short item's record without its content, as an attacker writes it: nothing in it contradicts its MAC.
+/// The short item's record without its content, as an attacker would write it: it is consistent with its MAC.
 fn hollow(conn: &Connection, pointer: u8) -> Row {
     let (id, head, body) = record(conn, 4);
     let at = body.len() - SHORT.len() - 1;
@@ -108,56 +109,60 @@ fn hollow(conn: &Connection, pointer: u8) -> Row {
 }
 
 #[test]
-fn contents_do_not_go_without_a_redaction() {
-    // A redaction that names other items, an item that is none, the item itself, and seqs that are not there.
+fn contents_cannot_be_removed_without_a_redaction() {
+    // A redaction that names other items, an item that is no redaction, the item itself, and seqs that do not exist.
     for pointer in [5, 3, 4, 1, 0, 6, 127] {
         block_on(async {
             let (world, _, _) = world().await;
             let conn = world.conn();
             put(&conn, &hollow(&conn, pointer));
             let f = world.open();
-            assert_eq!(place(items(&f).await), Some(4), "pointer {pointer}");
-            broken(&f, "contentless").await;
+            assert_eq!(refused_seq(items(&f).await), Some(4), "pointer {pointer}");
+            assert_broken(&f, "content removed").await;
             let again = f
                 .redacted(&anyone(), redact_items("victim", &[(4, 4)]))
                 .await;
-            assert_eq!(place(again), Some(4), "it is not redacted after the fact");
+            assert_eq!(
+                refused_seq(again),
+                Some(4),
+                "it is not redacted after the fact"
+            );
             turn(&f, &world).await.unwrap();
         });
     }
 }
 
 #[test]
-fn a_forged_redaction_is_none() {
+fn a_forged_redaction_is_refused() {
     block_on(async {
         let (world, _, _) = world().await;
         let conn = world.conn();
         put(&conn, &hollow(&conn, 5));
-        // The event of the redaction: one range, from 1, of 2 items; now of 4.
+        // The redaction names one range of 2 items from seq 1; the forged one names 4 items.
         let (id, head, mut body) = record(&conn, 5);
         let at = body.windows(4).position(|w| w == [5, 1, 1, 2]).unwrap();
         body[at + 3] = 4;
         put(&conn, &(id, head, body));
         let f = world.open();
-        assert_eq!(place(items(&f).await), Some(5));
-        assert_eq!(place(turn(&f, &world).await), Some(5));
-        broken(&f, "forged redaction").await;
+        assert_eq!(refused_seq(items(&f).await), Some(5));
+        assert_eq!(refused_seq(turn(&f, &world).await), Some(5));
+        assert_broken(&f, "forged redaction").await;
     });
 }
 
 #[test]
-fn contents_do_not_come_back() {
+fn redacted_contents_cannot_be_restored() {
     block_on(async {
         let (world, old, old_turn) = world().await;
         let conn = world.conn();
         let (new, new_turn) = (record(&conn, 1), turn_data(&conn));
         assert_ne!(old, new);
         assert_eq!((old_turn[0], new_turn[0]), (1, 2), "formats");
-        // From a backup of the file: the record alone, the turn's row alone, both.
+        // Restores from a backup of the file: the record only, then both, then the turn's row only.
         put(&conn, &old);
         let f = world.open();
-        assert_eq!(place(turn(&f, &world).await), Some(1));
-        broken(&f, "record restored").await;
+        assert_eq!(refused_seq(turn(&f, &world).await), Some(1));
+        assert_broken(&f, "record restored").await;
         f.ledger.close().await;
 
         put_turn(&conn, &old_turn);
@@ -169,7 +174,7 @@ fn contents_do_not_come_back() {
 
         put(&conn, &new);
         let f = world.open();
-        broken(&f, "turn row restored").await;
+        assert_broken(&f, "turn row restored").await;
         f.ledger.close().await;
 
         put_turn(&conn, &new_turn);
@@ -180,13 +185,13 @@ fn contents_do_not_come_back() {
 }
 
 #[test]
-fn every_byte_of_a_redacted_record() {
+fn every_byte_of_a_redacted_record_is_authenticated() {
     block_on(async {
         let (world, _, _) = world().await;
         let conn = world.conn();
         let good = record(&conn, 1);
         let f = world.open();
-        let said = (items(&f).await.unwrap(), turn(&f, &world).await.unwrap());
+        let before = (items(&f).await.unwrap(), turn(&f, &world).await.unwrap());
         f.ledger.close().await;
         for bit in 0..(good.1.len() + good.2.len()) * 8 {
             let (mut row, at) = (good.clone(), bit / 8);
@@ -194,7 +199,7 @@ fn every_byte_of_a_redacted_record() {
                 None => row.1[at] ^= 1 << (bit % 8),
                 Some(at) => row.2[at] ^= 1 << (bit % 8),
             }
-            // Few of a byte's bits: opening a ledger for each takes its time.
+            // One bit per byte: opening a ledger for every bit would take too long.
             if bit % 8 != at % 8 {
                 continue;
             }
@@ -209,7 +214,7 @@ fn every_byte_of_a_redacted_record() {
         put(&conn, &good);
         let f = world.open();
         let again = (items(&f).await.unwrap(), turn(&f, &world).await.unwrap());
-        assert_eq!(again, said);
+        assert_eq!(again, before);
         f.intact().await;
     });
 }

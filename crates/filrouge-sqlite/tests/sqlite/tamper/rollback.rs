@@ -1,4 +1,4 @@
-//! Older state put back over newer.
+//! Older rows restored over newer ones.
 
 use super::{Case, World, block_on, play};
 
@@ -13,12 +13,12 @@ fn case(name: &'static str, text: &str, letters: &'static str) -> Case {
         reopened: letters,
         running: letters,
         confined: true,
-        found: true,
+        verify_finds_it: true,
     }
 }
 
 #[test]
-fn older_rows() {
+fn restored_older_rows_are_refused() {
     block_on(play(&case(
         "older head",
         "REPLACE INTO head SELECT * FROM old.head WHERE pk = $pk",
@@ -37,8 +37,8 @@ fn older_rows() {
     )));
 }
 
-/// The victim's rows as they were.
-const CUT: &str = "DELETE FROM turn WHERE id >> 32 = $pk;
+/// Restores the victim's older rows.
+const RESTORE_OLDER: &str = "DELETE FROM turn WHERE id >> 32 = $pk;
     INSERT INTO turn SELECT * FROM old.turn WHERE id >> 32 = $pk;
     REPLACE INTO head SELECT * FROM old.head WHERE pk = $pk;
     DELETE FROM item_key WHERE session_pk = $pk;
@@ -49,12 +49,13 @@ const CUT: &str = "DELETE FROM turn WHERE id >> 32 = $pk;
         AND first_seq NOT IN (SELECT first_seq FROM old.record_key WHERE session_pk = $pk)";
 
 #[test]
-fn the_tail_cut() {
-    block_on(play(&case("tail cut", CUT, "sit1an")));
+fn a_removed_tail_is_detected() {
+    block_on(play(&case("tail cut", RESTORE_OLDER, "sit1an")));
     let with_log = format!(
-        "{CUT}; DELETE FROM commit_log WHERE commit_no > (SELECT max(commit_no) FROM old.commit_log)"
+        "{RESTORE_OLDER}; DELETE FROM commit_log WHERE commit_no > (SELECT max(commit_no) FROM old.commit_log)"
     );
-    // The other session has newer commits than the log then knows: which of the two is wrong cannot be told, so both are refused.
+    // The other session then has newer commits than the log. Which of the two is wrong is unknown, so both sessions are
+    // refused.
     block_on(play(&Case {
         confined: false,
 
@@ -62,23 +63,23 @@ fn the_tail_cut() {
     }));
 }
 
-const GONE: &str =
+const DELETE_VICTIM: &str =
     "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = $pk);
     DELETE FROM record_key WHERE session_pk = $pk; DELETE FROM item_key WHERE session_pk = $pk;
     DELETE FROM turn WHERE id >> 32 = $pk; DELETE FROM head WHERE pk = $pk;
     DELETE FROM session WHERE session_id = 'victim'";
 
 #[test]
-fn a_session_gone() {
-    block_on(play(&case("session gone", GONE, "sit1an")));
+fn a_deleted_session_is_detected() {
+    block_on(play(&case("session gone", DELETE_VICTIM, "sit1an")));
     let with_log = format!(
-        "DELETE FROM commit_log WHERE commit_no <= (SELECT max(commit_no) FROM old.commit_log); {GONE}"
+        "DELETE FROM commit_log WHERE commit_no <= (SELECT max(commit_no) FROM old.commit_log); {DELETE_VICTIM}"
     );
     block_on(play(&Case {
         confined: false,
         ..case("session gone, with its commits", &with_log, "sit1an")
     }));
-    let with_log = format!("DELETE FROM commit_log; {GONE}");
+    let with_log = format!("DELETE FROM commit_log; {DELETE_VICTIM}");
     block_on(play(&Case {
         confined: false,
         ..case("session gone, with all commits", &with_log, "sit1an")
@@ -86,7 +87,7 @@ fn a_session_gone() {
 }
 
 #[test]
-fn the_whole_store_rolled_back() {
+fn a_store_rolled_back_is_detected() {
     let text = [
         "session",
         "head",
@@ -100,7 +101,7 @@ fn the_whole_store_rolled_back() {
     .join(";");
     let rolled_back = Case {
         confined: false,
-        found: false,
+        verify_finds_it: false,
         reopened: "",
         ..case("rolled back", &text, "sit1an")
     };
@@ -108,21 +109,22 @@ fn the_whole_store_rolled_back() {
 }
 
 #[test]
-fn a_file_copied_back() {
+fn only_the_anchor_detects_a_restored_file() {
     block_on(async {
         let (world, f): (World, _) = super::world().await;
         f.ledger.close().await;
         let kept = world.folder.path().join("kept.db");
         std::fs::copy(world.path(), &kept).unwrap();
         let f = super::on(&world.path(), super::keyring());
-        f.whole(&super::anyone(), "victim", "later", "a").await;
+        f.complete_turn(&super::anyone(), "victim", "later", "a")
+            .await;
         let newest = f.ledger.position();
         f.ledger.close().await;
         std::fs::copy(&kept, world.path()).unwrap();
         let f = super::on(&world.path(), super::keyring());
         assert!(
             f.ledger.position().commit_no < newest.commit_no,
-            "what an anchor compares"
+            "the anchor would detect it"
         );
         f.intact().await;
         f.ledger
@@ -132,10 +134,11 @@ fn a_file_copied_back() {
     });
 }
 
-/// Genuine records of a history that was abandoned: signed, in their place, but not what followed.
+/// Genuine records of an abandoned history are authenticated and at the expected positions, but do not belong to the
+/// later commits.
 #[test]
-fn records_of_another_history() {
-    for behind in [false, true] {
+fn records_of_another_history_are_refused() {
+    for with_later_item in [false, true] {
         block_on(async {
             let (world, f) = super::world().await;
             let (who, victim) = (super::anyone(), super::sid("victim"));
@@ -148,8 +151,8 @@ fn records_of_another_history() {
                 f.append(&who, &turn, vec![super::keyed("fork", words)])
                     .await
                     .unwrap();
-                if behind {
-                    f.append(&who, &turn, vec![super::keyed("behind", "it")])
+                if with_later_item {
+                    f.append(&who, &turn, vec![super::keyed("later", "it")])
                         .await
                         .unwrap();
                 }
@@ -168,11 +171,11 @@ fn records_of_another_history() {
             let failure = f.ledger.items(&who, &victim, 0, 100).await.unwrap_err();
             assert_eq!(
                 failure.place.unwrap().seq,
-                Some(if behind { 12 } else { 11 })
+                Some(if with_later_item { 12 } else { 11 })
             );
             let tail = f.ledger.items(&who, &victim, 10, 100).await;
-            assert!(tail.is_err(), "a tail alone tells as well");
-            super::broken(&f, "another history").await;
+            assert!(tail.is_err(), "reading the tail alone detects it too");
+            super::assert_broken(&f, "another history").await;
         });
     }
 }

@@ -1,20 +1,20 @@
-//! Questions that are asked again: the answer is that of now, whoever has changed the index meanwhile.
+//! Repeated queries return current answers, even when another process has changed the index in between.
 
 use filrouge_store::contract::text_index::{
-    Asking as _, all_of, found, query, shard, shown, texts, tidied,
+    IndexTestExt as _, all_of, found, query, shard, shown, texts, tidied,
 };
-use filrouge_store::text_index::{Reach, TextIndex, Wanted};
+use filrouge_store::text_index::{CandidateFilter, IndexScope, TextIndex};
 
 use super::on;
 
 #[test]
-fn what_is_asked_again_is_answered_as_it_is_now() {
+fn a_repeated_query_sees_the_current_index() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
-    let (a, asked, other) = (shard("r", "a"), on(&path), on(&path));
+    let (a, index, other) = (shard("r", "a"), on(&path), on(&path));
     let apples = |expected: &[&str]| {
         for _ in 0..2 {
-            assert_eq!(found(&asked, &a, &["apple"]), expected);
+            assert_eq!(found(&index, &a, &["apple"]), expected);
         }
     };
     apples(&[]);
@@ -34,7 +34,7 @@ fn what_is_asked_again_is_answered_as_it_is_now() {
 }
 
 #[test]
-fn an_answer_is_that_to_its_own_question() {
+fn queries_do_not_share_answers() {
     let folder = tempfile::tempdir().unwrap();
     let index = on(&folder.path().join("index.db"));
     let (a, b) = (shard("r", "a"), shard("r", "b"));
@@ -49,20 +49,20 @@ fn an_answer_is_that_to_its_own_question() {
         )
         .unwrap();
     let (of_a, of_b, of_r) = (
-        Reach::Shard(a),
-        Reach::Shard(b),
-        Reach::Realm((*b"r").into()),
+        IndexScope::Shard(a),
+        IndexScope::Shard(b),
+        IndexScope::Realm((*b"r").into()),
     );
     let (apple, both) = (all_of(&["apple"]), all_of(&["apple", "pear"]));
     let own = [index.session(b"r", "t").unwrap().unwrap().no];
-    let (whole, two) = (query(&of_a, &apple), query(&of_a, &both));
+    let (all_apples, two) = (query(&of_a, &apple), query(&of_a, &both));
     let mut only = query(&of_a, &apple);
     only.sessions = Some(&own);
     let mut any = two.clone();
-    any.wanted = Wanted::Any(&both);
-    let mut late = whole.clone();
+    any.wanted = CandidateFilter::Any(&both);
+    let mut late = all_apples.clone();
     late.since = Some(2000);
-    let mut other_kinds = whole.clone();
+    let mut other_kinds = all_apples.clone();
     other_kinds.kinds = 1;
     let others = [
         (&only, &["0=apple"][..]),
@@ -77,7 +77,7 @@ fn an_answer_is_that_to_its_own_question() {
         ),
     ];
     for (other, expected) in others {
-        assert_eq!(shown(&index, &whole), ["0=apple", "0=apple pear"]);
+        assert_eq!(shown(&index, &all_apples), ["0=apple", "0=apple pear"]);
         assert_eq!(shown(&index, other), expected);
     }
 }

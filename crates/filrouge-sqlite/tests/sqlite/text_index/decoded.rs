@@ -1,11 +1,11 @@
-//! What the postings of an index hold, decoded from its tables as docs/format.md says, without the code that wrote them.
+//! Decodes an index's postings from its tables according to docs/format.md, without the code that wrote them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use rusqlite::Connection;
 
-/// Every number of a document in any list, and every word that is spelled.
+/// The document numbers in all lists, and all words.
 pub(super) struct Decoded {
     pub(super) numbers: Vec<u64>,
     pub(super) words: Vec<String>,
@@ -31,7 +31,8 @@ fn distances(mut number: u64, mut list: &[u8], numbers: &mut Vec<u64>) {
     }
 }
 
-/// Decodes all; each word has documents, each long list a word, each number lies within its segment.
+/// Decodes all postings; asserts that each word has a list, that each long list has a word, and that all numbers are
+/// within their segment's range.
 pub(super) fn decoded(path: &Path) -> Decoded {
     let raw = Connection::open(path).unwrap();
     let rows = |sql: &str| {
@@ -45,8 +46,10 @@ pub(super) fn decoded(path: &Path) -> Decoded {
     };
     let (mut all, mut words) = (Vec::new(), Vec::new());
     let mut long = BTreeSet::new();
-    let of = "JOIN segment g ON g.shard = t.shard AND g.id = t.segment";
-    let sql = format!("SELECT g.id, g.first, g.last, t.word, t.documents FROM long_posting t {of}");
+    let join_segment = "JOIN segment g ON g.shard = t.shard AND g.id = t.segment";
+    let sql = format!(
+        "SELECT g.id, g.first, g.last, t.word, t.documents FROM long_posting t {join_segment}"
+    );
     for (segment, first, last, word, list) in rows(&sql) {
         let mut numbers = Vec::new();
         distances(first, &list, &mut numbers);
@@ -54,13 +57,13 @@ pub(super) fn decoded(path: &Path) -> Decoded {
         all.extend(numbers);
         long.insert((segment, word));
     }
-    let mut spelled = 0;
+    let mut long_words = 0;
     let sql = format!(
-        "SELECT g.id, g.first, g.last, t.first, t.words FROM spelling t {of} ORDER BY t.shard, t.segment, t.first"
+        "SELECT g.id, g.first, g.last, t.first, t.words FROM spelling t {join_segment} ORDER BY t.shard, t.segment, t.first"
     );
     let blocks = rows(&sql);
     let sql = format!(
-        "SELECT g.id, g.first, g.last, t.first, t.lists FROM posting t {of} ORDER BY t.shard, t.segment, t.first"
+        "SELECT g.id, g.first, g.last, t.first, t.lists FROM posting t {join_segment} ORDER BY t.shard, t.segment, t.first"
     );
     let lists = rows(&sql);
     assert_eq!(blocks.len(), lists.len());
@@ -72,7 +75,7 @@ pub(super) fn decoded(path: &Path) -> Decoded {
             let (len, rest) = lists.split_first().unwrap();
             let (list, rest) = rest.split_at(usize::from(*len));
             lists = rest;
-            spelled += usize::from(list.is_empty());
+            long_words += usize::from(list.is_empty());
             let mut numbers = Vec::new();
             distances(first, list, &mut numbers);
             assert!(numbers.iter().all(|no| (first..=last).contains(no)));
@@ -82,7 +85,7 @@ pub(super) fn decoded(path: &Path) -> Decoded {
         assert!(lists.is_empty());
     }
     assert_eq!(
-        spelled,
+        long_words,
         long.len(),
         "a long list for each word without a short one"
     );

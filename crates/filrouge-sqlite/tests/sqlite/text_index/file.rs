@@ -1,9 +1,9 @@
-//! The file: who may read it, what it replaces, what it leaves alone.
+//! The file: its permissions, the files that it replaces, and those that it refuses.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use filrouge_store::contract::text_index::{Asking as _, found, shard, texts, tidied};
+use filrouge_store::contract::text_index::{IndexTestExt as _, found, shard, texts, tidied};
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::ErrorCode;
 use rusqlite::Connection;
@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::on;
 
 #[test]
-fn nobody_else_may_read_it() {
+fn only_the_owner_may_read_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new").join("index.db");
     let index = on(&path);
@@ -26,7 +26,7 @@ fn nobody_else_may_read_it() {
 }
 
 #[test]
-fn what_is_something_else_is_left_alone() {
+fn other_files_are_refused_and_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.db");
     let other = Connection::open(&path).unwrap();
@@ -45,14 +45,14 @@ fn what_is_something_else_is_left_alone() {
 }
 
 #[test]
-fn another_format_is_made_anew() {
+fn an_index_of_another_format_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
     let old = on(&path);
     old.apply(&[texts(&a, "s", &["apple"])], Some(b"1"))
         .unwrap();
-    let given = old.session(b"r", "s").unwrap().unwrap().no;
+    let old_no = old.session(b"r", "s").unwrap().unwrap().no;
     let raw = Connection::open(&path).unwrap();
     raw.pragma_update(None, "user_version", 77).unwrap();
     drop(raw);
@@ -60,8 +60,8 @@ fn another_format_is_made_anew() {
     assert_eq!(new.position().unwrap(), None);
     new.apply(&[texts(&a, "s", &["pear"])], Some(b"2")).unwrap();
     let no = new.session(b"r", "s").unwrap().unwrap().no;
-    assert!(no != given && no < 1 << 52, "{no} {given}");
-    // Who has the removed one open goes on with the new one.
+    assert!(no != old_no && no < 1 << 52, "{no} {old_no}");
+    // A process that has the deleted file open switches to the new one.
     assert_eq!(old.position().unwrap().as_deref(), Some(&b"2"[..]));
     assert_eq!(found(&old, &a, &["pear"]), ["0=pear"]);
     old.forget(b"r", "s").unwrap();
@@ -69,7 +69,7 @@ fn another_format_is_made_anew() {
 }
 
 #[test]
-fn emptied_is_small() {
+fn an_emptied_index_is_small() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let index = on(&path);
@@ -89,16 +89,16 @@ fn emptied_is_small() {
     tidied(&index);
     assert!(index.status().unwrap().bytes > 2 * small);
     index.clear().unwrap();
-    // The mark of what is done is in the log, with its page.
+    // The log still contains the page of the write that ends the erasure.
     assert!(index.status().unwrap().bytes < small + 3 * 16_384);
 }
 
 #[test]
-fn a_damaged_one_is_made_anew() {
+fn a_damaged_index_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
-    // From the first page behind the header on, and from the third page on: found when it is opened, and later.
+    // Damage right after the header is found when the file is opened; damage from the third page on is found later.
     for from in [100, 2 * 16_384] {
         let index = on(&path);
         index.clear().unwrap();

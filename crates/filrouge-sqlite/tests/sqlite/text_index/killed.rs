@@ -1,4 +1,4 @@
-//! A process that is killed in the middle of whatever it does to an index.
+//! A process that is killed at random points of its work on an index.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use filrouge_store::contract::text_index::{
-    Asking as _, bodies, found, numbers, query, shard, texts, tidied,
+    IndexTestExt as _, bodies, found, numbers, query, shard, texts, tidied,
 };
-use filrouge_store::text_index::{Reach, TextIndex};
+use filrouge_store::text_index::{IndexScope, TextIndex};
 use rusqlite::Connection;
 
 use super::on;
@@ -16,23 +16,23 @@ use super::on;
 const PATH: &str = "FILROUGE_TEST_INDEX";
 const SESSIONS: u64 = 7;
 
-/// What a round puts: a few that wait, or as many that they go into postings.
-fn of_round(round: u64) -> Vec<String> {
+/// The texts of a round: so few that they remain pending, or enough to be written to postings.
+fn texts_of_round(round: u64) -> Vec<String> {
     let count = if round.is_multiple_of(3) { 90 } else { 20 };
     let text = |n| format!("apple r{round}n{n}x é中{n} {}", "of all ".repeat(n));
     (0..count).map(text).collect()
 }
 
-/// Puts round after round, tidies up and forgets, and tells of each round behind it.
+/// Repeats rounds of writing, tidying and forgetting, and reports each finished round.
 #[test]
-#[ignore = "is killed: the process that the test below starts"]
-fn child() {
+#[ignore = "the process that `an_index_survives_kills_at_any_point` starts and kills"]
+fn child_writes_until_it_is_killed() {
     let path = PathBuf::from(std::env::var_os(PATH).unwrap());
     let (index, a) = (on(&path), shard("r", "a"));
     let last = index.position().unwrap();
     let last = last.map_or(0, |p| std::str::from_utf8(&p).unwrap().parse().unwrap());
     for round in last + 1.. {
-        let all = of_round(round);
+        let all = texts_of_round(round);
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let update = texts(&a, &format!("s{}", round % SESSIONS), &all);
         let position = round.to_string();
@@ -46,48 +46,52 @@ fn child() {
     }
 }
 
-/// Lets a process work for a while after its first round; the last round that it told of.
+/// Kills a child process some time after its first round; returns the last round that it reported.
 fn killed_after(path: &Path, millis: u64) -> u64 {
     let mut process = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "text_index::killed::child", "--ignored"])
+        .args([
+            "--exact",
+            "text_index::killed::child_writes_until_it_is_killed",
+            "--ignored",
+        ])
         .arg("--nocapture")
         .env(PATH, path)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = BufReader::new(process.stderr.take().unwrap()).lines();
-    let first = told.next().unwrap().unwrap();
+    let mut rounds = BufReader::new(process.stderr.take().unwrap()).lines();
+    let first = rounds.next().unwrap().unwrap();
     std::thread::sleep(Duration::from_millis(millis));
     process.kill().unwrap();
     let ended = process.wait().unwrap();
-    assert_eq!(ended.code(), None, "it ended by itself");
-    let last = told.map(Result::unwrap).last().unwrap_or(first);
+    assert_eq!(ended.code(), None, "it exited before the kill");
+    let last = rounds.map(Result::unwrap).last().unwrap_or(first);
     last.parse().unwrap()
 }
 
-/// The index is as after the round it stands at.
+/// Asserts that the index is consistent with its position; returns the position.
 #[track_caller]
 fn consistent(index: &dyn TextIndex) -> u64 {
     let a = shard("r", "a");
-    let reach = Reach::Shard(a.clone());
+    let scope = IndexScope::Shard(a.clone());
     let position = index.position().unwrap().unwrap();
     let at: u64 = std::str::from_utf8(&position).unwrap().parse().unwrap();
     let (mut all, mut emptied) = (0, 0);
-    for session in index.sessions(&reach).unwrap().iter() {
-        let of: u64 = session.entry.key[1..].parse().unwrap();
-        let round = at - (at + SESSIONS - of) % SESSIONS;
+    for session in index.sessions(&scope).unwrap().iter() {
+        let session_no: u64 = session.entry.key[1..].parse().unwrap();
+        let round = at - (at + SESSIONS - session_no) % SESSIONS;
         let only = [session.no];
-        let mut of_it = query(&reach, &[]);
-        of_it.sessions = Some(&only);
-        let mut shown = bodies(index, &numbers(&index.candidates(&of_it).unwrap()));
+        let mut session_query = query(&scope, &[]);
+        session_query.sessions = Some(&only);
+        let mut shown = bodies(index, &numbers(&index.candidates(&session_query).unwrap()));
         if session.entry.stamp == [0, 0] {
             assert_eq!(shown, [""; 0]);
             emptied += 1;
             continue;
         }
         shown.reverse();
-        let expected = of_round(round).into_iter().enumerate();
+        let expected = texts_of_round(round).into_iter().enumerate();
         let expected: Vec<String> = expected.map(|(n, text)| format!("{n}={text}")).collect();
         assert_eq!(shown, expected);
         for n in [0, 13, expected.len() - 1] {
@@ -104,18 +108,18 @@ fn consistent(index: &dyn TextIndex) -> u64 {
 }
 
 #[test]
-fn killed_anywhere() {
+fn an_index_survives_kills_at_any_point() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let (mut before, mut kill) = (0, 0);
-    // More than one level, and not of rounds that were killed before anything was merged.
+    // Repeats until there are enough kills, and enough rounds for merges of several levels.
     while kill < 12 || before <= 24 {
-        let told = killed_after(&path, kill * 11 % 50);
+        let last_round = killed_after(&path, kill * 11 % 50);
         let index = on(&path);
         let at = consistent(&index);
         assert!(
-            before < told && (told..=told + 1).contains(&at),
-            "{before} {told} {at}"
+            before < last_round && (last_round..=last_round + 1).contains(&at),
+            "{before} {last_round} {at}"
         );
         before = at;
         kill += 1;
@@ -124,6 +128,6 @@ fn killed_anywhere() {
     tidied(&index);
     assert_eq!(consistent(&index), before);
     let raw = Connection::open(&path).unwrap();
-    let whole = raw.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
-    assert_eq!(whole.unwrap(), "ok");
+    let check = raw.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
+    assert_eq!(check.unwrap(), "ok");
 }

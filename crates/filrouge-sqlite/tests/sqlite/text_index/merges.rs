@@ -1,16 +1,16 @@
-//! Merges: whatever is asked between their steps, and wherever they are cut short.
+//! Tests queries between the steps of merges, and interruptions at any step.
 
 use filrouge_store::contract::text_index::{
-    Asking as _, found, query, shard, shown, texts, tidied,
+    IndexTestExt as _, found, query, shard, shown, texts, tidied,
 };
-use filrouge_store::text_index::{Reach, TextIndex, Which};
+use filrouge_store::text_index::{IndexScope, SessionSelection, TextIndex};
 use rusqlite::Connection;
 
 use super::on;
 
-/// Sixteen words that are like no other ones.
-fn noise(of: usize) -> String {
-    let mut state = of as u64 + 1;
+/// Sixteen words that few other documents contain.
+fn noise(n: usize) -> String {
+    let mut state = n as u64 + 1;
     let mut letter = || {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
         char::from(b'g' + (state >> 60) as u8)
@@ -19,7 +19,7 @@ fn noise(of: usize) -> String {
     (0..16).map(|_| word()).collect::<Vec<_>>().join(" ")
 }
 
-/// Segments of eighty documents each.
+/// Writes segments of eighty documents each.
 fn fill(index: &dyn TextIndex, rounds: usize) {
     for round in 0..rounds {
         let all: Vec<String> = (0..80)
@@ -36,23 +36,23 @@ fn count(path: &std::path::Path, sql: &str) -> i64 {
     raw.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Bytes of all lists.
+/// The size of all lists.
 const LISTS: &str = "SELECT (SELECT sum(length(lists)) FROM posting) + (SELECT ifnull(sum(length(documents)), 0) FROM long_posting)";
 const SEGMENTS: &str = "SELECT count(*) FROM segment";
 
 #[test]
-fn each_step_leaves_everything_to_be_found() {
+fn every_document_is_found_between_steps() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
     let index = on(&path);
     fill(&index, 9);
     assert_eq!(count(&path, SEGMENTS), 9);
-    let reach = Reach::Shard(a.clone());
+    let scope = IndexScope::Shard(a.clone());
     let mut steps = 0;
     while index.tidy().unwrap() {
         steps += 1;
-        // Another one goes on where the first was cut short; one session changes and one is forgotten on the way.
+        // A second process continues the interrupted merge; one session changes and one is forgotten during it.
         let other = on(&path);
         if steps == 1 {
             other
@@ -74,11 +74,11 @@ fn each_step_leaves_everything_to_be_found() {
     }
     assert!(steps > 2);
     assert_eq!(count(&path, SEGMENTS), 2);
-    assert_eq!(shown(&index, &query(&reach, &[])).len(), 7 * 80 + 1);
+    assert_eq!(shown(&index, &query(&scope, &[])).len(), 7 * 80 + 1);
 }
 
 #[test]
-fn numbers_of_what_is_gone_go_with_a_merge() {
+fn a_merge_drops_removed_documents() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let index = on(&path);
@@ -92,13 +92,13 @@ fn numbers_of_what_is_gone_go_with_a_merge() {
 }
 
 #[test]
-fn what_lies_within_another_segment_is_tidied_up_once() {
+fn a_segment_within_another_is_rebuilt_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
     let index = on(&path);
     fill(&index, 4);
-    // As much text that it is of the next level, between segments that become one around it.
+    // A segment with enough text for the next level, between smaller segments that are merged.
     let pad = "pear ".repeat(1_800);
     let large: Vec<String> = (0..300).map(|n| format!("{n} {pad}")).collect();
     let large: Vec<&str> = large.iter().map(String::as_str).collect();
@@ -122,41 +122,41 @@ fn what_lies_within_another_segment_is_tidied_up_once() {
 }
 
 #[test]
-fn what_is_remembered_is_what_is_there() {
+fn cached_words_are_current() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
-    // One asks again and again; the other one makes changes that it is not told of.
+    // One process queries repeatedly; the other one makes changes that the first does not know of.
     let (asking, changing) = (on(&path), on(&path));
-    let asked = |word: &str, count: usize| {
+    let finds = |word: &str, count: usize| {
         for _ in 0..3 {
             assert_eq!(found(&asking, &a, &[word]).len(), count, "{word}");
         }
     };
     fill(&changing, 2);
-    asked("ppl", 160);
-    asked("1n7", 11);
+    finds("ppl", 160);
+    finds("1n7", 11);
     fill(&changing, 9);
-    asked("ppl", 720);
-    asked("8n7", 11);
+    finds("ppl", 720);
+    finds("8n7", 11);
     tidied(&changing);
-    asked("ppl", 720);
-    asked("8n7", 11);
+    finds("ppl", 720);
+    finds("8n7", 11);
     changing.forget(b"r", "s8").unwrap();
-    asked("ppl", 640);
-    asked("8n7", 0);
-    asked("7n7", 11);
+    finds("ppl", 640);
+    finds("8n7", 0);
+    finds("7n7", 11);
     asking.forget(b"r", "s7").unwrap();
-    asked("7n7", 0);
-    asked("6n7", 11);
+    finds("7n7", 0);
+    finds("6n7", 11);
     changing.clear().unwrap();
-    asked("ppl", 0);
+    finds("ppl", 0);
     fill(&changing, 1);
-    asked("ppl", 80);
+    finds("ppl", 80);
 }
 
 #[test]
-fn many_sessions_are_told_as_few_are() {
+fn sessions_are_selected_by_few_or_many_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let (asking, changing) = (on(&path), on(&path));
@@ -167,19 +167,23 @@ fn many_sessions_are_told_as_few_are() {
             .collect();
         changing.apply(&updates, None).unwrap();
     };
-    let reach = Reach::Shard(a.clone());
+    let scope = IndexScope::Shard(a.clone());
     for (from, to) in [(0, 100), (100, 150)] {
         put(from, to);
         let numbers: Vec<_> = changing
-            .sessions(&reach)
+            .sessions(&scope)
             .unwrap()
             .iter()
             .map(|s| s.no)
             .collect();
         assert_eq!(numbers.len(), to as usize);
-        let known = |numbers| asking.known(Which::Numbers(&reach, numbers)).unwrap();
-        let many = known(&numbers).sessions;
-        assert_eq!(many, asking.sessions(&reach).unwrap());
-        assert_eq!(*known(&numbers[..3]).sessions, many[..3]);
+        let state_of = |numbers| {
+            asking
+                .state(SessionSelection::Numbers(&scope, numbers))
+                .unwrap()
+        };
+        let many = state_of(&numbers).sessions;
+        assert_eq!(many, asking.sessions(&scope).unwrap());
+        assert_eq!(*state_of(&numbers[..3]).sessions, many[..3]);
     }
 }

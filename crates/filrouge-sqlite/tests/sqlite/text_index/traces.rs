@@ -1,11 +1,11 @@
-//! No page of any file holds a trace of what was forgotten.
+//! No page of any file contains a trace of forgotten documents.
 
 use std::path::{Path, PathBuf};
 
 use filrouge_store::contract::text_index::{
-    Asking as _, document, found, numbers, query, shard, texts, tidied, update,
+    IndexTestExt as _, document, found, numbers, query, shard, texts, tidied, update,
 };
-use filrouge_store::text_index::{Coverage, IndexUpdate, Reach, TextIndex};
+use filrouge_store::text_index::{Coverage, IndexScope, IndexUpdate, TextIndex};
 use rusqlite::Connection;
 
 use super::decoded::{Decoded, decoded};
@@ -22,8 +22,8 @@ fn holds(bytes: &[u8], word: &str) -> bool {
     bytes.windows(word.len()).any(|w| w == word.as_bytes())
 }
 
-/// Whether any page of any file holds the word, as it is or in a frame of zstd.
-fn told(path: &Path, word: &str) -> bool {
+/// Whether any page of any file contains the word, in plain or in a zstd frame.
+fn contains_trace(path: &Path, word: &str) -> bool {
     files(path).iter().any(|file| {
         let bytes = std::fs::read(file).unwrap();
         let magic = [0x28, 0xB5, 0x2F, 0xFD];
@@ -33,7 +33,7 @@ fn told(path: &Path, word: &str) -> bool {
                 .ok()?
                 .single_frame();
             let mut text = Vec::new();
-            // A torn frame gives what is left of it.
+            // From a truncated frame, the remaining part is decompressed.
             let _ = std::io::Read::read_to_end(&mut reader, &mut text);
             Some(text)
         });
@@ -42,7 +42,7 @@ fn told(path: &Path, word: &str) -> bool {
 }
 
 #[test]
-fn nothing_is_left_of_what_was_forgotten() {
+fn forgotten_documents_leave_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
@@ -53,12 +53,12 @@ fn nothing_is_left_of_what_was_forgotten() {
             .map(|n| format!("words of {round} {n} of all"))
             .collect();
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
-        let of_all = |index: &dyn TextIndex| {
+        let apply_others = |index: &dyn TextIndex| {
             index
                 .apply(&[texts(&a, &format!("t{round}"), &others)], None)
                 .unwrap();
         };
-        of_all(&index);
+        apply_others(&index);
         let documents = vec![
             document("0", 0, SECRET),
             document("1", 0, &long),
@@ -69,7 +69,7 @@ fn nothing_is_left_of_what_was_forgotten() {
         index
             .apply(&[update(&a, "s", Coverage::Whole, documents)], None)
             .unwrap();
-        // As many that they go into postings with it.
+        // Enough documents to be written to postings together.
         let many: Vec<_> = (0..70)
             .map(|n| {
                 document(
@@ -82,12 +82,12 @@ fn nothing_is_left_of_what_was_forgotten() {
         index
             .apply(&[update(&a, "s", Coverage::Units(Vec::new()), many)], None)
             .unwrap();
-        let reach = Reach::Shard(a.clone());
+        let scope = IndexScope::Shard(a.clone());
         let session = [index.session(b"r", "s").unwrap().unwrap().no];
-        let mut of_s = query(&reach, &[]);
+        let mut of_s = query(&scope, &[]);
         of_s.sessions = Some(&session);
-        let mut gone = numbers(&index.candidates(&of_s).unwrap());
-        // An older state of it is in postings as well.
+        let mut forgotten = numbers(&index.candidates(&of_s).unwrap());
+        // Postings also contain an older state of the session.
         index
             .apply(
                 &[update(
@@ -99,15 +99,15 @@ fn nothing_is_left_of_what_was_forgotten() {
                 None,
             )
             .unwrap();
-        gone.extend(numbers(&index.candidates(&of_s).unwrap()));
+        forgotten.extend(numbers(&index.candidates(&of_s).unwrap()));
         if tidy {
             tidied(&index);
-            of_all(&index);
+            apply_others(&index);
             tidied(&index);
         }
-        assert!(told(&path, SECRET));
+        assert!(contains_trace(&path, SECRET));
         assert_eq!(index.forget(b"r", "s").unwrap(), 73);
-        assert!(!told(&path, SECRET));
+        assert!(!contains_trace(&path, SECRET));
         let wal = files(&path)
             .into_iter()
             .find(|f| f.to_string_lossy().ends_with("-wal"));
@@ -115,9 +115,9 @@ fn nothing_is_left_of_what_was_forgotten() {
         assert!(!wal.is_some_and(|wal| holds(&wal, SECRET)));
         let Decoded { numbers, words } = decoded(&path);
         assert!(!numbers.is_empty());
-        assert_eq!(numbers.iter().find(|no| gone.contains(no)), None);
-        let left = words.iter().find(|word| word.contains(SECRET));
-        assert_eq!(left, None);
+        assert_eq!(numbers.iter().find(|no| forgotten.contains(no)), None);
+        let remaining = words.iter().find(|word| word.contains(SECRET));
+        assert_eq!(remaining, None);
         let raw = Connection::open(&path).unwrap();
         for (table, column) in [
             ("document", "id"),
@@ -126,7 +126,7 @@ fn nothing_is_left_of_what_was_forgotten() {
             ("gone", "document"),
             ("vector", "document"),
         ] {
-            for no in &gone {
+            for no in &forgotten {
                 let sql = format!("SELECT count(*) FROM {table} WHERE {column} = ?1");
                 let count: i64 = raw
                     .query_row(&sql, [no.cast_signed()], |row| row.get(0))
@@ -143,7 +143,7 @@ fn nothing_is_left_of_what_was_forgotten() {
 }
 
 #[test]
-fn a_session_that_went_before_it_was_forgotten() {
+fn a_removed_session_leaves_no_trace_after_it_is_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
@@ -157,37 +157,37 @@ fn a_session_that_went_before_it_was_forgotten() {
         .apply(&[IndexUpdate::Gone(((*b"r").into(), "s".into()))], None)
         .unwrap();
     assert_eq!(index.forget(b"r", "s").unwrap(), 0);
-    assert!(!told(&path, SECRET));
+    assert!(!contains_trace(&path, SECRET));
     let Decoded { numbers, words } = decoded(&path);
     assert!(!words.iter().any(|word| word.contains(SECRET)));
     assert_eq!(numbers.iter().max(), numbers.iter().min());
 }
 
 #[test]
-fn emptied_is_empty() {
+fn clear_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let index = on(&path);
     let a = shard("r", "a");
     index.apply(&[texts(&a, "s", &[SECRET; 3])], None).unwrap();
-    let reach = Reach::Shard(a);
-    let no = numbers(&index.candidates(&query(&reach, &[])).unwrap())[0];
+    let scope = IndexScope::Shard(a);
+    let no = numbers(&index.candidates(&query(&scope, &[])).unwrap())[0];
     index
         .put_vectors("m", &[(no, SECRET.bytes().map(u8::cast_signed).collect())])
         .unwrap();
-    assert!(told(&path, SECRET));
+    assert!(contains_trace(&path, SECRET));
     index.clear().unwrap();
-    assert!(!told(&path, SECRET));
+    assert!(!contains_trace(&path, SECRET));
 }
 
 #[test]
-fn what_a_reader_held_up_is_done_later() {
+fn an_erasure_delayed_by_a_reader_is_finished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let index = on(&path);
     let a = shard("r", "a");
     index.apply(&[texts(&a, "s", &[SECRET])], None).unwrap();
-    let reach = Reach::Shard(a.clone());
+    let scope = IndexScope::Shard(a.clone());
     let reader = Connection::open(&path).unwrap();
     let count = "SELECT count(*) FROM document";
     reader.execute_batch("BEGIN").unwrap();
@@ -195,9 +195,9 @@ fn what_a_reader_held_up_is_done_later() {
     assert_eq!(before, 1);
     std::thread::scope(|threads| {
         let late = threads.spawn(|| index.forget(b"r", "s"));
-        // It is gone for whoever asks, and waits for the one who reads.
+        // New queries no longer see the session; `forget` waits for the running reader.
         while index
-            .candidates(&query(&reach, &[]))
+            .candidates(&query(&scope, &[]))
             .is_ok_and(|found| !found.is_empty())
         {
             std::thread::yield_now();
@@ -205,5 +205,5 @@ fn what_a_reader_held_up_is_done_later() {
         reader.execute_batch("COMMIT").unwrap();
         assert_eq!(late.join().unwrap().unwrap(), 1);
     });
-    assert!(!told(&path, SECRET));
+    assert!(!contains_trace(&path, SECRET));
 }

@@ -9,13 +9,13 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::command::{
-    Acquire, Append, Close, ConcurrentTurns, Ending, Hold, LeaseAsk, NewEvent, NewSession,
-    PutCheckpoint, Scope, SessionToken, Start, TakeLease, Viewer,
+    Acquire, Append, Close, ConcurrentTurns, Ending, FencingToken, LeaseRequest, NewEvent,
+    NewSession, PutCheckpoint, Scope, SessionToken, Start, TakeLease, Viewer,
 };
 use crate::keyring::OsEntropy;
 use crate::record::{CloseEvent, Entry, Event, StartEvent};
 
-/// Microseconds that RFC 3339 can write.
+/// The range of microseconds that RFC 3339 can express.
 const MOMENTS: std::ops::Range<i64> = 0..253_402_207_200_000_000;
 
 fn id() -> impl Strategy<Value = String> {
@@ -68,7 +68,7 @@ fn some_entries() -> impl Strategy<Value = Vec<Entry>> {
 
 fn a_scope() -> impl Strategy<Value = Scope> {
     let hold = (any::<u64>(), any::<bool>(), any::<bool>());
-    let hold = hold.prop_map(|(fence, release, queued)| Hold {
+    let hold = hold.prop_map(|(fence, release, queued)| FencingToken {
         fence,
         release,
         queued,
@@ -200,14 +200,14 @@ fn a_lease() -> impl Strategy<Value = Write> {
         let (ttl, fence) = (Duration::from_millis(n.into()), n.into());
         let session_id = session.session_id.clone();
         let ask = match kind {
-            0 => LeaseAsk::Acquire(Box::new(Acquire {
+            0 => LeaseRequest::Acquire(Box::new(Acquire {
                 ttl,
                 create: Some(session),
                 terminal: vec!["DONE".into()],
                 resumes: (n % 3 != 0).then_some((n % 3 == 1).then_some(fence)),
             })),
-            1 => LeaseAsk::Renew { fence, ttl },
-            _ => LeaseAsk::Release { fence },
+            1 => LeaseRequest::Renew { fence, ttl },
+            _ => LeaseRequest::Release { fence },
         };
         Write::Lease(Box::new(TakeLease {
             session_id,
@@ -224,7 +224,7 @@ fn a_write() -> impl Strategy<Value = Write> {
 
 proptest! {
     #[test]
-    fn commands_come_back(scope in a_scope(), write in a_write()) {
+    fn commands_round_trip(scope in a_scope(), write in a_write()) {
         let command = Command { scope, write };
         let bytes = command.encode().unwrap();
         let back = Command::decode(&bytes, &OsEntropy).unwrap();
@@ -233,7 +233,7 @@ proptest! {
         prop_assert_eq!(back.encode().unwrap(), bytes);
         let resumes = |write: &Write| match write {
             Write::Lease(take) => match &take.ask {
-                LeaseAsk::Acquire(acquire) => acquire.resumes,
+                LeaseRequest::Acquire(acquire) => acquire.resumes,
                 _ => None,
             },
             _ => None,
@@ -242,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_or_longer_is_refused(
+    fn truncated_or_extended_bytes_are_refused(
         scope in a_scope(),
         write in a_write(),
         at: prop::sample::Index,

@@ -1,20 +1,20 @@
-//! Fences of a ledger that does not begin at 1, told as if it did.
+//! Translates the fences of a ledger whose first fence is not 1.
 
-use crate::command::{Command, LeaseAsk, Write};
+use crate::command::{Command, LeaseRequest, Write};
 use crate::contract::fixture::{Fixture, operator};
 
-/// The first fence that was given out by a ledger whose fences do not begin at 1; 0 before.
+/// The first fence that the ledger granted; 0 before that.
 pub(super) struct Fences(pub(super) u64);
 
 impl Fences {
-    pub(super) async fn look(&mut self, f: &Fixture) {
+    pub(super) async fn observe(&mut self, f: &Fixture) {
         if let (0, Ok(lease)) = (self.0, f.lease(&operator("t"), "s0").await) {
             self.0 = lease.fence;
         }
     }
 
-    /// A command of a ledger whose fences begin at 1, for this one.
-    pub(super) fn there(&self, command: &Command) -> Command {
+    /// Translates a command with fences from 1 for this ledger.
+    pub(super) fn to_ledger(&self, command: &Command) -> Command {
         let mut command = command.clone();
         let first = self.0.max(1);
         let moved = |fence: &mut u64| *fence += if *fence > 0 { first - 1 } else { 0 };
@@ -22,22 +22,24 @@ impl Fences {
             moved(&mut hold.fence);
         }
         if let Write::Lease(take) = &mut command.write
-            && let LeaseAsk::Renew { fence, .. } | LeaseAsk::Release { fence } = &mut take.ask
+            && let LeaseRequest::Renew { fence, .. } | LeaseRequest::Release { fence } =
+                &mut take.ask
         {
             moved(fence);
         }
         command
     }
 
-    /// What this one tells, as a ledger tells it whose fences begin at 1.
-    pub(super) fn here(&self, told: Vec<String>) -> Vec<String> {
-        let told = told.into_iter();
-        told.map(|text| {
-            NAMES
-                .iter()
-                .fold(text, |text, name| self.renamed(&text, name))
-        })
-        .collect()
+    /// Translates this ledger's outcomes to fences from 1.
+    pub(super) fn with_normal_fences(&self, outcomes: Vec<String>) -> Vec<String> {
+        let outcomes = outcomes.into_iter();
+        outcomes
+            .map(|text| {
+                NAMES
+                    .iter()
+                    .fold(text, |text, name| self.renamed(&text, name))
+            })
+            .collect()
     }
 
     fn renamed(&self, text: &str, name: &str) -> String {
@@ -58,5 +60,5 @@ impl Fences {
     }
 }
 
-/// What stands before a fence in what is told.
-const NAMES: [&str; 4] = ["fence: ", "fence ", "which is ", "resume_from_pg:"];
+/// The texts that precede a fence in an outcome.
+const NAMES: [&str; 4] = ["fence: ", "fence ", "the newest is ", "resume_from_pg:"];

@@ -1,4 +1,4 @@
-//! Writes in small numbers, so that they meet each other.
+//! Writes as small numbers, so that they often affect each other.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::contract::{drafts, live_asks};
 /// A write of a recording of the turn.
 pub(super) fn drafted(s: &str, id: TurnId, kind: u8, request: u8, more: u8) -> Write {
     let (stream, number) = (drafts::stream(request / 2), u64::from(more));
-    // What continues a piece comes behind its beginning: a recording sends it so.
+    // A piece's first delta precedes its continuation, as in a real recording.
     let rest = || {
         let begun = drafts::delta(number, true, "more");
-        let goes_on = (more == 1).then(|| drafts::delta(number, false, " of it"));
-        [begun].into_iter().chain(goes_on).collect()
+        let continuation = (more == 1).then(|| drafts::delta(number, false, " of it"));
+        [begun].into_iter().chain(continuation).collect()
     };
     match kind {
         0 => drafts::put(s, id, stream, 0, Vec::new()),
@@ -27,7 +27,7 @@ pub(super) fn drafted(s: &str, id: TurnId, kind: u8, request: u8, more: u8) -> W
     }
 }
 
-/// A lease of the session, or a checkpoint. Time goes on so slowly that some leases end in between.
+/// A lease or a checkpoint of the session. The clock advances slowly, so that some leases expire in between.
 pub(super) fn live(s: &str, kind: u8, request: u8, more: u8) -> Write {
     let holder = ["a", "b"][usize::from(request % 2)];
     match kind {
@@ -48,7 +48,7 @@ pub(super) fn live(s: &str, kind: u8, request: u8, more: u8) -> Write {
     }
 }
 
-/// A write that concerns session `s` as a whole.
+/// A write that concerns session `s` as a unit.
 pub(super) fn of_session(s: &str, kind: u8, request: u8, more: u8) -> Write {
     match (kind, more) {
         (0, 0) => patch(s, title(&format!("title {request}"))),
@@ -58,7 +58,7 @@ pub(super) fn of_session(s: &str, kind: u8, request: u8, more: u8) -> Write {
         (1, 0) => close_session(s, Some("enough")),
         (1, 1) => patch(s, active()),
         (2, 0..2) => link(s, if request == 0 { "bob" } else { "ann" }),
-        // Seldom, for little happens behind it.
+        // Rare, because little can happen afterwards.
         (3, 0) => erase(s),
         _ => Write::CreateSession(NewSession {
             title: Some("made".into()),

@@ -1,16 +1,17 @@
-//! What is found.
+//! Queries for candidates.
 
 use super::{
-    Asking as _, IndexFixture, all_of, bodies, document, entry, found, numbers, query, shard,
+    IndexFixture, IndexTestExt as _, all_of, bodies, document, entry, found, numbers, query, shard,
     shown, texts, tidied, update,
 };
 use crate::text_index::{
-    CandidateQuery, Coverage, IndexUpdate, NewDocument, Reach, SessionUpdate, TITLE, Wanted,
+    CandidateFilter, CandidateQuery, Coverage, IndexScope, IndexUpdate, NewDocument, SessionUpdate,
+    TITLE,
 };
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
 
-pub fn kinds_times_and_sessions(make: Make) {
+pub fn kinds_times_and_sessions_are_filtered(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     let of = |key: &str, kind, created| NewDocument {
         kind,
@@ -34,7 +35,7 @@ pub fn kinds_times_and_sessions(make: Make) {
         .unwrap();
     let s = f.index.session(b"r", "s").unwrap().unwrap().no;
     let t = f.index.session(b"r", "t").unwrap().unwrap().no;
-    let reach = Reach::Shard(a.clone());
+    let reach = IndexScope::Shard(a.clone());
     for tidy in [false, true] {
         if tidy {
             tidied(&*f.index);
@@ -78,7 +79,7 @@ pub fn kinds_times_and_sessions(make: Make) {
     }
 }
 
-pub fn alternatives(make: Make) {
+pub fn any_met_term_suffices_and_the_best_come_first(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     let all = [
         "apple pie with cream",
@@ -88,14 +89,14 @@ pub fn alternatives(make: Make) {
         "apples, pears and cream",
     ];
     f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
-    let reach = Reach::Shard(a);
+    let reach = IndexScope::Shard(a);
     for tidy in [false, true] {
         if tidy {
             tidied(&*f.index);
         }
         let terms = all_of(&["apple", "cream", "pears"]);
         let any = CandidateQuery {
-            wanted: Wanted::Any(&terms),
+            wanted: CandidateFilter::Any(&terms),
             ..query(&reach, &[])
         };
         let found = f.index.candidates(&any).unwrap();
@@ -113,7 +114,7 @@ pub fn alternatives(make: Make) {
         let term = ["pie", "nothing"].map(str::to_owned).to_vec();
         let found = f.index.candidates(&query(&reach, &[term])).unwrap();
         assert_eq!(found.len(), 2);
-        // More terms than there are bits.
+        // A query with more terms than `met` has bits.
         let many: Vec<Vec<String>> = (0..70).map(|_| vec!["apple".to_owned()]).collect();
         let found = f.index.candidates(&query(&reach, &many)).unwrap();
         assert_eq!(found.len(), 3);
@@ -121,7 +122,7 @@ pub fn alternatives(make: Make) {
     }
 }
 
-pub fn bodies_in_order(make: Make) {
+pub fn bodies_are_read_in_the_requested_order(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     let large = "large ".repeat(100_000);
     f.index
@@ -134,7 +135,11 @@ pub fn bodies_in_order(make: Make) {
             None,
         )
         .unwrap();
-    let mut all = numbers(&f.index.candidates(&query(&Reach::Shard(a), &[])).unwrap());
+    let mut all = numbers(
+        &f.index
+            .candidates(&query(&IndexScope::Shard(a), &[]))
+            .unwrap(),
+    );
     all.reverse();
     let order = [all[2], 0, all[0], u64::MAX, all[4], all[1], all[2], all[3]];
     let shown = bodies(&*f.index, &order);
@@ -159,7 +164,7 @@ pub fn bodies_in_order(make: Make) {
     assert_eq!(count, 2);
 }
 
-pub fn short_words(make: Make) {
+pub fn short_words_are_found(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     let all = [
         "中文 学习",
@@ -193,8 +198,8 @@ pub fn short_words(make: Make) {
     }
 }
 
-/// So many that they do not wait to be put into postings.
-pub fn many_documents(make: Make) {
+/// Enough documents to be indexed at once instead of waiting for their postings.
+pub fn many_documents_are_found(make: Make) {
     let (f, a, b) = (make(), shard("r", "a"), shard("r", "b"));
     let mut updates = Vec::new();
     for session in 0..30 {
@@ -216,7 +221,7 @@ pub fn many_documents(make: Make) {
         }));
     }
     f.index.apply(&updates, None).unwrap();
-    let realm = Reach::Realm((*b"r").into());
+    let realm = IndexScope::Realm((*b"r").into());
     for round in 0..3 {
         let terms = all_of(&["document no", "tenth"]);
         let all = f.index.candidates(&query(&realm, &terms)).unwrap();

@@ -1,16 +1,16 @@
-//! What becomes of sessions and documents.
+//! The life of sessions and documents.
 
 use super::{
-    Asking as _, IndexFixture, all_of, document, entry, found, query, shard, shown, texts, tidied,
-    update,
+    IndexFixture, IndexTestExt as _, all_of, document, entry, found, query, shard, shown, texts,
+    tidied, update,
 };
-use crate::text_index::{CandidateQuery, Coverage, IndexUpdate, Reach, Seen};
+use crate::text_index::{CandidateQuery, Coverage, IndexScope, IndexUpdate, IndexVersion};
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
 
 fn keys(f: &IndexFixture, realm: &str, session: &str) -> Vec<String> {
     let session = f.index.session(realm.as_bytes(), session).unwrap().unwrap();
-    let reach = Reach::Shard(session.shard);
+    let reach = IndexScope::Shard(session.shard);
     let own = CandidateQuery {
         sessions: Some(&[session.no]),
         ..query(&reach, &[])
@@ -21,7 +21,7 @@ fn keys(f: &IndexFixture, realm: &str, session: &str) -> Vec<String> {
     keys
 }
 
-pub fn documents_come_and_go(make: Make) {
+pub fn documents_are_added_and_removed(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     let all = ["one apple", "two apples", "three pears"];
     f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
@@ -35,7 +35,7 @@ pub fn documents_come_and_go(make: Make) {
         if tidy {
             tidied(&*f.index);
         }
-        // One anew, one as it was, one gone, then another one.
+        // One document is new, one is unchanged, one is removed; then another one is removed.
         let again = vec![document("0", 7, "one plum")];
         let gone = Coverage::Units(vec![2, 77]);
         f.index
@@ -57,13 +57,13 @@ pub fn documents_come_and_go(make: Make) {
     f.index.apply(&[gone.clone(), gone], None).unwrap();
     assert_eq!(f.index.session(b"r", "s").unwrap(), None);
     assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
-    assert!(f.index.sessions(&Reach::Shard(a)).unwrap().is_empty());
+    assert!(f.index.sessions(&IndexScope::Shard(a)).unwrap().is_empty());
 }
 
-/// What is put again as it is keeps its number; of two with one key the later one is there.
-pub fn what_is_the_same_stays(make: Make) {
+/// An unchanged document keeps its number; of two with one key, the later one counts.
+pub fn unchanged_documents_keep_their_numbers(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
-    let reach = Reach::Shard(a.clone());
+    let reach = IndexScope::Shard(a.clone());
     let all = ["one apple", "two apples", "three pears"];
     let numbers = || super::numbers(&f.index.candidates(&query(&reach, &[])).unwrap());
     for tidy in [false, true] {
@@ -94,7 +94,7 @@ pub fn what_is_the_same_stays(make: Make) {
     }
 }
 
-pub fn a_session_moves(make: Make) {
+pub fn a_session_moves_to_another_shard(make: Make) {
     let (f, a, b) = (make(), shard("r", "a"), shard("r", "b"));
     f.index
         .apply(&[texts(&a, "s", &["apple", "apple pie"])], None)
@@ -107,10 +107,13 @@ pub fn a_session_moves(make: Make) {
     assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
     assert_eq!(found(&*f.index, &b, &["apple"]), ["0=apple"]);
     assert_eq!(f.index.session(b"r", "s").unwrap().unwrap().shard, b);
-    let in_a = f.index.sessions(&Reach::Shard(a)).unwrap();
-    let in_realm = f.index.sessions(&Reach::Realm((*b"r").into())).unwrap();
+    let in_a = f.index.sessions(&IndexScope::Shard(a)).unwrap();
+    let in_realm = f
+        .index
+        .sessions(&IndexScope::Realm((*b"r").into()))
+        .unwrap();
     assert_eq!((in_a.len(), in_realm.len()), (0, 1));
-    // A session of the same id in another realm is another one.
+    // A session with the same id in another realm is another session.
     let other = shard("q", "a");
     f.index
         .apply(&[texts(&other, "s", &["apple"])], None)
@@ -123,7 +126,7 @@ pub fn a_session_moves(make: Make) {
     );
 }
 
-pub fn all_or_nothing_and_where(make: Make) {
+pub fn changes_are_atomic_with_the_position(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     assert_eq!(f.index.position().unwrap(), None);
     f.index.apply(&[], Some(b"12")).unwrap();
@@ -137,9 +140,9 @@ pub fn all_or_nothing_and_where(make: Make) {
     assert_eq!(found(&*(f.again)(), &a, &["apple"]).len(), 2);
 }
 
-pub fn only_as_it_was_seen(make: Make) {
+pub fn a_change_requires_the_expected_version(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
-    let put = |seen: &Seen, words: &str, at: &[u8]| {
+    let put = |seen: &IndexVersion, words: &str, at: &[u8]| {
         let updates = [texts(&a, "s", &[words])];
         f.index.apply_if(seen, &updates, Some(at)).unwrap()
     };
@@ -163,7 +166,7 @@ pub fn only_as_it_was_seen(make: Make) {
     assert!(f.index.seen().unwrap().forgotten > fourth.forgotten);
 }
 
-pub fn forgotten_is_gone(make: Make) {
+pub fn a_forgotten_session_is_deleted(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     for tidy in [false, true] {
         f.index
@@ -188,7 +191,7 @@ pub fn forgotten_is_gone(make: Make) {
     }
 }
 
-pub fn emptied(make: Make) {
+pub fn a_cleared_index_is_empty(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     f.index
         .apply(&[texts(&a, "s", &["apple"])], Some(b"1"))
@@ -208,9 +211,9 @@ pub fn emptied(make: Make) {
     assert_eq!(found(&*f.index, &a, &["apple"]), ["0=apple"]);
 }
 
-pub fn numbers_are_not_given_again(make: Make) {
+pub fn numbers_are_never_reused(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
-    let reach = Reach::Shard(a.clone());
+    let reach = IndexScope::Shard(a.clone());
     let (mut sessions, mut documents) = (0, 0);
     for round in 0..6 {
         f.index.apply(&[texts(&a, "s", &["apple"])], None).unwrap();
@@ -232,7 +235,7 @@ pub fn numbers_are_not_given_again(make: Make) {
     }
 }
 
-pub fn how_it_is(make: Make) {
+pub fn the_status_counts_sessions_and_documents(make: Make) {
     let (f, a, b) = (make(), shard("r", "a"), shard("r", "b"));
     f.index
         .apply(
@@ -262,9 +265,9 @@ pub fn how_it_is(make: Make) {
     );
 }
 
-pub fn two_handles(make: Make) {
+pub fn two_handles_write_concurrently(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
-    let reach = Reach::Shard(a.clone());
+    let reach = IndexScope::Shard(a.clone());
     std::thread::scope(|threads| {
         for n in 0..2 {
             let (index, a) = ((f.again)(), &a);

@@ -1,18 +1,18 @@
-//! Any life of any index: nothing is missed, and nobody is told of others.
+//! After random changes, no document is missed, and no shard affects another's results.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{Asking as _, IndexFixture, document, memory, query, shard, tidied, update};
+use super::{IndexFixture, IndexTestExt as _, document, memory, query, shard, tidied, update};
 use crate::text_index::{
-    CandidateQuery, Coverage, IndexUpdate, NewDocument, Reach, Shard, TITLE, TextIndex, Wanted,
-    Which, fold,
+    CandidateFilter, CandidateQuery, Coverage, IndexScope, IndexUpdate, NewDocument,
+    SessionSelection, Shard, TITLE, TextIndex, fold,
 };
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
 
 #[derive(Debug, Clone)]
-enum Step {
+enum RandomStep {
     Put {
         owner: usize,
         session: usize,
@@ -42,7 +42,7 @@ fn words() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece(), 0..6).prop_map(|pieces| pieces.join(" "))
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = RandomStep> {
     let texts = proptest::collection::vec((0..6_u64, 0..4_u8, -5..5_i64, words()), 0..5);
     let coverage = prop_oneof![
         Just(Some(Coverage::Whole)),
@@ -54,17 +54,17 @@ fn step() -> impl Strategy<Value = Step> {
     let term = proptest::collection::vec(literal, 1..3);
     let terms = proptest::collection::vec(term, 0..4);
     prop_oneof![
-        5 => (0..3_usize, 0..4_usize, coverage, texts).prop_map(|(owner, session, coverage, texts)| Step::Put { owner, session, coverage, texts }),
-        1 => (0..4_usize).prop_map(Step::Gone),
-        1 => (0..4_usize).prop_map(Step::Forget),
-        2 => Just(Step::Tidy),
-        4 => (terms, any::<bool>(), proptest::option::of(-5..5_i64)).prop_map(|(terms, any, since)| Step::Ask(terms, any, since)),
+        5 => (0..3_usize, 0..4_usize, coverage, texts).prop_map(|(owner, session, coverage, texts)| RandomStep::Put { owner, session, coverage, texts }),
+        1 => (0..4_usize).prop_map(RandomStep::Gone),
+        1 => (0..4_usize).prop_map(RandomStep::Forget),
+        2 => Just(RandomStep::Tidy),
+        4 => (terms, any::<bool>(), proptest::option::of(-5..5_i64)).prop_map(|(terms, any, since)| RandomStep::Ask(terms, any, since)),
     ]
 }
 
-fn made(step: &Step) -> Option<(usize, IndexUpdate)> {
+fn made(step: &RandomStep) -> Option<(usize, IndexUpdate)> {
     match step {
-        Step::Put {
+        RandomStep::Put {
             owner,
             session,
             coverage,
@@ -83,7 +83,7 @@ fn made(step: &Step) -> Option<(usize, IndexUpdate)> {
                 update(&of, &format!("s{session}"), coverage, documents),
             ))
         }
-        Step::Gone(session) => {
+        RandomStep::Gone(session) => {
             let gone = IndexUpdate::Gone(((*b"r").into(), format!("s{session}").into()));
             Some((0, gone))
         }
@@ -91,17 +91,17 @@ fn made(step: &Step) -> Option<(usize, IndexUpdate)> {
     }
 }
 
-/// What is compared of a document: its session's id, its key with its text, its kind and time, and the terms that it
-/// truly meets.
+/// The compared properties of a document: its session's id, its key with its text, its kind and time, and the terms that
+/// it really meets.
 type Row = (String, String, u8, i64, u64);
 
 fn rows(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for candidate in index.candidates(query).unwrap() {
-        let realm = Reach::Realm((*b"r").into());
+        let realm = IndexScope::Realm((*b"r").into());
         let numbers = [candidate.session];
         let session = index
-            .known(Which::Numbers(&realm, &numbers))
+            .state(SessionSelection::Numbers(&realm, &numbers))
             .unwrap()
             .sessions;
         let body = super::bodies(index, &[candidate.document]).remove(0);
@@ -112,11 +112,11 @@ fn rows(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<Row> {
             assert!(!holds || candidate.met >> n & 1 == 1, "{body:?} {term:?}");
             met |= u64::from(holds) << n;
         }
-        let enough = match query.wanted.is_any() {
+        let is_met = match query.wanted.is_any() {
             true => met != 0,
             false => met.count_ones() as usize == query.wanted.terms().len(),
         };
-        if enough {
+        if is_met {
             let key = session[0].entry.key.to_string();
             rows.push((key, body, candidate.kind, candidate.created, met));
         }
@@ -127,9 +127,9 @@ fn rows(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<Row> {
     rows
 }
 
-/// What a question finds in each shard and in all.
-fn answers(index: &dyn TextIndex, step: &Step, reaches: &[Reach]) -> Vec<Vec<Row>> {
-    let Step::Ask(terms, any, since) = step else {
+/// The result of a query in each shard and in all.
+fn answers(index: &dyn TextIndex, step: &RandomStep, reaches: &[IndexScope]) -> Vec<Vec<Row>> {
+    let RandomStep::Ask(terms, any, since) = step else {
         return Vec::new();
     };
     let fold = |term: &Vec<String>| term.iter().map(|l| fold(l).into_owned()).collect();
@@ -137,8 +137,8 @@ fn answers(index: &dyn TextIndex, step: &Step, reaches: &[Reach]) -> Vec<Vec<Row
     let ask = |reach| {
         let question = CandidateQuery {
             wanted: match any {
-                true => Wanted::Any(&terms),
-                false => Wanted::All(&terms),
+                true => CandidateFilter::Any(&terms),
+                false => CandidateFilter::All(&terms),
             },
             since: *since,
             ..query(reach, &[])
@@ -148,20 +148,20 @@ fn answers(index: &dyn TextIndex, step: &Step, reaches: &[Reach]) -> Vec<Vec<Row
     reaches.iter().map(ask).collect()
 }
 
-fn take(index: &dyn TextIndex, step: &Step) {
+fn take(index: &dyn TextIndex, step: &RandomStep) {
     if let Some((_, update)) = made(step) {
         index.apply(&[update], None).unwrap();
     }
     match step {
-        Step::Forget(session) => {
+        RandomStep::Forget(session) => {
             index.forget(b"r", &format!("s{session}")).unwrap();
         }
-        Step::Tidy => tidied(index),
+        RandomStep::Tidy => tidied(index),
         _ => {}
     }
 }
 
-fn lives(cases: u32, test: impl Fn(Vec<Step>)) {
+fn lives(cases: u32, test: impl Fn(Vec<RandomStep>)) {
     let config = Config {
         cases,
         failure_persistence: None,
@@ -180,10 +180,10 @@ fn owner(name: &str) -> Shard {
     shard("r", name)
 }
 
-pub fn nothing_is_missed(make: Make) {
-    let mut reaches: Vec<Reach> = OWNERS.iter().map(|o| Reach::Shard(owner(o))).collect();
-    reaches.push(Reach::Realm((*b"r").into()));
-    reaches.push(Reach::Realm((*b"q").into()));
+pub fn no_document_is_missed(make: Make) {
+    let mut reaches: Vec<IndexScope> = OWNERS.iter().map(|o| IndexScope::Shard(owner(o))).collect();
+    reaches.push(IndexScope::Realm((*b"r").into()));
+    reaches.push(IndexScope::Realm((*b"q").into()));
     let (index, model) = (make(), memory());
     lives(48, |steps| {
         index.index.clear().unwrap();
@@ -202,22 +202,22 @@ pub fn nothing_is_missed(make: Make) {
     });
 }
 
-/// One owner's answers are the same whether there are others or not.
-pub fn others_are_not_seen(make: Make) {
-    let reaches = [Reach::Shard(owner("a"))];
+/// One owner's results are the same with and without other owners.
+pub fn other_owners_do_not_matter(make: Make) {
+    let reaches = [IndexScope::Shard(owner("a"))];
     let (alone, among) = (make(), make());
     lives(24, |steps| {
         alone.index.clear().unwrap();
         among.index.clear().unwrap();
         for (n, step) in steps.iter().enumerate() {
-            // Sessions do not change hands here: then they would be another's.
+            // In this test sessions do not move between owners, because a moved session would belong to another owner.
             let step = match step.clone() {
-                Step::Put {
+                RandomStep::Put {
                     session,
                     owner,
                     coverage,
                     texts,
-                } => Step::Put {
+                } => RandomStep::Put {
                     session: session * 3 + owner,
                     owner,
                     coverage,
@@ -227,8 +227,8 @@ pub fn others_are_not_seen(make: Make) {
             };
             take(&*among.index, &step);
             let own = match &step {
-                Step::Put { owner, .. } => *owner == 0,
-                Step::Gone(session) | Step::Forget(session) => session % 3 == 0,
+                RandomStep::Put { owner, .. } => *owner == 0,
+                RandomStep::Gone(session) | RandomStep::Forget(session) => session % 3 == 0,
                 _ => true,
             };
             if own {

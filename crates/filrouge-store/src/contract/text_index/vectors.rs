@@ -1,8 +1,8 @@
-//! Vectors and what is near them.
+//! Vectors and nearest documents.
 
-use super::{ALL_KINDS, Asking as _, IndexFixture, numbers, query, shard, texts};
+use super::{ALL_KINDS, IndexFixture, IndexTestExt as _, numbers, query, shard, texts};
 use crate::text_index::product;
-use crate::text_index::{Candidate, CandidateQuery, Reach};
+use crate::text_index::{Candidate, CandidateQuery, IndexScope};
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
 
@@ -13,17 +13,17 @@ fn vector(no: usize) -> Vec<i8> {
     (0..40).map(element).collect()
 }
 
-/// Six documents of one shard and one of another, the newest first.
+/// Six documents of one shard and one of another, newest first.
 fn some(f: &IndexFixture) -> Vec<Candidate> {
     let (a, b) = (shard("r", "a"), shard("r", "b"));
     f.index
         .apply(&[texts(&a, "s", &WORDS), texts(&b, "t", &["seven"])], None)
         .unwrap();
-    let realm = Reach::Realm((*b"r").into());
+    let realm = IndexScope::Realm((*b"r").into());
     f.index.candidates(&query(&realm, &[])).unwrap()
 }
 
-pub fn the_nearest(make: Make) {
+pub fn the_nearest_documents_are_found(make: Make) {
     let f = make();
     let all = some(&f);
     let of = |c: &Candidate| (c.document, vector(usize::try_from(c.document).unwrap()));
@@ -34,9 +34,9 @@ pub fn the_nearest(make: Make) {
     f.index.put_vectors("m", &put[..1]).unwrap();
     let asked = vector(3);
     for (reach, count) in [
-        (Reach::Shard(shard("r", "a")), 6),
-        (Reach::Realm((*b"r").into()), 7),
-        (Reach::Shard(shard("q", "a")), 0),
+        (IndexScope::Shard(shard("r", "a")), 6),
+        (IndexScope::Realm((*b"r").into()), 7),
+        (IndexScope::Shard(shard("q", "a")), 0),
     ] {
         let question = query(&reach, &[]);
         let candidates = f.index.candidates(&question).unwrap();
@@ -60,7 +60,7 @@ pub fn the_nearest(make: Make) {
     }
 }
 
-pub fn without_vectors(make: Make) {
+pub fn documents_without_vectors_are_found(make: Make) {
     let f = make();
     let all = numbers(&some(&f));
     let without = |limit| f.index.without_vector("m", ALL_KINDS, limit).unwrap();
@@ -73,7 +73,7 @@ pub fn without_vectors(make: Make) {
     f.index.put_vectors("m", &[(all[1], vec![1])]).unwrap();
     assert_eq!(without(100), all[3..]);
     assert_eq!(f.index.without_vector("m", 1 << 9, 9).unwrap().len(), 0);
-    // What comes later is found, and so is what was passed by.
+    // Documents that are added later are found, and so are those that were skipped before.
     let a = shard("r", "a");
     f.index
         .apply(&[texts(&a, "new", &["eight"])], None)
@@ -84,7 +84,7 @@ pub fn without_vectors(make: Make) {
     assert_eq!(f.index.without_vector("n", ALL_KINDS, 99).unwrap().len(), 8);
 }
 
-pub fn vectors_go_with_their_documents(make: Make) {
+pub fn vectors_are_removed_with_their_documents(make: Make) {
     let f = make();
     let all = numbers(&some(&f));
     let put: Vec<_> = all.iter().map(|no| (*no, vec![1, 2])).collect();

@@ -1,15 +1,15 @@
-//! What is counted of ephemeral sessions.
+//! The counters of ephemeral sessions.
 
-/// What has happened in this process since it began.
+/// Events in this process since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EphemeralCounts {
-    /// Sessions that the hot store had in an older state than it had told before: acknowledged writes were lost.
+    /// Sessions that the hot store returned in an older version than before: acknowledged writes were lost.
     pub went_back: u64,
-    /// Sessions that were forgotten because what the hot store had was not what was put.
+    /// Sessions that were removed because the hot store's data failed verification.
     pub damaged: u64,
-    /// Commits that came upon another state and were tried again.
+    /// Commits that met another version and were retried.
     pub conflicts: u64,
-    /// Turns that had to go because a session had too many turns or bytes.
+    /// Turns that were dropped because a session had too many turns or bytes.
     pub trimmed_turns: u64,
     /// Sessions read from the hot store.
     pub loads: u64,

@@ -1,18 +1,18 @@
-//! Who says whether a state may be used.
+//! Decides whether a version of an ephemeral session may be used.
 
 use async_trait::async_trait;
 use filrouge_types::{Failure, SessionId, TenantId};
 
 use crate::hot::Edition;
 
-/// Whether a state of an ephemeral session may be used, as somebody outside of the hot store knows: what was redacted
-/// must not come back with an older copy of the hot store's data.
+/// Decides, from information outside the hot store, whether a version of an ephemeral session may be used. A hot store
+/// that is restored from older data must not restore redacted content.
 #[async_trait]
 pub trait Gate: Send + Sync {
-    /// Whether the session may be used in this state; `false` has it forgotten.
+    /// Whether the session may be used in this version; `false` removes it.
     ///
     /// # Errors
-    /// When it cannot be said; the session is not answered then.
+    /// Fails when the decision is unavailable; the session is not returned in that case.
     async fn admits(
         &self,
         tenant: &TenantId,

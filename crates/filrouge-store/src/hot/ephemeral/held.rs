@@ -1,45 +1,45 @@
-//! A session that this process holds, and how it comes by the state that the hot store has.
+//! A session that this process caches, and how it follows the hot store's version.
 
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
 use super::EphemeralSessions;
 use crate::hot::rows::HeldRows;
-use crate::hot::{Edition, HotKey, Loaded};
-use crate::read::Sight;
-use crate::record::Check;
+use crate::hot::{Edition, HotKey, HotSession};
+use crate::read::VerifiedSnapshot;
+use crate::record::MacCheck;
 use crate::rows::View;
 use crate::verify::Suspects;
 
-/// A session by its name.
+/// The name and the key of a session.
 #[derive(Clone, Copy)]
-pub(super) struct Named<'a> {
+pub(super) struct SessionName<'a> {
     pub(super) tenant: &'a TenantId,
     pub(super) session: &'a SessionId,
     pub(super) key: HotKey,
 }
 
-/// The rows of a session in one state.
-pub(super) struct Held {
+/// The rows of a session in one version.
+pub(super) struct HeldSession {
     pub(super) rows: HeldRows,
     pub(super) edition: Edition,
 }
 
 impl EphemeralSessions {
-    /// The session in the state that the hot store has now: as it is held here, if that is it.
+    /// The session in the hot store's current version; the cached rows are used if they have that version.
     pub(super) async fn current(
         &self,
-        named: Named<'_>,
-        held: Option<Held>,
-    ) -> Result<Option<Held>, Failure> {
+        named: SessionName<'_>,
+        held: Option<HeldSession>,
+    ) -> Result<Option<HeldSession>, Failure> {
         let Some(held) = held else {
             return self.fetched(named).await;
         };
-        // Asked for after what was seen has been looked up: the store cannot have had less since.
+        // The seen version is read before the store is queried, so the store cannot legitimately return an older one.
         let seen = self.seen(&named.key);
         match self.hot.edition(&named.key).await? {
             None => Ok(None),
             Some(now) if went_back(seen, now) => {
-                self.lost(named, now).await?;
+                self.forget_outdated(named, now).await?;
                 Ok(None)
             }
             Some(now) if now == held.edition => self.admitted(named, held).await,
@@ -47,8 +47,11 @@ impl EphemeralSessions {
         }
     }
 
-    /// The session as the hot store has it, once the gate admits it.
-    pub(super) async fn fetched(&self, named: Named<'_>) -> Result<Option<Held>, Failure> {
+    /// Loads the session from the hot store, if the gate admits its version.
+    pub(super) async fn fetched(
+        &self,
+        named: SessionName<'_>,
+    ) -> Result<Option<HeldSession>, Failure> {
         for _ in 0..super::TRIES {
             let seen = self.seen(&named.key);
             self.count(|counts| counts.loads += 1);
@@ -57,12 +60,12 @@ impl EphemeralSessions {
             };
             let edition = loaded.edition;
             let gone = if went_back(seen, edition) {
-                self.lost(named, edition).await?
+                self.forget_outdated(named, edition).await?
             } else if self.admits(named, edition).await? {
-                self.see(named.key, edition);
+                self.remember(named.key, edition);
                 match self.read(named, &loaded) {
                     Err(failure) if failure.code == ErrorCode::IntegrityError => {
-                        self.damaged(named, edition, &failure).await?
+                        self.forget_damaged(named, edition, &failure).await?
                     }
                     read => return read.map(Some),
                 }
@@ -72,27 +75,27 @@ impl EphemeralSessions {
             if gone {
                 return Ok(None);
             }
-            // Somebody has written to it meanwhile: what is there now is another state.
+            // Another writer has changed the session meanwhile, so the next load returns another version.
         }
         Err(super::contended(named))
     }
 
-    /// A held session, if the gate still admits it: somebody may have redacted in it since, and the store may have been set
-    /// back to before.
+    /// Checks the gate again for a cached session: it may have been redacted since by another process, and the store may
+    /// have been restored to an earlier state.
     pub(super) async fn admitted(
         &self,
-        named: Named<'_>,
-        held: Held,
-    ) -> Result<Option<Held>, Failure> {
+        named: SessionName<'_>,
+        held: HeldSession,
+    ) -> Result<Option<HeldSession>, Failure> {
         if self.admits(named, held.edition).await? {
             return Ok(Some(held));
         }
         self.hot.forget(&named.key, Some(held.edition)).await?;
-        // Whatever is there now is looked at as any other.
+        // Any other version that exists now is loaded and checked as usual.
         self.fetched(named).await
     }
 
-    async fn admits(&self, named: Named<'_>, edition: Edition) -> Result<bool, Failure> {
+    async fn admits(&self, named: SessionName<'_>, edition: Edition) -> Result<bool, Failure> {
         let admitted = self
             .gate
             .admits(named.tenant, named.session, edition)
@@ -101,28 +104,32 @@ impl EphemeralSessions {
             tracing::warn!(
                 session_id = %named.session,
                 version = edition.version,
-                "[SESSIONS][HOT_REFUSED] a state from before a redaction or a login is forgotten"
+                "[SESSIONS][HOT_REFUSED] a version from before a redaction or a login is removed"
             );
         }
         Ok(admitted)
     }
 
-    /// Forgets a session that the hot store has in an older state than it had before.
-    async fn lost(&self, named: Named<'_>, edition: Edition) -> Result<bool, Failure> {
+    /// Removes a session that the hot store has in an older version than before; returns whether it is absent.
+    async fn forget_outdated(
+        &self,
+        named: SessionName<'_>,
+        edition: Edition,
+    ) -> Result<bool, Failure> {
         self.count(|counts| counts.went_back += 1);
         tracing::warn!(
             session_id = %named.session,
             version = edition.version,
-            "[SESSIONS][HOT_WENT_BACK] the hot store has lost acknowledged writes: the session is forgotten"
+            "[SESSIONS][HOT_WENT_BACK] the hot store has lost acknowledged writes: the session is removed"
         );
         self.hot.forget(&named.key, Some(edition)).await
     }
 
-    /// Forgets a session that is not what was put: it could not be read, written or taken out until it expires. Whether it
-    /// is gone.
-    pub(super) async fn damaged(
+    /// Removes a session that fails verification, because it would be unusable until it expires; returns whether it is
+    /// absent.
+    pub(super) async fn forget_damaged(
         &self,
-        named: Named<'_>,
+        named: SessionName<'_>,
         edition: Edition,
         failure: &Failure,
     ) -> Result<bool, Failure> {
@@ -132,50 +139,51 @@ impl EphemeralSessions {
             session_id = %named.session,
             seq = failure.place.as_ref().and_then(|place| place.seq),
             version = edition.version,
-            "[SESSIONS][HOT_DAMAGED] the hot store has not got what was put: the session is forgotten"
+            "[SESSIONS][HOT_DAMAGED] the hot store returned damaged data: the session is removed"
         );
         self.hot.forget(&named.key, Some(edition)).await
     }
 
-    /// The rows of what was loaded, which must be this session's and whole.
-    fn read(&self, named: Named<'_>, loaded: &Loaded) -> Result<Held, Failure> {
+    /// Verifies that the loaded rows belong to this session and are complete.
+    fn read(&self, named: SessionName<'_>, loaded: &HotSession) -> Result<HeldSession, Failure> {
         let broken = |what| Failure::integrity(named.session.as_str(), None, what);
         let rows = HeldRows::decode(&loaded.fields).map_err(|_| broken("a row is malformed"))?;
         let stored = rows.rows.session(named.tenant, named.session, None)?;
-        let stored = stored.ok_or_else(|| broken("its row is missing, or another one's"))?;
-        // What is suspect is for whoever asks to be told; here it is about what was loaded alone.
+        let stored =
+            stored.ok_or_else(|| broken("its row is missing, or belongs to another session"))?;
+        // The caller reports suspects; only the loaded rows are checked here.
         let suspects = Suspects::default();
-        let sight = self.sight(&rows, &suspects);
-        // Which turns are there says where its items begin, so that is looked at first.
-        let session = sight.load(stored)?;
-        sight.all_turn_rows(&session)?;
-        if let Some(what) = rows.changed(&self.keyring) {
+        let snapshot = self.snapshot(&rows, &suspects);
+        // The oldest turn determines the first seq, so the turn rows are checked first.
+        let session = snapshot.load(stored)?;
+        snapshot.check_all_turn_rows(&session)?;
+        if let Some(what) = rows.find_modified(&self.keyring) {
             return Err(broken(what));
         }
-        Ok(Held {
+        Ok(HeldSession {
             rows,
             edition: loaded.edition,
         })
     }
 
-    pub(super) fn sight<'s>(
+    pub(super) fn snapshot<'s>(
         &'s self,
         rows: &'s HeldRows,
         suspects: &'s Suspects,
-    ) -> Sight<'s, dyn View + 's> {
-        Sight {
+    ) -> VerifiedSnapshot<'s, dyn View + 's> {
+        VerifiedSnapshot {
             view: &rows.rows,
             keyring: &self.keyring,
-            check: Check::Keyed,
+            check: MacCheck::Keyed,
             suspects,
         }
     }
 }
 
-/// Whether a state is older than one of the same session that was seen before, or of a history without that one.
+/// Whether a version is older than the one seen before, or belongs to a history without it.
 fn went_back(seen: Option<Edition>, now: Edition) -> bool {
-    let place = |edition: Edition| (edition.incarnation, edition.version);
+    let order = |edition: Edition| (edition.incarnation, edition.version);
     seen.is_some_and(|seen| {
-        place(now) < place(seen) || (place(now) == place(seen) && now.word != seen.word)
+        order(now) < order(seen) || (order(now) == order(seen) && now.nonce != seen.nonce)
     })
 }

@@ -1,4 +1,4 @@
-//! Ephemeral sessions as a ledger of their own: what concerns one session is answered, lists are empty.
+//! Ephemeral sessions as a ledger: queries about one session work, lists are empty.
 
 use async_trait::async_trait;
 use filrouge_types::Failure;
@@ -8,31 +8,34 @@ use super::{EphemeralSessions, locked};
 use crate::command::Command;
 use crate::hot::rows::HeldRows;
 use crate::keyring::{Keyring, MAC_BYTES};
-use crate::ledger::{About, Backend, Durability, Health, Inspect, Ledger, Load, Position, Stored};
+use crate::ledger::{
+    Backend, CommittedWrite, Durability, Health, Ledger, Position, QuerySubject, SnapshotQuery,
+    StoreLoad,
+};
 use crate::verify::Suspects;
 
 #[async_trait]
 impl Ledger for EphemeralSessions {
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let (outcome, _) = Self::write(self, &command).await?;
-        Ok(Stored {
+        Ok(CommittedWrite {
             outcome,
             durability: Durability::Ephemeral,
         })
     }
 
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
-        let About::Session(scope, session) = about else {
-            self.inspect_absent(question);
+    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
+        let QuerySubject::Session(scope, session) = about else {
+            self.inspect_absent(query);
             return Ok(());
         };
         let suspects = self.suspects();
         let none = HeldRows::default();
-        let put = |held: Option<&super::Held>| {
+        let run_query = |held: Option<&super::HeldSession>| {
             let rows = held.map_or(&none, |held| &held.rows);
-            question(&self.sight(rows, &suspects));
+            query(&self.snapshot(rows, &suspects));
         };
-        self.with(&scope.tenant, session, put).await
+        self.with(&scope.tenant, session, run_query).await
     }
 
     fn backend(&self) -> Backend {
@@ -43,7 +46,7 @@ impl Ledger for EphemeralSessions {
         }
     }
 
-    fn witnessed(&self) -> Position {
+    fn anchor_position(&self) -> Position {
         self.position()
     }
 
@@ -51,15 +54,16 @@ impl Ledger for EphemeralSessions {
         String::new()
     }
 
-    fn is_gone(&self, _: &str) -> bool {
+    fn has_exited(&self, _: &str) -> bool {
         false
     }
 
-    fn load(&self) -> Load {
-        Load::default()
+    fn load(&self) -> StoreLoad {
+        StoreLoad::default()
     }
 
-    /// How many commits this process has made: there is no order of those of others among them, and no link.
+    /// The number of commits of this process. Commits of other processes have no common order with them, and there is no
+    /// link.
     fn position(&self) -> Position {
         Position {
             commit_no: *self.commits.borrow(),

@@ -1,41 +1,41 @@
-//! Writing: the rules run over the held rows, and what they have changed is committed.
+//! Writes: the rules run on the cached rows, and their changes are committed.
 
 use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure, TurnId};
 
-use super::held::{Held, Named};
+use super::held::{HeldSession, SessionName};
 use super::{EphemeralSessions, TRIES, contended};
-use crate::command::{Command, Interrupt, Outcome, Scope, Target, Viewer, Write};
+use crate::command::{Command, Interrupt, Outcome, RedactionTarget, Scope, Viewer, Write};
 use crate::hot::rows::{Bounds, HeldRows};
 use crate::hot::{Edition, turn_expired};
-use crate::rules::{self, Context, Group};
+use crate::rules::{self, CommitGroup, RuleContext};
 
-/// How many bits of an incarnation are random: the microseconds before them have room until the year 2112.
-const LIFE_RANDOM_BITS: u32 = 12;
+/// The number of random low bits of an incarnation; the microseconds above them fit until the year 2112.
+const INCARNATION_RANDOM_BITS: u32 = 12;
 
-/// A write that was tried on a held state.
-enum Tried {
-    /// It is answered; the session is as given then.
-    Answered(Result<(Outcome, Edition), Failure>, Option<Held>),
-    /// The hot store has another state.
-    Stale(Option<Held>),
+/// The result of one attempt at a write.
+enum Attempt {
+    /// The write is answered, and the session may stay in the cache.
+    Answered(Result<(Outcome, Edition), Failure>, Option<HeldSession>),
+    /// The hot store has another version.
+    Stale(Option<HeldSession>),
 }
 
 impl EphemeralSessions {
-    /// Does a write on the session that the slot holds, and leaves there what is known of it then. While a write is under
-    /// way the slot is empty, so that one that is given up leaves nothing half done.
+    /// Executes a write on the slot's session and leaves the resulting session in the slot. The slot is empty during the
+    /// write, so that a cancelled write leaves no partial state.
     pub(super) async fn written(
         &self,
-        named: Named<'_>,
-        slot: &mut Option<Held>,
+        named: SessionName<'_>,
+        slot: &mut Option<HeldSession>,
         command: &Command,
     ) -> Result<(Outcome, Edition), Failure> {
         let held = match slot.take() {
             Some(held) => self.admitted(named, held).await?,
             None => None,
         };
-        // A held state may be tried as it is: the commit says whether it is the store's.
+        // The cached version may be used without a query: the commit checks that it is the store's.
         let mut current = held.is_none();
         let mut held = if current {
             self.fetched(named).await?
@@ -43,12 +43,12 @@ impl EphemeralSessions {
             held
         };
         for tries in 0..TRIES {
-            match self.tried(named, held, current, command).await? {
-                Tried::Answered(answer, left) => {
+            match self.attempt(named, held, current, command).await? {
+                Attempt::Answered(answer, left) => {
                     *slot = left;
                     return answer;
                 }
-                Tried::Stale(left) => {
+                Attempt::Stale(left) => {
                     self.pause(tries).await;
                     held = self.current(named, left).await?;
                     current = true;
@@ -58,42 +58,42 @@ impl EphemeralSessions {
         Err(contended(named))
     }
 
-    async fn tried(
+    async fn attempt(
         &self,
-        named: Named<'_>,
-        held: Option<Held>,
+        named: SessionName<'_>,
+        held: Option<HeldSession>,
         current: bool,
         command: &Command,
-    ) -> Result<Tried, Failure> {
+    ) -> Result<Attempt, Failure> {
         let (mut rows, expected) = match held {
             Some(held) => (held.rows, Some(held.edition)),
             None => (HeldRows::default(), None),
         };
-        let ruled = self.ruled(&mut rows, command);
+        let ruled = self.apply_rules(&mut rows, command);
         let changed = rows.is_changed();
-        let held = |rows, edition| Held { rows, edition };
+        let held = |rows, edition| HeldSession { rows, edition };
         let outcome = match (ruled, expected) {
             (Ok((outcome, trimmed)), _) if changed => {
                 self.count(|counts| counts.trimmed_turns += trimmed);
                 outcome
             }
-            // What changes nothing is answered only from the state that the store has.
+            // A write without changes may only be answered from the store's current version.
             (_, Some(edition)) if !current && self.hot.edition(&named.key).await? != expected => {
-                let left = (!changed).then(|| held(rows, edition));
-                return Ok(Tried::Stale(left));
+                let cached = (!changed).then(|| held(rows, edition));
+                return Ok(Attempt::Stale(cached));
             }
             (ruled, Some(edition)) => {
-                // A refusal that had put something comes with rows that are of no use.
-                let left = (!changed).then(|| held(rows, edition));
+                // If a refused write changed rows, the rows are discarded.
+                let cached = (!changed).then(|| held(rows, edition));
                 let answer = ruled.map(|(outcome, _)| (outcome, edition));
-                return Ok(Tried::Answered(answer, left));
+                return Ok(Attempt::Answered(answer, cached));
             }
             (ruled, None) => {
                 let failure = match ruled {
                     Err(failure) => absent(command, failure),
-                    Ok(_) => Failure::new(ErrorCode::Internal, "a write made no session"),
+                    Ok(_) => Failure::new(ErrorCode::Internal, "a write created no session"),
                 };
-                return Ok(Tried::Answered(Err(failure), None));
+                return Ok(Attempt::Answered(Err(failure), None));
             }
         };
         let incarnation = match expected {
@@ -104,33 +104,37 @@ impl EphemeralSessions {
         let committed = self.hot.commit(&named.key, expected, incarnation, change);
         let Some(edition) = committed.await? else {
             self.count(|counts| counts.conflicts += 1);
-            return Ok(Tried::Stale(None));
+            return Ok(Attempt::Stale(None));
         };
-        self.see(named.key, edition);
-        self.told();
-        Ok(Tried::Answered(
+        self.remember(named.key, edition);
+        self.wake_followers();
+        Ok(Attempt::Answered(
             Ok((outcome, edition)),
             Some(held(rows, edition)),
         ))
     }
 
-    /// Runs the rules; gives how many turns had to go.
-    fn ruled(&self, rows: &mut HeldRows, command: &Command) -> Result<(Outcome, u64), Failure> {
+    /// Runs the rules; returns the outcome and the number of trimmed turns.
+    fn apply_rules(
+        &self,
+        rows: &mut HeldRows,
+        command: &Command,
+    ) -> Result<(Outcome, u64), Failure> {
         let suspects = self.suspects();
-        let ctx = Context {
+        let ctx = RuleContext {
             keyring: &self.keyring,
             entropy: self.entropy.as_ref(),
             now: self.clock.now(),
             suspects: &suspects,
         };
-        let mut group = Group::begin(&rows.rows)?;
+        let mut group = CommitGroup::begin(&rows.rows, ctx.keyring)?;
         let written = self.written_turn(command);
         if let Write::Start(start) = &command.write {
             for id in self.silent(rows, &ctx, written) {
                 let interrupt = Interrupt {
                     session_id: start.session.session_id.clone(),
                     turn_id: id,
-                    before: self.silence(ctx.now),
+                    before: self.idle_since(ctx.now),
                     stream: None,
                 };
                 let swept = Command {
@@ -144,7 +148,7 @@ impl EphemeralSessions {
         let mut trimmed = 0;
         if rows.is_changed() && grows(&command.write) {
             trimmed = rows.trim(&Bounds {
-                most: self.hot.bounds(),
+                limits: self.hot.bounds(),
                 written,
                 keyring: &self.keyring,
             })?;
@@ -152,11 +156,17 @@ impl EphemeralSessions {
         Ok((outcome, trimmed))
     }
 
-    /// The open turns that nobody has written to for long. No sweep looks after ephemeral sessions, so the next turn does.
-    fn silent(&self, rows: &HeldRows, ctx: &Context<'_>, starting: Option<TurnId>) -> Vec<TurnId> {
-        let before = self.silence(ctx.now);
+    /// The open turns that were silent for too long. No sweep covers ephemeral sessions, so the next turn interrupts
+    /// them.
+    fn silent(
+        &self,
+        rows: &HeldRows,
+        ctx: &RuleContext<'_>,
+        starting: Option<TurnId>,
+    ) -> Vec<TurnId> {
+        let before = self.idle_since(ctx.now);
         let silent = rows.open_turns().filter(|turn| turn.touched_at < before);
-        // Who starts a turn again is there.
+        // The caller of a repeated start is present, so its own turn is excluded.
         let others = silent.filter(|turn| Some(turn.turn_id) != starting);
         others.map(|turn| turn.turn_id).collect()
     }
@@ -177,35 +187,35 @@ impl EphemeralSessions {
         }
     }
 
-    /// Lets others go first, longer after each time; at once after the first.
+    /// Backs off: not at all after the first attempt, then for a random time with a growing limit.
     async fn pause(&self, tries: u32) {
         if tries == 0 {
             return;
         }
         let mut word = [0; 2];
-        // Without random numbers, all wait the same.
+        // Without random numbers all writers wait equally long.
         let _ = self.entropy.fill(&mut word);
-        let most = 500 << tries.min(5);
-        let micros = u64::from(u16::from_be_bytes(word)) % most;
+        let limit = 500 << tries.min(5);
+        let micros = u64::from(u16::from_be_bytes(word)) % limit;
         tokio::time::sleep(Duration::from_micros(micros)).await;
     }
 
-    /// The time, then a random number: it is greater than that of a life that began before, so that an earlier life that
-    /// comes back is known for one.
-    fn incarnation(&self, named: &Named<'_>) -> Result<u64, Failure> {
+    /// A new incarnation: the time, then random bits. It is greater than that of any session of this name that started
+    /// earlier, so that a restored older one is recognized.
+    fn incarnation(&self, named: &SessionName<'_>) -> Result<u64, Failure> {
         let mut word = [0; 8];
         self.entropy.fill(&mut word)?;
-        let random = u64::from_be_bytes(word) % (1 << LIFE_RANDOM_BITS);
+        let random = u64::from_be_bytes(word) % (1 << INCARNATION_RANDOM_BITS);
         let micros = u64::try_from(self.clock.now().as_micros()).unwrap_or(0);
-        let drawn = (micros << LIFE_RANDOM_BITS) | random;
-        // Whatever the clock says, it is later than the life that was seen here.
+        let drawn = (micros << INCARNATION_RANDOM_BITS) | random;
+        // Greater than the incarnation seen here, even if the clock was set back.
         let seen = self.seen(&named.key).map(|seen| seen.incarnation);
         Ok(seen.map_or(drawn, |seen| drawn.max(seen.saturating_add(1))))
     }
 }
 
-/// Whether a write is held to the session's bounds. Any other one adds little, and neither costs a turn nor is refused for
-/// want of room: a login takes in all there is, and what is to be erased can be erased.
+/// Whether a write is subject to the session's limits. Other writes add little, so they neither trim turns nor fail for
+/// lack of space: a login adopts the complete session, and erasing is always possible.
 const fn grows(write: &Write) -> bool {
     matches!(
         write,
@@ -218,9 +228,10 @@ const fn grows(write: &Write) -> bool {
     )
 }
 
-/// What is said of a turn whose session is not there: to who is nobody, that it has expired, for it may have been there.
+/// The failure of a write to an absent session. An anonymous caller's write to a turn fails with `turn_expired`, because
+/// the session may have existed.
 fn absent(command: &Command, failure: Failure) -> Failure {
-    let nobody = command.scope.viewer == Viewer::EndUser(None);
+    let is_anonymous = command.scope.viewer == Viewer::EndUser(None);
     let turn = match &command.write {
         Write::Append(append) => Some(append.turn_id),
         Write::Close(close) => Some(close.turn_id),
@@ -228,13 +239,13 @@ fn absent(command: &Command, failure: Failure) -> Failure {
         Write::PutDraft(draft) => Some(draft.turn_id),
         Write::Start(start) => start.event.replaces,
         Write::Redact(redact) => match &redact.target {
-            Target::Turn(id) => Some(*id),
-            Target::Items(_) => None,
+            RedactionTarget::Turn(id) => Some(*id),
+            RedactionTarget::Items(_) => None,
         },
         _ => None,
     };
     match turn {
-        Some(id) if nobody && failure.code == ErrorCode::SessionNotFound => turn_expired(&id),
+        Some(id) if is_anonymous && failure.code == ErrorCode::SessionNotFound => turn_expired(&id),
         _ => failure,
     }
 }

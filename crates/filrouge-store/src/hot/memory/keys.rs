@@ -1,4 +1,4 @@
-//! All keys, in the order in which they were last written to.
+//! All keys, ordered by their last write.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use super::MemoryCounts;
 use super::recent::RecentCopy;
 use super::session::Session;
 
-/// What a key takes besides what it holds, about: its places in the map and in the order.
+/// The approximate overhead of a key: its entries in the map and in the order.
 const KEY_BYTES: u64 = 256;
 
-/// How many keys whose time is over are dropped at a call. More than the one that a call can make, so that they grow fewer.
+/// The number of expired keys that each call drops. A call creates at most one key, so expired keys become fewer.
 const DROPS_A_CALL: usize = 4;
 
-/// A key: of an ephemeral session, or of a copy.
+/// A key: of an ephemeral session, or of a copy of recent turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Slot {
     Session(HotKey),
     Recent(HotKey),
 }
 
-/// What lies under a key: the one that its [`Slot`] names; the other one is empty.
+/// The value of a key: the field that its [`Slot`] names is used, the other one is empty.
 #[derive(Default)]
 pub(super) struct Kept {
     pub(super) session: Session,
@@ -47,7 +47,7 @@ pub(super) struct Keys {
     pub(super) total_bytes: u64,
     ttl_micros: i64,
     now: Timestamp,
-    /// The one that was written to least recently first: all live equally long, so its time is over first.
+    /// Ordered by last write, oldest first. All keys have the same time to live, so the first one expires first.
     entries: LinkedHashMap<Slot, Entry>,
     used_bytes: u64,
     expired: u64,
@@ -76,7 +76,7 @@ impl Keys {
         }
     }
 
-    /// A call at `now`: drops a few keys whose time is over.
+    /// Begins a call at `now`: drops a few expired keys.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.now = now;
         for _ in 0..DROPS_A_CALL {
@@ -87,14 +87,14 @@ impl Keys {
         }
     }
 
-    /// What lies under a key whose time is not over.
+    /// The value of a key that has not expired.
     pub(super) fn get(&self, slot: Slot) -> Option<&Kept> {
         let entry = self.entries.get(&slot)?;
         (entry.expires > self.now).then_some(&entry.kept)
     }
 
-    /// Lets `change` change what lies under a key, or make it from what is empty. `None` from it: nothing was changed, and
-    /// the key lives no longer for it.
+    /// Changes or creates the value of a key by `change`. If that returns `None`, nothing was changed and the time to
+    /// live is not extended.
     pub(super) fn change<R>(
         &mut self,
         slot: Slot,
@@ -104,10 +104,10 @@ impl Keys {
         let done = match self.entries.get_mut(&slot) {
             Some(entry) => change(&mut entry.kept)?,
             None => {
-                let mut made = Kept::default();
-                let done = change(&mut made)?;
+                let mut new_value = Kept::default();
+                let done = change(&mut new_value)?;
                 let entry = Entry {
-                    kept: made,
+                    kept: new_value,
                     bytes: 0,
                     expires: self.now,
                 };
@@ -115,12 +115,12 @@ impl Keys {
                 done
             }
         };
-        self.written(slot);
+        self.touch(slot);
         Some(done)
     }
 
-    /// Puts a key that was written to at the end of the order, and makes room if need be.
-    fn written(&mut self, slot: Slot) {
+    /// Moves a written key to the end of the order, updates sizes, and evicts keys if the store is full.
+    fn touch(&mut self, slot: Slot) {
         let Some(entry) = self.entries.to_back(&slot) else {
             return;
         };
@@ -141,17 +141,17 @@ impl Keys {
         }
     }
 
-    /// Drops a key if its time is over; whether it did.
+    /// Drops a key if it has expired; returns whether it did.
     fn drop_expired(&mut self, slot: Slot) -> bool {
-        let over = self
+        let is_expired = self
             .entries
             .get(&slot)
             .is_some_and(|entry| entry.expires <= self.now);
-        if over {
+        if is_expired {
             self.expired += 1;
             self.remove(slot);
         }
-        over
+        is_expired
     }
 
     pub(super) fn remove(&mut self, slot: Slot) {

@@ -2,32 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{AsOf, Fill, HotBounds, HotTurn, Recent, Step};
+use super::super::{HistoryVersion, HotBounds, HotTurn, Recent, RecentFill, RecentUpdate};
 
-/// What a turn takes besides its record, about.
+/// The approximate overhead of a turn.
 const TURN_BYTES: u64 = 64;
 
-/// A copy, or a mark that there is none which is of use.
+/// A copy, or only the newest known seq when no usable copy exists.
 #[derive(Default)]
 pub(super) struct RecentCopy {
-    /// The newest seq that was ever told; `None` when nothing has been told yet.
-    known: Option<u64>,
+    /// The newest seq ever received; `None` when nothing was received yet.
+    newest_seq: Option<u64>,
     held: Option<Turns>,
 }
 
 /// Turns of one history.
 struct Turns {
-    as_of: AsOf,
+    as_of: HistoryVersion,
     by_ordinal: BTreeMap<u64, Vec<u8>>,
-    /// Bytes of the records.
+    /// The size of the records.
     bytes: u64,
-    /// All turns from this ordinal on are held, and none before it: 0 when these are all there are. A turn before it that
-    /// is closed late stays out, for its neighbours are out.
+    /// The copy holds all turns from this ordinal on and none before it; 0 when it holds all of the session's turns. A
+    /// turn below it that is closed late is left out, because its neighbors are missing.
     floor: u64,
 }
 
 impl Turns {
-    fn empty(as_of: AsOf) -> Self {
+    fn empty(as_of: HistoryVersion) -> Self {
         Self {
             as_of,
             by_ordinal: BTreeMap::new(),
@@ -50,17 +50,17 @@ impl Turns {
         }
     }
 
-    fn step(&mut self, step: Step) {
-        for ordinal in step.removes {
+    fn apply(&mut self, update: RecentUpdate) {
+        for ordinal in update.removes {
             self.remove(ordinal);
         }
-        if let Some(turn) = step.puts {
+        if let Some(turn) = update.puts {
             self.put(turn);
         }
-        self.as_of = step.after;
+        self.as_of = update.after;
     }
 
-    /// Drops the oldest turns beyond the bounds.
+    /// Drops the oldest turns beyond the limits.
     fn trim(&mut self, bounds: &HotBounds) {
         while self.by_ordinal.len() as u64 > bounds.turns || self.bytes > bounds.bytes {
             let Some((ordinal, record)) = self.by_ordinal.pop_first() else {
@@ -78,25 +78,28 @@ impl RecentCopy {
         turns.map_or(0, |t| t.bytes + t.by_ordinal.len() as u64 * TURN_BYTES)
     }
 
-    /// Takes a write in; whether it changed anything.
-    pub(super) fn advance(&mut self, step: Step, bounds: &HotBounds) -> bool {
-        match self.known {
-            Some(known) if step.after.seq <= known => return false,
-            None if step.before.seq == 0 => self.held = Some(Turns::empty(step.before)),
+    /// Applies an update; returns whether it changed anything.
+    pub(super) fn advance(&mut self, update: RecentUpdate, bounds: &HotBounds) -> bool {
+        match self.newest_seq {
+            Some(newest_seq) if update.after.seq <= newest_seq => return false,
+            None if update.before.seq == 0 => self.held = Some(Turns::empty(update.before)),
             _ => {}
         }
-        self.known = Some(step.after.seq);
-        self.held = self.held.take().filter(|t| t.as_of == step.before);
+        self.newest_seq = Some(update.after.seq);
+        self.held = self.held.take().filter(|t| t.as_of == update.before);
         if let Some(turns) = &mut self.held {
-            turns.step(step);
+            turns.apply(update);
             turns.trim(bounds);
         }
         true
     }
 
-    /// Takes a copy made anew; whether it did.
-    pub(super) fn fill(&mut self, fill: Fill, bounds: &HotBounds) -> bool {
-        if self.known.is_some_and(|known| known > fill.as_of.seq) {
+    /// Replaces the copy with one from the ledger; returns whether it did.
+    pub(super) fn fill(&mut self, fill: RecentFill, bounds: &HotBounds) -> bool {
+        if self
+            .newest_seq
+            .is_some_and(|newest_seq| newest_seq > fill.as_of.seq)
+        {
             return false;
         }
         let mut turns = Turns::empty(fill.as_of);
@@ -107,19 +110,19 @@ impl RecentCopy {
             turns.put(turn);
         }
         turns.trim(bounds);
-        self.known = Some(fill.as_of.seq);
+        self.newest_seq = Some(fill.as_of.seq);
         self.held = Some(turns);
         true
     }
 
-    /// Keeps a mark; nothing older than `seq` is taken from now on.
+    /// Drops the copy and rejects anything older than `seq` from now on.
     pub(super) fn forget(&mut self, seq: u64) -> bool {
-        self.known = self.known.max(Some(seq));
+        self.newest_seq = self.newest_seq.max(Some(seq));
         self.held = None;
         true
     }
 
-    /// Keeps a mark of what was known.
+    /// Drops the turns and keeps the newest known seq.
     pub(super) fn drop_turns(&mut self) {
         self.held = None;
     }

@@ -1,13 +1,13 @@
-//! An ephemeral session: its fields, and which state they are.
+//! An ephemeral session: its fields and its version.
 
 use std::collections::HashMap;
 
-use super::super::{Change, Edition, Field, Loaded};
+use super::super::{Change, Edition, Field, HotSession};
 
-/// What a field takes besides its name and value, about.
+/// The approximate overhead of a field.
 const FIELD_BYTES: u64 = 96;
 
-/// A session; one that has just been made has no state yet.
+/// A session; it has no version before its first commit.
 #[derive(Default)]
 pub(super) struct Session {
     edition: Option<Edition>,
@@ -28,18 +28,18 @@ impl Session {
         self.bytes
     }
 
-    pub(super) fn loaded(&self) -> Option<Loaded> {
+    pub(super) fn loaded(&self) -> Option<HotSession> {
         let fields = self.fields.iter().map(|(name, value)| Field {
             name: name.clone(),
             value: value.clone(),
         });
-        Some(Loaded {
+        Some(HotSession {
             edition: self.edition?,
             fields: fields.collect(),
         })
     }
 
-    /// At least how many bytes it takes after a change.
+    /// A lower bound of its size after a change.
     pub(super) fn bytes_after(&self, change: &Change) -> u64 {
         let held = |name: &[u8]| self.fields.get(name).map_or(0, |value| size(name, value));
         let gone: u64 = change.removes.iter().map(|name| held(name)).sum();
@@ -50,7 +50,7 @@ impl Session {
         bytes
     }
 
-    pub(super) fn commit(&mut self, incarnation: u64, word: u64, change: Change) -> Edition {
+    pub(super) fn commit(&mut self, incarnation: u64, nonce: u64, change: Change) -> Edition {
         for name in &change.removes {
             if let Some(value) = self.fields.remove(name) {
                 self.bytes -= size(name, &value);
@@ -67,12 +67,12 @@ impl Session {
             Some(last) => Edition {
                 incarnation: last.incarnation,
                 version: last.version + 1,
-                word,
+                nonce,
             },
             None => Edition {
                 incarnation,
                 version: 1,
-                word,
+                nonce,
             },
         };
         *self.edition.insert(next)

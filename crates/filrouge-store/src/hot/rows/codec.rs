@@ -1,82 +1,82 @@
-//! The bytes of a field: a row's own stored bytes, with those of its columns that are not in the field's name.
+//! Encodes the value of a field: the row's stored bytes, preceded by those columns that the field's name does not contain.
 
 use filrouge_types::{
     IdentityId, ItemId, ProjectId, RawJson, RequestId, SessionId, SessionStatus, TenantId, TurnId,
 };
 
 use super::PK;
-use crate::codec::{FORMAT, Malformed, Reader, Write};
+use crate::codec::{ByteReader, FORMAT, Malformed, WriteBytes};
 use crate::command::{Erased, SessionToken};
 use crate::memory::rows::Rows;
 use crate::record::RecordRow;
 use crate::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, Piece, SessionRow, TurnRow,
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, RowKey, SessionRow, TurnRow,
 };
 
-/// A row's bytes; `None` when it is not there.
-pub(super) fn write(rows: &Rows, piece: &Piece) -> Option<Vec<u8>> {
+/// Encodes a row; `None` when it does not exist.
+pub(super) fn write(rows: &Rows, key: &RowKey) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    match piece {
-        Piece::Session => session(&mut out, rows.sessions.get(&PK)?),
-        Piece::Head => out = rows.heads.get(&PK)?.encode(),
-        Piece::Turn(place) => {
+    match key {
+        RowKey::Session => session(&mut out, rows.sessions.get(&PK)?),
+        RowKey::Head => out = rows.heads.get(&PK)?.encode(),
+        RowKey::Turn(place) => {
             let row = rows.turns.get(&(PK, *place))?;
             out.extend_from_slice(row.turn_id.as_bytes());
             out.extend_from_slice(&row.encode());
         }
-        Piece::Record(first) => {
+        RowKey::Record(first) => {
             let row = rows.records.get(&(PK, *first))?;
             out.reserve(row.head.len() + row.body.len() + 16);
             out.number(row.count);
             out.bytes(&row.head);
             out.extend_from_slice(&row.body);
         }
-        Piece::Item(id) => {
+        RowKey::Item(id) => {
             out.number(*rows.keys.get(&(PK, id.clone()))?);
             out.extend_from_slice(id.as_str().as_bytes());
         }
-        Piece::Request(id) => {
+        RowKey::Request(id) => {
             out.number(*rows.requests.get(&(PK, id.clone()))?);
             out.extend_from_slice(id.as_str().as_bytes());
         }
-        Piece::Agent(agent) => {
+        RowKey::Agent(agent) => {
             out.extend_from_slice(rows.agents.get(&(PK, agent.clone()))?.1.as_bytes());
         }
-        Piece::Event(number) => out = rows.events.get(&(PK, *number))?.encode(),
-        Piece::Draft(place) => out = rows.drafts.get(&(PK, *place))?.encode(),
-        Piece::Chunk(place, number) => {
+        RowKey::Event(number) => out = rows.events.get(&(PK, *number))?.encode(),
+        RowKey::Draft(place) => out = rows.drafts.get(&(PK, *place))?.encode(),
+        RowKey::Chunk(place, number) => {
             out = rows.draft_chunks.get(&(PK, *place, *number))?.encode();
         }
-        Piece::Checkpoint(seq) => out = rows.checkpoints.get(&(PK, *seq))?.encode(),
+        RowKey::Checkpoint(seq) => out = rows.checkpoints.get(&(PK, *seq))?.encode(),
     }
     Some(out)
 }
 
-/// Reads a field and puts its row.
-pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<Piece, Malformed> {
-    let mut key = Reader(name);
-    let letter = key.byte()?;
-    let mut number = || Ok(u64::from_be_bytes(key.array()?));
-    let mut r = Reader(value);
-    let piece = match letter {
+/// Decodes a field and inserts its row.
+pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<RowKey, Malformed> {
+    let mut field_name = ByteReader(name);
+    let letter = field_name.byte()?;
+    let mut number = || Ok(u64::from_be_bytes(field_name.array()?));
+    let mut r = ByteReader(value);
+    let key = match letter {
         b's' => {
             let row = read_session(&mut r)?;
             let name = (row.tenant_id.clone(), row.session_id.clone());
             rows.names.insert(name, PK);
             rows.sessions.insert(PK, row);
-            Piece::Session
+            RowKey::Session
         }
         b'h' => {
             let row = HeadRow::decode(value).ok_or(Malformed)?;
             rows.heads.insert(PK, row);
-            Piece::Head
+            RowKey::Head
         }
         b't' => {
             let (place, id) = (number()?, TurnId::from_bytes(r.array()?));
             let row = TurnRow::decode(id, place, r.0).ok_or(Malformed)?;
             rows.turn_ids.insert(id, (PK, place));
             rows.turns.insert((PK, place), row);
-            Piece::Turn(place)
+            RowKey::Turn(place)
         }
         b'r' => {
             let first_seq = number()?;
@@ -87,61 +87,61 @@ pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<Piece, 
                 body: r.0.to_vec(),
             };
             rows.records.insert((PK, first_seq), row);
-            Piece::Record(first_seq)
+            RowKey::Record(first_seq)
         }
         b'i' => {
             let (seq, id) = (r.number()?, rest(r)?);
             let id = ItemId::new(id).map_err(|_| Malformed)?;
             rows.keys.insert((PK, id.clone()), seq);
-            Piece::Item(id)
+            RowKey::Item(id)
         }
         b'q' => {
             let (seq, id) = (r.number()?, rest(r)?);
             let id = RequestId::new(id).map_err(|_| Malformed)?;
             rows.requests.insert((PK, id.clone()), seq);
-            Piece::Request(id)
+            RowKey::Request(id)
         }
         b'a' => {
             let agent: Box<str> = rest(r)?.into();
             rows.agents.insert((PK, agent.clone()));
-            Piece::Agent(agent)
+            RowKey::Agent(agent)
         }
         b'e' => {
             let number = number()?;
             let row = EventRow::decode(number, value).ok_or(Malformed)?;
             rows.event_keys.insert((PK, row.event.key.clone()), number);
             rows.events.insert((PK, number), row);
-            Piece::Event(number)
+            RowKey::Event(number)
         }
         b'd' => {
             let place = number()?;
             let row = DraftRow::decode(place, value).ok_or(Malformed)?;
             rows.drafts.insert((PK, place), row);
-            Piece::Draft(place)
+            RowKey::Draft(place)
         }
         b'c' => {
             let (place, number) = (number()?, number()?);
             let chunk = DraftChunk::decode(number, value).ok_or(Malformed)?;
             rows.draft_chunks.insert((PK, place, number), chunk);
-            Piece::Chunk(place, number)
+            RowKey::Chunk(place, number)
         }
         b'k' => {
             let seq = number()?;
             let row = CheckpointRow::decode(seq, value).ok_or(Malformed)?;
             rows.checkpoints.insert((PK, seq), row);
-            Piece::Checkpoint(seq)
+            RowKey::Checkpoint(seq)
         }
         _ => return Err(Malformed),
     };
-    // A hashed name must be the one of what is in it.
-    if piece.name() == name {
-        Ok(piece)
+    // A hashed name must match the key in the value.
+    if key.name() == name {
+        Ok(key)
     } else {
         Err(Malformed)
     }
 }
 
-fn rest(r: Reader<'_>) -> Result<&str, Malformed> {
+fn rest(r: ByteReader<'_>) -> Result<&str, Malformed> {
     std::str::from_utf8(r.0).map_err(|_| Malformed)
 }
 
@@ -174,7 +174,7 @@ fn optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     }
 }
 
-fn read_optional<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
+fn read_optional<'a>(r: &mut ByteReader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
     match r.byte()? {
         0 => Ok(None),
         1 => r.bytes().map(Some),
@@ -182,7 +182,7 @@ fn read_optional<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Malformed> 
     }
 }
 
-fn read_label<'a>(r: &mut Reader<'a>) -> Result<Option<&'a str>, Malformed> {
+fn read_label<'a>(r: &mut ByteReader<'a>) -> Result<Option<&'a str>, Malformed> {
     let bytes = read_optional(r)?;
     let text = bytes.map(std::str::from_utf8).transpose();
     text.map_err(|_| Malformed)
@@ -195,7 +195,7 @@ fn id<'a, T, E>(
     label.map(new).transpose().map_err(|_| Malformed)
 }
 
-fn read_session(r: &mut Reader<'_>) -> Result<SessionRow, Malformed> {
+fn read_session(r: &mut ByteReader<'_>) -> Result<SessionRow, Malformed> {
     if r.byte()? != FORMAT {
         return Err(Malformed);
     }

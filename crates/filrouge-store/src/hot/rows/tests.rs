@@ -1,4 +1,4 @@
-//! Fields: every row comes back, and whatever else they hold is refused or read, never believed in part.
+//! Fields: every row round-trips; any other bytes are either rejected or read, without a panic.
 
 use filrouge_types::{
     EventKey, IdentityId, ProjectId, RawJson, RequestId, SessionEvent, SessionId, SessionStatus,
@@ -13,7 +13,7 @@ use crate::command::{Erased, SessionToken};
 use crate::contract::fixture::item;
 use crate::draft::{Delta, StreamId};
 use crate::keyring::Keyring;
-use crate::record::{Batch, Placement};
+use crate::record::{Batch, RecordPlacement};
 use crate::rows::{DraftChunk, DraftRow, EventRow, SessionRow, Tx};
 
 fn label() -> impl Strategy<Value = Option<Box<str>>> {
@@ -68,7 +68,7 @@ fn delta(text: &str) -> Delta {
     }
 }
 
-/// A session with rows of every kind, as many as `n` says.
+/// A session with rows of every kind, `n` of each.
 fn held(session: &SessionRow, n: u64, text: &str) -> HeldRows {
     let (ring, now) = (Keyring::single([3; 32]), Timestamp::from_micros(9));
     let (mut held, id) = (HeldRows::default(), TurnId::from_bytes([8; 16]));
@@ -76,15 +76,15 @@ fn held(session: &SessionRow, n: u64, text: &str) -> HeldRows {
     let head = HeadRow::empty(session.fingerprint(), now).sealed(&ring, pk);
     held.rows.put_head(pk, &head).unwrap();
     let scope = crate::chain::LinkScope::new(&session.tenant_id, &session.session_id);
-    let placement = Placement {
+    let placement = RecordPlacement {
         scope: &scope,
         turn_id: Some(id),
         created_at: now,
         keyring: &ring,
     };
     for at in 1..=n {
-        let said = item(filrouge_types::Channel::Observation, text);
-        let batch = Batch::seal(vec![said.into()], &crate::OsEntropy).unwrap();
+        let body = item(filrouge_types::Channel::Observation, text);
+        let batch = Batch::seal(vec![body.into()], &crate::OsEntropy).unwrap();
         let (row, _) = placement.place(&batch.records[0], at, [5; 32]);
         held.rows.insert_record(pk, &row).unwrap();
         let turn = TurnRow::new(
@@ -145,7 +145,7 @@ fn same(a: &HeldRows, b: &HeldRows) -> bool {
     ) && (&x.keys, &x.requests, &x.events, &x.event_keys, &x.agents)
         == (&y.keys, &y.requests, &y.events, &y.event_keys, &y.agents)
         && (&x.drafts, &x.draft_chunks) == (&y.drafts, &y.draft_chunks)
-        && x.account.as_ref().map(|a| &a.item_keys) == y.account.as_ref().map(|a| &a.item_keys)
+        && x.changes.as_ref().map(|a| &a.item_keys) == y.changes.as_ref().map(|a| &a.item_keys)
         && (&a.sizes, a.bytes) == (&b.sizes, b.bytes)
 }
 
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_row_comes_back(session in session(), n in 0..5_u64, text in ".{0,40}") {
+    fn every_row_round_trips(session in session(), n in 0..5_u64, text in ".{0,40}") {
         let mut held = held(&session, n, &text);
         let change = held.take_change();
         prop_assert!(change.removes.is_empty() && !held.is_changed());
@@ -162,7 +162,7 @@ proptest! {
         prop_assert!(same(&read, &held) && !read.is_changed());
         prop_assert_eq!(sorted(read.encode()), sorted(change.puts.clone()));
         prop_assert_eq!(read.bytes(), change.puts.iter().map(|f| f.value.len() as u64).sum::<u64>());
-        // Cut short, every field but one that ends in a text is refused.
+        // A truncated field is rejected, unless it ends in a text.
         for field in &change.puts {
             let mut cut = field.clone();
             cut.value.truncate(cut.value.len() / 2);
@@ -182,16 +182,16 @@ proptest! {
         }
     }
 
-    /// What is taken away and put again between two commits is told as it stands then.
+    /// A row that is removed and rewritten between two commits is sent in its final state.
     #[test]
-    fn changes_say_what_is_left(session in session(), n in 1..4_u64) {
+    fn changes_contain_the_final_state(session in session(), n in 1..4_u64) {
         let mut held = held(&session, n, "x");
         held.take_change();
         let gone = held.rows.drafts.get(&(PK, 1 << 8)).cloned().unwrap();
         held.rows.delete_draft(PK, 1 << 8).unwrap();
         held.rows.put_draft(PK, &gone).unwrap();
         let change = held.take_change();
-        prop_assert_eq!(change.removes, [Piece::Chunk(1 << 8, 1).name()]);
+        prop_assert_eq!(change.removes, [RowKey::Chunk(1 << 8, 1).name()]);
         prop_assert_eq!(change.puts.len(), 1);
         held.rows.erase(PK).unwrap();
         let change = held.take_change();

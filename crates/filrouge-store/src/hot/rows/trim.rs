@@ -1,34 +1,34 @@
-//! Letting the oldest turns go, so that a session stays within its bounds.
+//! Drops the oldest turns, so that a session stays within its limits.
 
 use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 
 use super::{HeldRows, PK};
 use crate::hot::HotBounds;
 use crate::keyring::Keyring;
-use crate::rows::{Piece, Tx};
+use crate::rows::{RowKey, Tx};
 
-/// What a session is trimmed to.
+/// The limits of a session, and the context of trimming it.
 pub(in crate::hot) struct Bounds<'a> {
-    /// Its size.
-    pub(in crate::hot) most: HotBounds,
-    /// The turn that was written to just now: it does not go.
+    /// The limits.
+    pub(in crate::hot) limits: HotBounds,
+    /// The turn that was just written to; it is never trimmed.
     pub(in crate::hot) written: Option<TurnId>,
-    /// For signing the head, which counts the turns.
+    /// Signs the head, which counts the turns.
     pub(in crate::hot) keyring: &'a Keyring,
 }
 
 impl HeldRows {
-    /// Lets the oldest turns go, all versions of each, with the items before what is left; gives how many. The head is put
-    /// right, so that whoever reads finds nothing missing.
+    /// Drops the oldest turns with all their versions, and the items before the oldest remaining turn; returns the number
+    /// of dropped turn rows. Updates the head, so that readers report no missing turns.
     pub(in crate::hot) fn trim(&mut self, bounds: &Bounds<'_>) -> Result<u64, Failure> {
-        self.settle();
+        self.encode_touched();
         let before = self.rows.turns.len();
         loop {
-            let full = self.bytes > bounds.most.bytes;
-            let many = self.rows.turns.len() as u64 > bounds.most.turns;
-            let Some(place) = self.trimmed_next(full || many) else {
+            let full = self.bytes > bounds.limits.bytes;
+            let many = self.rows.turns.len() as u64 > bounds.limits.turns;
+            let Some(place) = self.next_to_trim(full || many) else {
                 if full {
-                    return Err(too_large(bounds.most.bytes));
+                    return Err(too_large(bounds.limits.bytes));
                 }
                 break;
             };
@@ -36,23 +36,23 @@ impl HeldRows {
             let mut rows = self.rows.turns.range(going).map(|(_, row)| row);
             if rows.any(|row| Some(row.turn_id) == bounds.written) {
                 if full {
-                    return Err(too_large(bounds.most.bytes));
+                    return Err(too_large(bounds.limits.bytes));
                 }
                 break;
             }
             self.drop_turn(place)?;
             self.drop_items();
-            self.settle();
+            self.encode_touched();
         }
         let gone = before - self.rows.turns.len();
         if gone > 0 {
-            self.put_head_right(gone as u64, bounds.keyring);
+            self.update_head(gone as u64, bounds.keyring);
         }
         Ok(gone as u64)
     }
 
-    /// The first place of the oldest turn, if it may go: the newest one stays.
-    fn trimmed_next(&self, over: bool) -> Option<u64> {
+    /// The place of the oldest turn's first version, if the turn may be dropped; the newest turn is never dropped.
+    fn next_to_trim(&self, over: bool) -> Option<u64> {
         let newest = self.rows.turns.values().next_back()?.ordinal;
         let oldest = self.rows.oldest()?.ordinal;
         (over && oldest < newest).then_some(oldest << 8)
@@ -71,13 +71,13 @@ impl HeldRows {
                 head.open_turns = head.open_turns.saturating_sub(1);
             }
             self.rows.turn_ids.remove(&id);
-            self.rows.touch(Piece::Turn(place));
+            self.rows.touch(RowKey::Turn(place));
             self.rows.delete_draft(PK, place)?;
         }
         Ok(())
     }
 
-    /// Drops the records, with the keys of their items, that lie before the oldest turn.
+    /// Drops the records before the oldest turn, and the keys of their items.
     fn drop_items(&mut self) {
         let Some(first) = self.rows.oldest().map(|turn| turn.first_seq) else {
             return;
@@ -86,19 +86,19 @@ impl HeldRows {
             && last < first
         {
             self.rows.records.remove(&(PK, seq));
-            self.rows.touch(Piece::Record(seq));
+            self.rows.touch(RowKey::Record(seq));
         }
-        let keys = &mut self.account().item_keys;
+        let keys = &mut self.changes().item_keys;
         let kept = keys.split_off(&first);
         let gone = std::mem::replace(keys, kept);
         for id in gone.into_values().flatten() {
             self.rows.keys.remove(&(PK, id.clone()));
-            self.rows.touch(Piece::Item(id));
+            self.rows.touch(RowKey::Item(id));
         }
-        // Only a session that was taken in from elsewhere has any.
+        // Only an adopted session has request keys.
         let requests = self.rows.requests.extract_if(.., |_, seq| *seq < first);
-        let requests: Vec<_> = requests.map(|((_, id), _)| Piece::Request(id)).collect();
-        self.account().touched.extend(requests);
+        let requests: Vec<_> = requests.map(|((_, id), _)| RowKey::Request(id)).collect();
+        self.changes().touched.extend(requests);
     }
 
     fn oldest_record(&self) -> Option<(u64, u64)> {
@@ -106,19 +106,19 @@ impl HeldRows {
         Some((row.first_seq, row.last_seq()))
     }
 
-    fn put_head_right(&mut self, gone: u64, keyring: &Keyring) {
+    fn update_head(&mut self, gone: u64, keyring: &Keyring) {
         if let Some(mut head) = self.rows.heads.remove(&PK) {
             head.turn_rows = head.turn_rows.saturating_sub(gone);
             self.rows.heads.insert(PK, head.sealed(keyring, PK));
-            self.rows.touch(Piece::Head);
-            self.settle();
+            self.rows.touch(RowKey::Head);
+            self.encode_touched();
         }
     }
 }
 
 fn too_large(bytes: u64) -> Failure {
     let what = format!(
-        "a session without an identity holds at most {bytes} bytes, and this turn does not fit beside what must stay"
+        "a session without an identity holds at most {bytes} bytes, and this turn does not fit"
     );
     Failure::new(ErrorCode::LimitExceeded, what)
         .with_hint("send less in one turn, or log in: the session of an identity has no such bound")

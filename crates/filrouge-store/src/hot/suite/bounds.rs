@@ -1,8 +1,8 @@
-//! Copies are bounded at every write, and say so.
+//! Every write keeps a copy within its limits, and `all` is true only if the copy is complete.
 
 use super::super::HotBounds;
 use super::fixture::{HotFixture, key, wide};
-use super::story::Story;
+use super::story::TestHistory;
 
 fn turns(turns: u64) -> HotBounds {
     HotBounds { turns, ..wide() }
@@ -12,29 +12,29 @@ fn bytes(bytes: u64) -> HotBounds {
     HotBounds { bytes, ..wide() }
 }
 
-pub async fn a_copy_has_so_many_turns(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_copy_has_a_turn_limit(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(turns(5)).await;
-    let (s, mut story) = (key("s"), Story::new());
+    let (s, mut story) = (key("s"), TestHistory::new());
     for n in 1..=20 {
         f.advance(&s, &[&story.put(n, "record")]).await;
         let held = (n.saturating_sub(4).max(1)..=n).collect();
         assert_eq!(f.ordinals(&s).await, Some((held, n <= 5)));
         assert_eq!(f.recent(&s, 3).await, story.recent(3));
     }
-    // Within one batch, too; and what is over another one's ordinal is not one more.
+    // The limit also applies within one batch; a turn that replaces one of the same ordinal adds none.
     let steps: Vec<_> = (16..=30).map(|n| story.put(n, "again")).collect();
     f.advance(&s, &steps.iter().collect::<Vec<_>>()).await;
     assert_eq!(f.ordinals(&s).await, Some(((26..=30).collect(), false)));
     f.advance(&s, &[&story.put(28, "once more")]).await;
     assert_eq!(f.recent(&s, 5).await, story.recent(5));
-    // What is gone is not there again when others go.
+    // Dropped turns do not return when others are removed.
     f.advance(&s, &[&story.remove(&[27, 30])]).await;
     assert_eq!(f.ordinals(&s).await, Some((vec![26, 28, 29], false)));
 }
 
-pub async fn a_copy_has_so_many_bytes(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_copy_has_a_byte_limit(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(bytes(10_000)).await;
-    let (s, mut story) = (key("s"), Story::new());
+    let (s, mut story) = (key("s"), TestHistory::new());
     let record = "x".repeat(1000);
     for n in 1..=25 {
         f.advance(&s, &[&story.put(n, &record)]).await;
@@ -42,7 +42,7 @@ pub async fn a_copy_has_so_many_bytes(make: impl AsyncFn(HotBounds) -> HotFixtur
         assert_eq!(f.ordinals(&s).await, Some((held, n <= 10)));
     }
     assert_eq!(f.recent(&s, 10).await, story.recent(10));
-    // A turn that grows pushes others out; one that shrinks or goes leaves room.
+    // A turn that grows displaces others; one that shrinks or is removed frees space.
     f.advance(&s, &[&story.put(24, &"y".repeat(3500))]).await;
     assert_eq!(f.ordinals(&s).await, Some(((19..=25).collect(), false)));
     f.advance(&s, &[&story.put(24, "y"), &story.remove(&[25])])
@@ -54,10 +54,12 @@ pub async fn a_copy_has_so_many_bytes(make: impl AsyncFn(HotBounds) -> HotFixtur
     assert_eq!(f.recent(&s, 10).await, story.recent(10));
 }
 
-pub async fn a_turn_larger_than_all(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_turn_larger_than_the_limit_empties_the_copy(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = make(bytes(1000)).await;
     let s = key("s");
-    let mut story = f.told(&s, 3).await;
+    let mut story = f.send_history(&s, 3).await;
     f.advance(&s, &[&story.put(4, &"x".repeat(1001))]).await;
     assert_eq!(f.ordinals(&s).await, Some((Vec::new(), false)));
     assert_eq!(f.recent(&s, 9).await.unwrap().as_of, story.as_of);
@@ -73,7 +75,7 @@ pub async fn fills_are_bounded(make: impl AsyncFn(HotBounds) -> HotFixture) {
         ..turns(5)
     };
     let f = make(bounds).await;
-    let mut story = Story::new();
+    let mut story = TestHistory::new();
     for n in 1..=9 {
         story.put(n, "record");
     }
@@ -91,11 +93,11 @@ pub async fn fills_are_bounded(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.ordinals(&s).await, Some((vec![12], false)));
 }
 
-/// Where older turns were dropped, a turn that lies among them is not shown when it is closed late: its neighbours are
-/// missing, so it is not one of the newest.
+/// If older turns were dropped, a turn among them that is closed late is not stored: its neighbors are missing, so it
+/// is not one of the newest.
 pub async fn a_late_turn_fills_no_gap(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(turns(3)).await;
-    let (s, mut story) = (key("s"), Story::new());
+    let (s, mut story) = (key("s"), TestHistory::new());
     for n in [1, 4, 5, 6, 7] {
         f.advance(&s, &[&story.put(n, "record")]).await;
     }
@@ -105,7 +107,7 @@ pub async fn a_late_turn_fills_no_gap(make: impl AsyncFn(HotBounds) -> HotFixtur
     assert_eq!(f.ordinals(&s).await, Some((vec![5], false)));
     f.advance(&s, &[&story.put(6, "again")]).await;
     assert_eq!(f.recent(&s, 2).await, story.recent(2));
-    // The same after a fill that was a part.
+    // A partial fill has the same effect.
     f.fill(&s, story.fill(2)).await;
     f.advance(&s, &[&story.put(2, "later"), &story.remove(&[5])])
         .await;

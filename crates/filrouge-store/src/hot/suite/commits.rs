@@ -1,11 +1,11 @@
-//! Ephemeral sessions: changed in the state that was expected, and in no other.
+//! Ephemeral sessions are changed only in the expected version.
 
 use std::collections::HashSet;
 
 use super::super::{Edition, HotBounds};
 use super::fixture::{HotFixture, change, edition, field, key, numbers, wide};
 
-pub async fn making_and_changing(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn sessions_are_created_and_changed(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
     assert_eq!(f.edition(&s).await, None);
@@ -13,19 +13,21 @@ pub async fn making_and_changing(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let made = f.commit(&s, None, 7, change(&[], &[(b"a", b"1")])).await;
     assert_eq!(numbers(made), Some((7, 1)));
     assert_eq!(f.edition(&s).await, made);
-    // What a new one would get is not looked at for one that is there.
+    // The incarnation given for a new session is ignored for an existing one.
     let next = f.commit(&s, made, 99, change(&[], &[(b"b", b"2")])).await;
     assert_eq!(numbers(next), Some((7, 2)));
     let fields = vec![field(b"a", b"1"), field(b"b", b"2")];
     assert_eq!(f.edition(&s).await, next);
     assert_eq!(f.load(&s).await, Some((next.unwrap(), fields.clone())));
-    // Nothing is a change, too.
+    // An empty change also creates a version.
     let third = f.commit(&s, next, 7, change(&[], &[])).await;
     assert_eq!(numbers(third), Some((7, 3)));
     assert_eq!(f.load(&s).await, Some((third.unwrap(), fields)));
 }
 
-pub async fn in_another_state_nothing_changes(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_commit_in_another_version_changes_nothing(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = make(wide()).await;
     let (s, other) = (key("s"), change(&[b"a"], &[(b"b", b"x")]));
     let late = f.commit(&s, Some(edition(7, 1)), 7, other.clone()).await;
@@ -33,12 +35,12 @@ pub async fn in_another_state_nothing_changes(make: impl AsyncFn(HotBounds) -> H
     let puts = change(&[], &[(b"a", b"1")]);
     let first = f.commit(&s, None, 7, puts.clone()).await;
     let second = f.commit(&s, first, 7, puts).await;
-    let word = second.unwrap().word;
+    let nonce = second.unwrap().nonce;
     let of = |incarnation, version| {
         Some(Edition {
             incarnation,
             version,
-            word,
+            nonce,
         })
     };
     for expected in [
@@ -58,18 +60,18 @@ pub async fn in_another_state_nothing_changes(make: impl AsyncFn(HotBounds) -> H
     }
 }
 
-/// Each commit's word is its own, also of those that count to one version, and it is compared.
-pub async fn words(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// Each commit draws its own `nonce`, even with equal version numbers, and the nonce is compared.
+pub async fn each_commit_draws_a_new_nonce(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
-    let mut words = HashSet::new();
+    let mut nonces = HashSet::new();
     for n in 0..20 {
         let s = key(&format!("s{}", n % 4));
         let puts = change(&[], &[(b"a", b"1")]);
         let first = f.commit(&s, None, 7, puts.clone()).await.unwrap();
         let second = f.commit(&s, Some(first), 7, puts.clone()).await.unwrap();
-        assert!(words.insert(first.word) && words.insert(second.word));
-        for word in [first.word, !second.word, second.word ^ 1, 0, u64::MAX] {
-            let other = Some(Edition { word, ..second });
+        assert!(nonces.insert(first.nonce) && nonces.insert(second.nonce));
+        for nonce in [first.nonce, !second.nonce, second.nonce ^ 1, 0, u64::MAX] {
+            let other = Some(Edition { nonce, ..second });
             assert_eq!(f.commit(&s, other, 7, puts.clone()).await, None);
             assert!(!f.hot.forget(&s, other).await.unwrap());
             assert_eq!(f.edition(&s).await, Some(second));
@@ -78,7 +80,9 @@ pub async fn words(make: impl AsyncFn(HotBounds) -> HotFixture) {
     }
 }
 
-pub async fn incarnations(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn incarnations_distinguish_sessions_of_one_name(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = make(wide()).await;
     let s = key("s");
     let mut last = None;
@@ -88,7 +92,7 @@ pub async fn incarnations(make: impl AsyncFn(HotBounds) -> HotFixture) {
         assert_eq!(numbers(made), Some((incarnation, 1)));
         assert_eq!(f.edition(&s).await, made);
         assert_eq!(f.load(&s).await.unwrap().0, made.unwrap());
-        // A state of the one before is none of this one.
+        // A version of the previous incarnation does not match this one.
         if last.is_some() {
             assert_eq!(f.commit(&s, last, incarnation, puts.clone()).await, None);
             assert!(!f.hot.forget(&s, last).await.unwrap());
@@ -100,20 +104,22 @@ pub async fn incarnations(make: impl AsyncFn(HotBounds) -> HotFixture) {
     }
 }
 
-pub async fn forgetting(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_session_is_forgotten_only_in_the_expected_version(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = make(wide()).await;
     let s = key("s");
-    // What is not there is gone.
+    // An absent session counts as removed.
     assert!(f.hot.forget(&s, None).await.unwrap());
     assert!(f.hot.forget(&s, Some(edition(7, 1))).await.unwrap());
     let puts = change(&[], &[(b"a", b"1")]);
     let first = f.commit(&s, None, 7, puts.clone()).await;
     let second = f.commit(&s, first, 7, puts.clone()).await;
-    let word = second.unwrap().word;
+    let nonce = second.unwrap().nonce;
     let others = [(7, 1), (7, 3), (8, 2)].map(|(incarnation, version)| Edition {
         incarnation,
         version,
-        word,
+        nonce,
     });
     for other in [first.unwrap(), edition(7, 2)].into_iter().chain(others) {
         assert!(!f.hot.forget(&s, Some(other)).await.unwrap());
@@ -127,17 +133,19 @@ pub async fn forgetting(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!((f.edition(&s).await, f.load(&s).await), (None, None));
 }
 
-pub async fn puts_and_removes(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn fields_are_removed_before_others_are_written(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = make(wide()).await;
     let s = key("s");
     let puts = change(&[b"none"], &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]);
     let first = f.commit(&s, None, 7, puts).await;
-    // What is removed and put is put.
+    // A field that is both removed and written is written.
     let both = change(&[b"a", b"b", b"none", b"b"], &[(b"b", b"two"), (b"d", b"")]);
     let second = f.commit(&s, first, 7, both).await;
     let fields = vec![field(b"b", b"two"), field(b"c", b"3"), field(b"d", b"")];
     assert_eq!(f.load(&s).await, Some((second.unwrap(), fields)));
-    // Of two of one name the last one is put.
+    // Of two values for one name the last one counts.
     let twice = change(&[b"c", b"d"], &[(b"b", b"x"), (b"b", b"y")]);
     let third = f.commit(&s, second, 7, twice).await;
     let fields = vec![field(b"b", b"y")];

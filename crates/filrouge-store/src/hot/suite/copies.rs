@@ -1,30 +1,30 @@
-//! Copies of recent turns, told in order.
+//! Copies of recent turns that receive their updates in order.
 
 use super::super::{HotBounds, Recent};
 use super::fixture::{HotFixture, key, wide};
-use super::story::{Story, turn};
+use super::story::{TestHistory, turn};
 
-pub async fn from_the_first_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_copy_starts_with_the_first_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
     assert_eq!(f.recent(&s, 20).await, None);
-    let mut story = Story::new();
+    let mut story = TestHistory::new();
     f.advance(&s, &[&story.put(1, "one")]).await;
     assert_eq!(f.recent(&s, 20).await, story.recent(20));
-    // A first write that shows nothing makes a copy without turns.
-    let (s, mut story) = (key("other"), Story::new());
+    // A first write without a visible turn creates a copy without turns.
+    let (s, mut story) = (key("other"), TestHistory::new());
     f.advance(&s, &[&story.pass()]).await;
     assert_eq!(f.recent(&s, 20).await, story.recent(20));
     f.advance(&s, &[&story.put(1, "one")]).await;
     assert_eq!(f.recent(&s, 20).await, story.recent(20));
 }
 
-pub async fn going_on(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn consecutive_updates_advance_the_copy(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
-    let (s, mut story) = (key("s"), Story::new());
+    let (s, mut story) = (key("s"), TestHistory::new());
     for n in 1..=30 {
         let put = story.put(n, &format!("turn {n}"));
-        // One by one, and two at once.
+        // The updates arrive one at a time, or two at once.
         if n % 3 == 0 {
             f.advance(&s, &[&put, &story.pass()]).await;
         } else {
@@ -32,21 +32,21 @@ pub async fn going_on(make: impl AsyncFn(HotBounds) -> HotFixture) {
         }
         assert_eq!(f.recent(&s, 20).await, story.recent(20));
     }
-    // Turns that are closed in another order than they were begun in.
+    // The turns are closed in another order than they were started.
     for n in [35, 33, 34, 31, 32] {
         f.advance(&s, &[&story.put(n, &format!("turn {n}"))]).await;
         assert_eq!(f.recent(&s, 20).await, story.recent(20));
     }
 }
 
-pub async fn a_replaced_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_turn_is_replaced_by_its_ordinal(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
-    let mut story = f.told(&s, 3).await;
+    let mut story = f.send_history(&s, 3).await;
     f.advance(&s, &[&story.write(2, &[2], Some((4, b"instead")))])
         .await;
     assert_eq!(f.ordinals(&s).await, Some((vec![1, 3, 4], true)));
-    // Over the one of its ordinal, also when that goes in the same step.
+    // The written turn replaces the one of its ordinal, even when the same update removes that.
     f.advance(&s, &[&story.put(3, "three again, and longer")])
         .await;
     f.advance(&s, &[&story.write(1, &[1], Some((1, b"one again")))])
@@ -55,11 +55,11 @@ pub async fn a_replaced_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(story.newest(9)[0], turn(1, b"one again"));
 }
 
-pub async fn a_removed_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn removed_turns_are_not_returned(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
-    let mut story = f.told(&s, 6).await;
-    // One that is there, one twice, one that never was.
+    let mut story = f.send_history(&s, 6).await;
+    // The ordinals name an existing turn, one turn twice, and a turn that never existed.
     f.advance(&s, &[&story.remove(&[2, 5, 2, 77])]).await;
     assert_eq!(f.ordinals(&s).await, Some((vec![1, 3, 4, 6], true)));
     f.advance(&s, &[&story.remove(&[1, 3, 4, 6])]).await;
@@ -69,10 +69,12 @@ pub async fn a_removed_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
 }
 
-pub async fn limit_and_order(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn the_newest_turns_are_returned_oldest_first(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = make(wide()).await;
     let s = key("s");
-    let story = f.told(&s, 25).await;
+    let story = f.send_history(&s, 25).await;
     for limit in [0, 1, 2, 9, 10, 24, 25, 26, 500, usize::MAX] {
         assert_eq!(f.recent(&s, limit).await, story.recent(limit), "{limit}");
     }
@@ -81,9 +83,9 @@ pub async fn limit_and_order(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!((ordinals, all), ((14..=25).collect(), false));
 }
 
-pub async fn empty_records(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn records_may_be_empty_or_any_bytes(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
-    let (s, mut story) = (key("s"), Story::new());
+    let (s, mut story) = (key("s"), TestHistory::new());
     let bytes: Vec<u8> = (0..=255).collect();
     for (n, record) in (1..).zip([b"".as_slice(), b"\0", b"\xff\r\n\0", b"", &bytes]) {
         f.advance(&s, &[&story.write(1, &[], Some((n, record)))])
@@ -98,21 +100,21 @@ pub async fn empty_records(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
 }
 
-pub async fn filling(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_fill_replaces_an_older_copy(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let (s, t) = (key("s"), key("t"));
-    let mut story = f.told(&t, 10).await;
-    // A part of it.
+    let mut story = f.send_history(&t, 10).await;
+    // The fill contains only the newest four turns.
     f.fill(&s, story.fill(4)).await;
     assert_eq!(f.ordinals(&s).await, Some((vec![7, 8, 9, 10], false)));
     assert_eq!(f.recent(&s, 4).await, story.recent(4));
     assert_eq!(f.recent(&s, 3).await, story.recent(3));
-    // More of the same, and then all.
+    // A fill with more turns of the same history, then one with all turns.
     f.fill(&s, story.fill(6)).await;
     assert_eq!(f.recent(&s, 6).await, story.recent(6));
     f.fill(&s, story.fill(10)).await;
     assert_eq!(f.recent(&s, 20).await, story.recent(20));
-    // It goes on from there, and a newer one takes its place.
+    // Updates advance the filled copy, and a newer fill replaces it.
     f.advance(&s, &[&story.put(11, "eleven"), &story.remove(&[8])])
         .await;
     assert_eq!(f.recent(&s, 20).await, story.recent(20));
@@ -120,20 +122,20 @@ pub async fn filling(make: impl AsyncFn(HotBounds) -> HotFixture) {
     story.put(12, "twelve");
     f.fill(&s, story.fill(3)).await;
     assert_eq!(f.ordinals(&s).await, Some((vec![9, 10, 12], false)));
-    // Of a session without turns.
-    let (s, mut story) = (key("empty"), Story::new());
+    // A fill of a session without turns.
+    let (s, mut story) = (key("empty"), TestHistory::new());
     f.fill(&s, story.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
     f.advance(&s, &[&story.put(1, "one")]).await;
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
 }
 
-/// Numbers that are not told apart when they are taken as floating point, or in the order of their digits.
-pub async fn seqs_of_any_size(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// The seqs include numbers that are equal as floating point, or sort differently as text.
+pub async fn seqs_of_any_size_are_compared_exactly(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
-    let (s, mut story) = (key("s"), Story::new());
+    let (s, mut story) = (key("s"), TestHistory::new());
     let large = 1 << 53;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (items, ordinal) in [
         (9, 9),
         (1, 10),
@@ -145,14 +147,14 @@ pub async fn seqs_of_any_size(make: impl AsyncFn(HotBounds) -> HotFixture) {
         ((1 << 63) - large - 10, (1 << 63) - 2),
         (1, (1 << 63) - 1),
     ] {
-        told.push((
+        reported.push((
             story.clone(),
             story.write(items, &[], Some((ordinal, b"x"))),
         ));
-        let (older, step) = told.last().unwrap();
+        let (older, step) = reported.last().unwrap();
         f.advance(&s, &[step]).await;
         assert_eq!(f.recent(&s, 3).await, story.recent(3));
-        // One that is older by a single write is older.
+        // A fill that is older by a single write is rejected.
         f.fill(&s, older.fill(100)).await;
         f.advance(&s, &[step]).await;
         assert_eq!(f.recent(&s, 100).await, story.recent(100));
@@ -166,23 +168,23 @@ pub async fn seqs_of_any_size(make: impl AsyncFn(HotBounds) -> HotFixture) {
     story.pass();
     f.fill(&s, story.fill(100)).await;
     assert_eq!(f.recent(&s, 100).await, story.recent(100));
-    // Nothing is newer than the newest there can be.
+    // After the highest possible seq, no fill is newer.
     f.forget_recent(&s, u64::MAX).await;
     story.pass();
     f.fill(&s, story.fill(100)).await;
     assert_eq!(f.recent(&s, 100).await, None);
 }
 
-pub async fn several_sessions_in_one_batch(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn one_batch_updates_several_sessions(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let mut stories: Vec<_> = (0..15)
-        .map(|n| (key(&format!("s{n}")), Story::new()))
+        .map(|n| (key(&format!("s{n}")), TestHistory::new()))
         .collect();
     let mut steps = Vec::new();
     for round in 1..=20 {
         for (n, (key, story)) in (0..).zip(&mut stories) {
             let step = story.put(round, &format!("{n} {round}"));
-            // The seventh loses one; the others do not notice.
+            // The seventh misses one update; the others are unaffected.
             if (n, round) != (7, 10) {
                 steps.push((*key, step));
             }

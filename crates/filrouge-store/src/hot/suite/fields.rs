@@ -1,9 +1,9 @@
-//! Fields come back as they were put, whatever bytes they are, under their own key.
+//! Fields are returned as written, for any bytes, under their own key.
 
 use super::super::{Change, Edition, Field, HotBounds};
 use super::fixture::{HotFixture, change, field, key, numbers, sorted, wide};
 
-/// Equal, without telling of megabytes when they are not.
+/// Asserts equality without printing megabytes on failure.
 #[track_caller]
 fn same(found: Option<(Edition, Vec<Field>)>, edition: Option<Edition>, fields: &[Field]) {
     let (found_edition, found) = found.unwrap();
@@ -15,7 +15,7 @@ fn same(found: Option<(Edition, Vec<Field>)>, edition: Option<Edition>, fields: 
     }
 }
 
-pub async fn any_bytes(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn any_bytes_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
     let mut puts = Vec::new();
@@ -23,7 +23,7 @@ pub async fn any_bytes(make: impl AsyncFn(HotBounds) -> HotFixture) {
         puts.push(field(&[byte], &[byte]));
         puts.push(field(&[byte, 0, byte], &[0, byte, b'\r', b'\n', byte]));
     }
-    // Names that a store may want for itself.
+    // Names that a store may use internally.
     for name in [
         "seq",
         "version",
@@ -55,7 +55,7 @@ pub async fn any_bytes(make: impl AsyncFn(HotBounds) -> HotFixture) {
     same(f.load(&s).await, next, &[]);
 }
 
-pub async fn large_values(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn large_values_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
     let value: Vec<u8> = (0..1_u32 << 20).map(|n| (n * 7 % 251) as u8).collect();
@@ -71,7 +71,7 @@ pub async fn large_values(make: impl AsyncFn(HotBounds) -> HotFixture) {
     same(f.load(&s).await, last, &fields);
 }
 
-pub async fn many_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn many_fields_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
     let fields: Vec<_> = (0..3000)
@@ -103,8 +103,8 @@ pub async fn many_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
     same(f.load(&s).await, last, second);
 }
 
-/// A session is there also when it has no fields.
-pub async fn no_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// A session without fields exists as well.
+pub async fn a_session_without_fields_is_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
     let made = f.commit(&s, None, 5, Change::default()).await;
@@ -118,7 +118,7 @@ pub async fn no_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.load(&s).await, Some((third.unwrap(), Vec::new())));
 }
 
-pub async fn keys_do_not_meet(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn keys_are_independent(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let keys: Vec<_> = (0..20).map(|n| key(&format!("s{n}"))).collect();
     let mut made = Vec::new();
@@ -127,9 +127,9 @@ pub async fn keys_do_not_meet(make: impl AsyncFn(HotBounds) -> HotFixture) {
         let edition = f.commit(key, None, n.into(), puts).await;
         assert_eq!(numbers(edition), Some((n.into(), 1)));
         made.extend(edition);
-        f.told(key, n.into()).await;
+        f.send_history(key, n.into()).await;
     }
-    // A session goes, its copy stays; a copy goes, its session stays.
+    // Removing a session keeps its copy, and vice versa.
     assert!(f.hot.forget(&keys[0], None).await.unwrap());
     f.forget_recent(&keys[1], 100).await;
     for (n, key) in (0_u8..).zip(&keys) {
@@ -137,8 +137,8 @@ pub async fn keys_do_not_meet(make: impl AsyncFn(HotBounds) -> HotFixture) {
         let held = (made[usize::from(n)], vec![field(b"n", &[n])]);
         assert_eq!(found, (n != 0).then_some(held));
         let ordinals = f.ordinals(key).await;
-        // Of the first one nothing was told.
-        let told = ((1..=u64::from(n)).collect(), true);
-        assert_eq!(ordinals, (n > 1).then_some(told));
+        // The first key received no update.
+        let reported = ((1..=u64::from(n)).collect(), true);
+        assert_eq!(ordinals, (n > 1).then_some(reported));
     }
 }

@@ -1,4 +1,4 @@
-//! What tests are made with: a hot store, a way to let time pass, and short ways to write.
+//! Test fixtures: a hot store, a way to advance time, and shorthands for writes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use filrouge_types::{Clock, FixedClock, SessionId, TenantId};
 
-use super::super::{Change, Edition, Field, HotBounds, HotKey, HotStore, Loaded};
+use super::super::{Change, Edition, Field, HotBounds, HotKey, HotSession, HotStore};
 
-/// What a store counts its time to live on.
-pub enum Passing {
-    /// A clock that is moved.
+/// The clock by which a store expires keys.
+pub enum TestClock {
+    /// A clock that tests advance.
     Clock(Arc<FixedClock>),
-    /// Time itself, since an instant.
+    /// Real time, measured from an instant.
     Real(Instant),
 }
 
 /// A hot store under test.
 pub struct HotFixture {
     pub hot: Arc<dyn HotStore>,
-    pub passing: Passing,
-    /// Kept until the test ends, such as a server.
+    pub clock: TestClock,
+    /// Resources that live until the test ends, such as a server.
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
@@ -40,7 +40,7 @@ pub fn key(session: &str) -> HotKey {
     HotKey::new("store", &tenant, &SessionId::new(session).unwrap())
 }
 
-/// What a commit changes: names that go, and names and values that are put.
+/// A change with names to remove, and names and values to write.
 pub fn change(removes: &[&[u8]], puts: &[(&[u8], &[u8])]) -> Change {
     Change {
         removes: removes.iter().map(|name| name.to_vec()).collect(),
@@ -58,37 +58,37 @@ pub fn field(name: &[u8], value: &[u8]) -> Field {
     }
 }
 
-/// Fields by name.
+/// Fields sorted by name.
 pub fn sorted(mut fields: Vec<Field>) -> Vec<Field> {
     fields.sort_by(|a, b| a.name.cmp(&b.name));
     fields
 }
 
 impl HotFixture {
-    /// A fixture over a store whose time to live runs in real time.
+    /// A fixture of a store that uses real time.
     pub fn real(hot: Arc<dyn HotStore>, keep: Box<dyn Any + Send + Sync>) -> Self {
         Self {
             hot,
-            passing: Passing::Real(Instant::now()),
+            clock: TestClock::Real(Instant::now()),
             keep,
         }
     }
 
-    /// How late it is.
+    /// The current time of the store's clock.
     pub fn now(&self) -> Duration {
-        match &self.passing {
-            Passing::Clock(clock) => {
+        match &self.clock {
+            TestClock::Clock(clock) => {
                 Duration::from_micros(clock.now().as_micros().try_into().unwrap())
             }
-            Passing::Real(since) => since.elapsed(),
+            TestClock::Real(since) => since.elapsed(),
         }
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub async fn pass(&self, time: Duration) {
-        match &self.passing {
-            Passing::Clock(clock) => clock.advance(time.as_micros().try_into().unwrap()),
-            Passing::Real(_) => tokio::time::sleep(time).await,
+        match &self.clock {
+            TestClock::Clock(clock) => clock.advance(time.as_micros().try_into().unwrap()),
+            TestClock::Real(_) => tokio::time::sleep(time).await,
         }
     }
 
@@ -107,14 +107,14 @@ impl HotFixture {
         self.hot.edition(key).await.unwrap()
     }
 
-    /// A session and its fields by name.
+    /// A session with its fields sorted by name.
     pub async fn load(&self, key: &HotKey) -> Option<(Edition, Vec<Field>)> {
-        let Loaded { edition, fields } = self.hot.load(key).await.unwrap()?;
+        let HotSession { edition, fields } = self.hot.load(key).await.unwrap()?;
         Some((edition, sorted(fields)))
     }
 }
 
-/// Bounds within which tests that are not about them work: a minute.
+/// Limits that no test reaches, with a time to live of a minute.
 pub fn wide() -> HotBounds {
     HotBounds {
         ttl: Duration::from_secs(60),
@@ -122,16 +122,16 @@ pub fn wide() -> HotBounds {
     }
 }
 
-/// An edition that no store has made: its word is none.
+/// A version that no store has created: the random `nonce` of a commit never equals this one.
 pub fn edition(incarnation: u64, version: u64) -> Edition {
     Edition {
         incarnation,
         version,
-        word: 0x5eed_0f0e_d171_0125,
+        nonce: 0x5eed_0f0e_d171_0125,
     }
 }
 
-/// The incarnation and version of a state: its word is the store's to choose.
+/// The incarnation and version of a session; its nonce is the store's choice.
 pub fn numbers(edition: Option<Edition>) -> Option<(u64, u64)> {
     edition.map(|edition| (edition.incarnation, edition.version))
 }

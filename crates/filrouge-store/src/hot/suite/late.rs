@@ -1,18 +1,18 @@
-//! What comes late, twice or not at all never brings anything back.
+//! Late, repeated or missing updates never restore old data.
 
 use super::super::HotBounds;
 use super::fixture::{HotFixture, key, wide};
-use super::story::Story;
+use super::story::TestHistory;
 
-pub async fn a_gap(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_gap_invalidates_the_copy(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
-    let mut story = f.told(&s, 3).await;
+    let mut story = f.send_history(&s, 3).await;
     let before = story.clone();
     let lost = story.put(4, "four");
     f.advance(&s, &[&story.put(5, "five")]).await;
     assert_eq!(f.recent(&s, 9).await, None);
-    // Neither the lost one, come late, nor what follows mends it; nor does an older fill.
+    // Neither the late update, nor the following ones, nor an older fill repairs the copy.
     f.advance(&s, &[&lost]).await;
     f.fill(&s, before.fill(9)).await;
     f.advance(&s, &[&story.put(6, "six")]).await;
@@ -23,9 +23,9 @@ pub async fn a_gap(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
 }
 
-pub async fn steps_behind_change_nothing(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn older_updates_change_nothing(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
-    let (s, mut story) = (key("s"), Story::new());
+    let (s, mut story) = (key("s"), TestHistory::new());
     let mut steps = Vec::new();
     for n in 1..=5 {
         steps.push(story.put(n, "record"));
@@ -39,16 +39,16 @@ pub async fn steps_behind_change_nothing(make: impl AsyncFn(HotBounds) -> HotFix
     }
     f.advance(&s, &steps.iter().collect::<Vec<_>>()).await;
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
-    // Whatever follows the newest one twice is in it once.
+    // An update that is delivered twice is applied once.
     let next = story.put(6, "six");
     f.advance(&s, &[&next, &next, &steps[9], &next]).await;
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
 }
 
-/// A write that is told where nothing is known, and that does not begin the history: nothing older is taken after it.
-pub async fn no_copy_no_use(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// If the first update that arrives is not the start of the history, no older data is accepted after it.
+pub async fn an_update_without_a_copy_creates_none(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
-    let (s, mut story) = (key("s"), Story::new());
+    let (s, mut story) = (key("s"), TestHistory::new());
     let first = story.put(1, "one");
     let before = story.clone();
     f.advance(&s, &[&story.remove(&[1])]).await;
@@ -60,12 +60,14 @@ pub async fn no_copy_no_use(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
 }
 
-/// Equal in seq, not in its link: not the history that the copy is of.
-pub async fn another_history_of_one_length(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// An update with the copy's seq but another link belongs to another history.
+pub async fn an_update_of_another_history_invalidates_the_copy(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = make(wide()).await;
     let s = key("s");
-    let mut story = f.told(&s, 3).await;
-    let mut other = Story::new();
+    let mut story = f.send_history(&s, 3).await;
+    let mut other = TestHistory::new();
     for n in 1..=3 {
         other.put(n, "of another history");
     }
@@ -79,16 +81,16 @@ pub async fn another_history_of_one_length(make: impl AsyncFn(HotBounds) -> HotF
     assert_eq!(f.recent(&s, 9).await, None);
     f.fill(&s, story.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
-    // A fill of one length is taken as it is: it was read from the ledger, and says which history it is.
+    // A fill of equal length is accepted: it was read from the ledger and states its history.
     other.put(5, "five");
     f.fill(&s, other.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, other.recent(9));
 }
 
-pub async fn older_fills(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn older_fills_and_updates_are_ignored(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
-    let mut story = f.told(&s, 3).await;
+    let mut story = f.send_history(&s, 3).await;
     for n in 4..=8 {
         let before = story.clone();
         let step = if n % 2 == 0 {
@@ -100,7 +102,7 @@ pub async fn older_fills(make: impl AsyncFn(HotBounds) -> HotFixture) {
         f.fill(&s, before.fill(9)).await;
         assert_eq!(f.recent(&s, 9).await, story.recent(9));
     }
-    // A fill that is ahead of the steps: those that it has taken in are behind it.
+    // A fill is ahead of the updates; the updates that it includes are then older.
     let (put, removed) = (story.put(9, "nine"), story.remove(&[8, 9]));
     f.fill(&s, story.fill(9)).await;
     f.advance(&s, &[&put]).await;
@@ -110,10 +112,12 @@ pub async fn older_fills(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
 }
 
-pub async fn forgotten_copies(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn a_forgotten_copy_is_not_restored_by_older_data(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = make(wide()).await;
     let s = key("s");
-    let mut story = f.told(&s, 3).await;
+    let mut story = f.send_history(&s, 3).await;
     let before = story.clone();
     let removed = story.remove(&[2]);
     f.forget_recent(&s, story.as_of.seq).await;
@@ -121,21 +125,21 @@ pub async fn forgotten_copies(make: impl AsyncFn(HotBounds) -> HotFixture) {
     f.advance(&s, &[&removed]).await;
     f.fill(&s, before.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, None);
-    // What begins there finds no copy to begin from.
+    // An update that starts at this seq finds no copy to continue.
     let after = story.clone();
     f.advance(&s, &[&story.put(4, "four")]).await;
     f.fill(&s, after.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, None);
     f.fill(&s, story.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
-    // One that comes late forgets the copy, and no newer seq that was told.
+    // A late removal drops the copy, but keeps the newest known seq.
     f.forget_recent(&s, 1).await;
     f.fill(&s, after.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, None);
     f.fill(&s, story.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
-    // Where nothing was told yet: the mark is kept, and the first turn comes too late.
-    let (s, mut story) = (key("t"), Story::new());
+    // The removal arrives before any update: the seq is stored, and the first turn's update is too old.
+    let (s, mut story) = (key("t"), TestHistory::new());
     let (first, at_first) = (story.put(1, "one"), story.clone());
     let removed = story.remove(&[1]);
     f.forget_recent(&s, story.as_of.seq).await;
@@ -145,12 +149,12 @@ pub async fn forgotten_copies(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.recent(&s, 9).await, None);
 }
 
-/// A removal is told; from then on the removed turn is shown by nothing, whatever else arrives and in whichever order.
-pub async fn a_removal_stands(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// After a removal, no later or reordered update shows the removed turn.
+pub async fn a_removed_turn_does_not_return(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
-    let mut story = Story::new();
+    let mut story = TestHistory::new();
     let mut steps: Vec<_> = (1..=4).map(|n| story.put(n, "record")).collect();
-    let older = [Story::new(), story.clone()];
+    let older = [TestHistory::new(), story.clone()];
     let removed = story.remove(&[2]);
     for first in 0..4 {
         let s = key(&format!("s{first}"));

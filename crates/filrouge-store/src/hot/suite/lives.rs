@@ -1,10 +1,10 @@
-//! Time to live: it acts, each write makes it longer, and nothing else does.
+//! Keys expire after their time to live. Each write extends it; no other operation does.
 
 use std::time::Duration;
 
 use super::super::{Change, HotBounds};
 use super::fixture::{HotFixture, change, key, numbers, wide};
-use super::story::Story;
+use super::story::TestHistory;
 
 const TTL: Duration = Duration::from_secs(1);
 
@@ -12,26 +12,26 @@ fn short() -> HotBounds {
     HotBounds { ttl: TTL, ..wide() }
 }
 
-/// Reads until `gone` says so: reads do not make anything live longer.
+/// Reads until `gone` returns `true`: reads do not extend the life of a key.
 async fn wait_until(f: &HotFixture, gone: impl AsyncFn() -> bool) {
     let end = f.now() + Duration::from_secs(60);
     while !gone().await {
-        assert!(f.now() < end, "it is there after a minute");
+        assert!(f.now() < end, "it still exists after a minute");
         f.pass(TTL / 10).await;
     }
 }
 
-pub async fn time_to_live_acts(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn keys_expire(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(short()).await;
     let s = key("s");
     let before = f.now();
     let puts = change(&[], &[(b"a", b"1")]);
     let made = f.commit(&s, None, 1, puts).await;
-    f.told(&s, 3).await;
+    f.send_history(&s, 3).await;
     let there = f.load(&s).await.is_some() && f.recent(&s, 1).await.is_some();
     assert!(there || f.now() - before >= TTL);
     wait_until(&f, async || {
-        // A write that is refused is none, and a step behind the copy, too.
+        // Neither a refused write nor an outdated update counts as a write.
         let refused = f.commit(&s, None, 2, Change::default());
         let made_anew = f.load(&s).await.is_none() && f.edition(&s).await.is_none();
         made_anew || numbers(refused.await) == Some((2, 1))
@@ -41,17 +41,17 @@ pub async fn time_to_live_acts(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.commit(&s, made, 3, Change::default()).await, None);
 }
 
-/// Writes four times, each well within the time of the one before it, and looks after more than one time: whether all was
-/// there. `None`: it went too slowly to say.
+/// Writes four times, each well within the time to live of the previous write, and checks after more than one time to
+/// live whether all keys still exist. `None` if the test ran too slowly to decide.
 async fn written_again(f: &HotFixture, name: &str) -> Option<bool> {
-    let (s, mut story) = (key(name), Story::new());
+    let (s, mut story) = (key(name), TestHistory::new());
     let (mut last, mut written) = (None, f.now());
     for n in 1..=4 {
         let late = f.now() - written >= TTL;
         written = f.now();
         let next = f.commit(&s, last, 1, Change::default()).await;
         f.advance(&s, &[&story.put(n, "record")]).await;
-        // Which took its time, too.
+        // The write itself took time.
         if late || f.now() - written >= TTL {
             return None;
         }
@@ -65,29 +65,29 @@ async fn written_again(f: &HotFixture, name: &str) -> Option<bool> {
     (there || f.now() - written < TTL).then_some(there)
 }
 
-pub async fn writes_make_it_longer(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn writes_extend_the_time_to_live(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(short()).await;
     for n in 0..30 {
         match written_again(&f, &format!("s{n}")).await {
             Some(true) => return,
-            Some(false) => panic!("it went before its time"),
+            Some(false) => panic!("a key expired early"),
             None => {}
         }
     }
-    panic!("all went too slowly to say");
+    panic!("every attempt ran too slowly to decide");
 }
 
-pub async fn after_its_time_it_is_new(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn an_expired_session_starts_afresh(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(short()).await;
     let s = key("s");
     let puts = change(&[], &[(b"a", b"1")]);
     let made = f.commit(&s, None, 1, puts).await;
-    f.told(&s, 3).await;
+    f.send_history(&s, 3).await;
     f.forget_recent(&s, 1000).await;
     f.pass(TTL).await;
     wait_until(&f, async || f.edition(&s).await.is_none()).await;
-    // The mark of what was known goes like everything else.
-    let filled = Story::new();
+    // The newest known seq expires as well.
+    let filled = TestHistory::new();
     wait_until(&f, async || {
         f.fill(&s, filled.fill(9)).await;
         f.recent(&s, 9).await.is_some()

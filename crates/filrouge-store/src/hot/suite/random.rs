@@ -1,15 +1,15 @@
-//! Random writes, in random order.
+//! Random writes in random order.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 
-use super::super::{Edition, Field, Fill, HotBounds, HotKey, Recent, Step};
+use super::super::{Edition, Field, HotBounds, HotKey, Recent, RecentFill, RecentUpdate};
 use super::fixture::{HotFixture, change, edition, field, key, numbers, wide};
-use super::story::Story;
+use super::story::TestHistory;
 
-/// Runs `test` for so many random values, each with a key of its own.
+/// Runs `test` for this many random values, each with its own key.
 fn check<S: Strategy>(cases: u32, values: S, test: impl AsyncFn(HotKey, S::Value)) {
     let config = ProptestConfig {
         cases,
@@ -36,7 +36,7 @@ type Model = Option<(Edition, BTreeMap<Vec<u8>, Vec<u8>>)>;
 
 async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b): (u8, u8, u8)) {
     let current = model.as_ref().map(|(edition, _)| *edition);
-    // Now and then a state that was, or never was.
+    // The expected version is sometimes an old one, or one that never existed.
     let expected = match kind % 8 {
         0 => None,
         1 => current.map(|e| Edition {
@@ -80,12 +80,12 @@ async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b):
         numbers(Some(made)),
         Some((old.incarnation, old.version + 1))
     );
-    assert_ne!(made.word, old.word);
+    assert_ne!(made.nonce, old.nonce);
     *model = Some((made, fields));
 }
 
-/// What is loaded is what was put.
-pub async fn any_commits(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// A load returns the written fields.
+pub async fn random_commits_are_loaded_as_written(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let writes = proptest::collection::vec(any::<(u8, u8, u8)>(), 1..25);
     check(20, writes, async |s, writes| {
@@ -101,7 +101,7 @@ pub async fn any_commits(make: impl AsyncFn(HotBounds) -> HotFixture) {
     });
 }
 
-/// A write: how many items, the turns that go, the one that is put and how long its record is.
+/// A write: the number of items, the removed turns, the written turn and the length of its record.
 type Written = (u64, Vec<u64>, Option<(u64, u8)>);
 
 fn writes() -> impl Strategy<Value = Vec<Written>> {
@@ -113,48 +113,48 @@ fn writes() -> impl Strategy<Value = Vec<Written>> {
     proptest::collection::vec((1..4_u64, goes, put), 1..24)
 }
 
-/// What happens to a copy, in numbers that are taken modulo how many there are.
+/// An event of a copy; numbers are used modulo the available count.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// The next writes are told, in one batch.
-    Told(usize),
-    /// The next one is lost, or comes late.
+    /// The next writes arrive in one batch.
+    Reported(usize),
+    /// The next write is lost or arrives late.
     Lost,
-    /// An earlier one, or a later one, is told out of its turn.
+    /// An earlier or later write arrives out of order.
     Late(usize),
-    /// A fill of so many turns, read so many writes behind the newest one, or before it.
+    /// A fill of this many turns, read this many writes before or after the newest one.
     Filled(usize, usize),
-    /// A copy is forgotten at the newest write.
+    /// The copy is removed at the newest write.
     Forgotten,
-    /// So many are asked for.
+    /// This many turns are requested.
     Asked(usize),
 }
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        8 => (1..4_usize).prop_map(Event::Told),
+        8 => (1..4_usize).prop_map(Event::Reported),
         1 => Just(Event::Lost),
         2 => any::<usize>().prop_map(Event::Late),
-        3 => (0..6_usize, 0..14_usize).prop_map(|(at, most)| Event::Filled(at, most)),
+        3 => (0..6_usize, 0..14_usize).prop_map(|(at, limit)| Event::Filled(at, limit)),
         1 => Just(Event::Forgotten),
         2 => (0..14_usize).prop_map(Event::Asked),
     ]
 }
 
-/// A history, and what the port says about a copy of it.
+/// A history, and a model of a copy of it that follows the port's rules.
 struct Copied {
-    /// Each write, and the history after it; the history before the first.
-    steps: Vec<Step>,
-    stories: Vec<Story>,
-    told: usize,
+    /// Each write. `stories` holds the history before the first write and after each one.
+    steps: Vec<RecentUpdate>,
+    stories: Vec<TestHistory>,
+    reported: usize,
     known: Option<u64>,
-    /// The story that the copy is of, while it is of use.
+    /// The index of the copy's history in `stories`, while the copy is valid.
     held: Option<usize>,
 }
 
 impl Copied {
     fn new(writes: Vec<Written>) -> Self {
-        let mut story = Story::new();
+        let mut story = TestHistory::new();
         let (mut steps, mut stories) = (Vec::new(), vec![story.clone()]);
         for (n, (items, goes, put)) in writes.into_iter().enumerate() {
             let record =
@@ -168,7 +168,7 @@ impl Copied {
         Self {
             steps,
             stories,
-            told: 0,
+            reported: 0,
             known: None,
             held: None,
         }
@@ -191,38 +191,38 @@ impl Copied {
         }
     }
 
-    fn fill(&self, back: usize, most: usize) -> (usize, Fill) {
-        // One in six is ahead of what was told.
+    fn fill(&self, back: usize, limit: usize) -> (usize, RecentFill) {
+        // One fill in six is ahead of the received updates.
         let n = match back {
-            5 => self.told + 1,
-            _ => self.told.saturating_sub(back / 2),
+            5 => self.reported + 1,
+            _ => self.reported.saturating_sub(back / 2),
         };
         let n = n.min(self.steps.len());
-        (n, self.stories[n].fill(most))
+        (n, self.stories[n].fill(limit))
     }
 
     async fn happens(&mut self, f: &HotFixture, s: &HotKey, event: Event) {
         match event {
-            Event::Told(many) => {
-                let end = (self.told + many).min(self.steps.len());
-                let steps: Vec<&Step> = self.steps[self.told..end].iter().collect();
+            Event::Reported(many) => {
+                let end = (self.reported + many).min(self.steps.len());
+                let steps: Vec<&RecentUpdate> = self.steps[self.reported..end].iter().collect();
                 f.advance(s, &steps).await;
-                (self.told..end).for_each(|n| self.step(n));
-                self.told = end;
+                (self.reported..end).for_each(|n| self.step(n));
+                self.reported = end;
             }
-            Event::Lost => self.told = (self.told + 1).min(self.steps.len()),
+            Event::Lost => self.reported = (self.reported + 1).min(self.steps.len()),
             Event::Late(n) => {
                 let n = n % self.steps.len();
                 f.advance(s, &[&self.steps[n]]).await;
                 self.step(n);
             }
-            Event::Filled(back, most) => {
-                let (n, fill) = self.fill(back, most);
+            Event::Filled(back, limit) => {
+                let (n, fill) = self.fill(back, limit);
                 f.fill(s, fill).await;
                 self.filled(n);
             }
             Event::Forgotten => {
-                let seq = self.stories[self.told].as_of.seq;
+                let seq = self.stories[self.reported].as_of.seq;
                 f.forget_recent(s, seq).await;
                 self.known = self.known.max(Some(seq));
                 self.held = None;
@@ -231,7 +231,7 @@ impl Copied {
         }
     }
 
-    /// Whatever is answered is exactly the newest turns of the history that it says it is of.
+    /// Asserts that a result is exactly the newest turns of the history that it names.
     fn agrees(&self, bounds: &HotBounds, limit: usize, found: Option<&Recent>) {
         let held = self.held.map(|n| &self.stories[n]);
         assert_eq!(found.map(|r| r.as_of), held.map(|story| story.as_of));
@@ -246,12 +246,14 @@ impl Copied {
     }
 }
 
-/// A random history, told in any way.
-pub async fn any_interleaving(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// A random history, sent in any order.
+pub async fn random_interleavings_return_consistent_copies(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     interleavings(20, make).await;
 }
 
-/// The same, with as many histories under each of several bounds.
+/// Like [`random_interleavings_return_consistent_copies`], with this many histories for each of several limits.
 pub async fn interleavings(cases: u32, make: impl AsyncFn(HotBounds) -> HotFixture) {
     for (turns, bytes) in [(500, 1 << 20), (3, 1 << 20), (500, 60)] {
         let bounds = HotBounds {

@@ -1,26 +1,26 @@
-//! A history of writes, as the ledger would tell it, and what a copy of it may answer.
+//! A history of writes, as the ledger sends it, and the expected results of a copy.
 
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use super::super::{AsOf, Fill, HotKey, HotTurn, Recent, Step};
+use super::super::{HistoryVersion, HotKey, HotTurn, Recent, RecentFill, RecentUpdate};
 use super::fixture::HotFixture;
 use crate::chain::GENESIS;
 
-/// A session's history up to some write.
+/// A session's history up to a write.
 #[derive(Clone, Debug)]
-pub struct Story {
-    pub as_of: AsOf,
-    /// The turns that are shown.
+pub struct TestHistory {
+    pub as_of: HistoryVersion,
+    /// The visible turns.
     pub shown: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Story {
+impl TestHistory {
     /// A session without items.
     pub fn new() -> Self {
         Self {
-            as_of: AsOf {
+            as_of: HistoryVersion {
                 seq: 0,
                 link: GENESIS,
             },
@@ -28,13 +28,18 @@ impl Story {
         }
     }
 
-    /// A write of `items` items that removes turns and shows one.
-    pub fn write(&mut self, items: u64, removes: &[u64], puts: Option<(u64, &[u8])>) -> Step {
+    /// A write of `items` items that removes turns and may show one.
+    pub fn write(
+        &mut self,
+        items: u64,
+        removes: &[u64],
+        puts: Option<(u64, &[u8])>,
+    ) -> RecentUpdate {
         let before = self.as_of;
         let mut link = Sha256::new();
         link.update(before.link);
         link.update(format!("{items} {removes:?} {puts:?}"));
-        self.as_of = AsOf {
+        self.as_of = HistoryVersion {
             seq: before.seq + items,
             link: link.finalize().into(),
         };
@@ -44,7 +49,7 @@ impl Story {
         if let Some((ordinal, record)) = puts {
             self.shown.insert(ordinal, record.to_vec());
         }
-        Step {
+        RecentUpdate {
             before,
             after: self.as_of,
             removes: removes.to_vec(),
@@ -53,26 +58,26 @@ impl Story {
     }
 
     /// A write of two items that shows a turn.
-    pub fn put(&mut self, ordinal: u64, record: &str) -> Step {
+    pub fn put(&mut self, ordinal: u64, record: &str) -> RecentUpdate {
         self.write(2, &[], Some((ordinal, record.as_bytes())))
     }
 
     /// A write of one item that removes turns.
-    pub fn remove(&mut self, ordinals: &[u64]) -> Step {
+    pub fn remove(&mut self, ordinals: &[u64]) -> RecentUpdate {
         self.write(1, ordinals, None)
     }
 
     /// A write of one item that neither shows nor removes a turn.
-    pub fn pass(&mut self) -> Step {
+    pub fn pass(&mut self) -> RecentUpdate {
         self.write(1, &[], None)
     }
 
-    /// A copy of the newest `most` turns.
-    pub fn fill(&self, most: usize) -> Fill {
-        Fill {
+    /// A copy of the newest `limit` turns.
+    pub fn fill(&self, limit: usize) -> RecentFill {
+        RecentFill {
             as_of: self.as_of,
-            turns: self.newest(most),
-            all: self.shown.len() <= most,
+            turns: self.newest(limit),
+            all: self.shown.len() <= limit,
         }
     }
 
@@ -85,7 +90,7 @@ impl Story {
             .collect()
     }
 
-    /// What a whole copy answers.
+    /// The result of a complete copy.
     pub fn recent(&self, limit: usize) -> Option<Recent> {
         Some(Recent {
             as_of: self.as_of,
@@ -95,7 +100,7 @@ impl Story {
     }
 }
 
-impl Default for Story {
+impl Default for TestHistory {
     fn default() -> Self {
         Self::new()
     }
@@ -113,18 +118,18 @@ impl HotFixture {
         self.hot.recent(key, limit).await.unwrap()
     }
 
-    /// The ordinals of a copy, and whether they are all.
+    /// The ordinals of a copy, and whether they are complete.
     pub async fn ordinals(&self, key: &HotKey) -> Option<(Vec<u64>, bool)> {
         let Recent { turns, all, .. } = self.recent(key, 1000).await?;
         Some((turns.iter().map(|turn| turn.ordinal).collect(), all))
     }
 
-    pub async fn advance(&self, key: &HotKey, steps: &[&Step]) {
+    pub async fn advance(&self, key: &HotKey, steps: &[&RecentUpdate]) {
         let steps = steps.iter().map(|step| (*key, (*step).clone()));
         self.hot.advance(steps.collect()).await.unwrap();
     }
 
-    pub async fn fill(&self, key: &HotKey, fill: Fill) {
+    pub async fn fill(&self, key: &HotKey, fill: RecentFill) {
         self.hot.fill(key, fill).await.unwrap();
     }
 
@@ -132,9 +137,9 @@ impl HotFixture {
         self.hot.forget_recent(key, seq).await.unwrap();
     }
 
-    /// A story of turns 1 to `turns`, told in one batch.
-    pub async fn told(&self, key: &HotKey, turns: u64) -> Story {
-        let mut story = Story::new();
+    /// A history of turns 1 to `turns`, sent in one batch.
+    pub async fn send_history(&self, key: &HotKey, turns: u64) -> TestHistory {
+        let mut story = TestHistory::new();
         let steps: Vec<_> = (1..=turns)
             .map(|n| (*key, story.put(n, &format!("turn {n}"))))
             .collect();

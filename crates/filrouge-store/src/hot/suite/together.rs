@@ -1,4 +1,4 @@
-//! Many at once.
+//! Concurrent access.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use tokio::task::JoinSet;
 
 use super::super::{Edition, HotBounds};
 use super::fixture::{HotFixture, change, field, key, numbers, sorted, wide};
-use super::story::Story;
+use super::story::TestHistory;
 
-/// Tries fifty times; gives the states that it made, each with the field that it put.
+/// Attempts fifty commits; returns the versions created, each with the field that it wrote.
 async fn commits(f: &HotFixture, task: u32) -> Vec<(Edition, String)> {
     let s = key("s");
     let mut made = Vec::new();
@@ -23,7 +23,7 @@ async fn commits(f: &HotFixture, task: u32) -> Vec<(Edition, String)> {
     made
 }
 
-pub async fn every_version_once(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn every_version_is_created_once(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = Arc::new(make(wide()).await);
     let mut tasks = JoinSet::new();
     for task in 0..32 {
@@ -32,7 +32,7 @@ pub async fn every_version_once(make: impl AsyncFn(HotBounds) -> HotFixture) {
     }
     let mut made: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
     made.sort_by_key(|(edition, _)| edition.version);
-    // Whoever fails does so because another one did not.
+    // A commit fails only because another one succeeds.
     assert!(made.len() >= 50, "{}", made.len());
     let incarnation = made[0].0.incarnation;
     for (version, (found, _)) in (1..).zip(&made) {
@@ -44,7 +44,7 @@ pub async fn every_version_once(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.load(&key("s")).await, Some((*last, sorted(fields))));
 }
 
-pub async fn one_of_many_makes_it(make: impl AsyncFn(HotBounds) -> HotFixture) {
+pub async fn one_of_many_creates_the_session(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = Arc::new(make(wide()).await);
     for round in 0..5 {
         let s = key(&format!("s{round}"));
@@ -67,8 +67,8 @@ pub async fn one_of_many_makes_it(make: impl AsyncFn(HotBounds) -> HotFixture) {
     }
 }
 
-/// Nobody sees one half of a commit.
-pub async fn loads_are_of_one_state(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// No reader sees a partial commit.
+pub async fn a_load_returns_a_single_version(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = Arc::new(make(wide()).await);
     let s = key("s");
     let mut tasks = JoinSet::new();
@@ -117,26 +117,29 @@ pub async fn loads_are_of_one_state(make: impl AsyncFn(HotBounds) -> HotFixture)
     tasks.join_all().await;
 }
 
-/// All steps and some fills, delivered by many in their own order: what is answered is the end of the history, or nothing.
-pub async fn many_deliver(make: impl AsyncFn(HotBounds) -> HotFixture) {
+/// Concurrent tasks deliver all updates and some fills in different orders. The resulting copy is that of the complete
+/// history, or absent.
+pub async fn concurrent_updates_end_with_the_newest_state_or_none(
+    make: impl AsyncFn(HotBounds) -> HotFixture,
+) {
     let f = Arc::new(make(wide()).await);
     for round in 0..4 {
         let s = key(&format!("s{round}"));
-        let mut story = Story::new();
-        let mut told = Vec::new();
+        let mut story = TestHistory::new();
+        let mut reported = Vec::new();
         for n in 1..=16 {
             let step = match n % 4 {
                 0 => story.remove(&[n - 1]),
                 _ => story.put(n, &format!("turn {n}")),
             };
-            told.push((step, story.clone()));
+            reported.push((step, story.clone()));
         }
         let mut tasks = JoinSet::new();
         for n in 0..8 {
-            let (f, mut told) = (f.clone(), told.clone());
+            let (f, mut reported) = (f.clone(), reported.clone());
             tasks.spawn(async move {
-                told.rotate_left(n * 2);
-                for (step, story) in &told {
+                reported.rotate_left(n * 2);
+                for (step, story) in &reported {
                     f.advance(&s, &[step]).await;
                     if n % 4 == 3 {
                         f.fill(&s, story.fill(20)).await;

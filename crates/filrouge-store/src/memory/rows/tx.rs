@@ -1,17 +1,17 @@
-//! Writing to rows in memory.
+//! Writes rows in memory.
 
 use filrouge_types::{Failure, ItemId, RequestId};
 
 use super::Rows;
 use crate::record::RecordRow;
 use crate::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, Piece, SessionPk,
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, RowKey, SessionPk,
     SessionRow, TurnRow, Tx,
 };
 
 impl Tx for Rows {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        self.touch(Piece::Session);
+        self.touch(RowKey::Session);
         let pk = self.sessions.keys().next_back().map_or(1, |pk| pk + 1);
         self.names
             .insert((row.tenant_id.clone(), row.session_id.clone()), pk);
@@ -20,40 +20,40 @@ impl Tx for Rows {
     }
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
-        self.touch(Piece::Head);
+        self.touch(RowKey::Head);
         self.heads.insert(pk, head.clone());
         Ok(())
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.touch(Piece::Turn(row.place()));
+        self.touch(RowKey::Turn(row.place()));
         self.turn_ids.insert(row.turn_id, (pk, row.place()));
         self.turns.insert((pk, row.place()), row.clone());
         Ok(())
     }
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.touch(Piece::Turn(row.place()));
+        self.touch(RowKey::Turn(row.place()));
         self.turns.insert((pk, row.place()), row.clone());
         Ok(())
     }
 
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.touch(Piece::Record(row.first_seq));
+        self.touch(RowKey::Record(row.first_seq));
         self.records.insert((pk, row.first_seq), row.clone());
         Ok(())
     }
 
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.touch(Piece::Record(row.first_seq));
+        self.touch(RowKey::Record(row.first_seq));
         self.records.insert((pk, row.first_seq), row.clone());
         Ok(())
     }
 
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
-        self.touch(Piece::Item(id.clone()));
-        if let Some(account) = &mut self.account {
-            account.item_keys.entry(seq).or_default().push(id.clone());
+        self.touch(RowKey::Item(id.clone()));
+        if let Some(changes) = &mut self.changes {
+            changes.item_keys.entry(seq).or_default().push(id.clone());
         }
         self.keys.insert((pk, id.clone()), seq);
         Ok(())
@@ -65,27 +65,27 @@ impl Tx for Rows {
         id: &RequestId,
         seq: u64,
     ) -> Result<(), Failure> {
-        self.touch(Piece::Request(id.clone()));
+        self.touch(RowKey::Request(id.clone()));
         self.requests.insert((pk, id.clone()), seq);
         Ok(())
     }
 
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
-        self.touch(Piece::Session);
+        self.touch(RowKey::Session);
         self.sessions.insert(pk, row.clone());
         Ok(())
     }
 
     fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
-        // Most items are of an agent that is known.
+        // Most items name an agent that is already noted.
         if self.agents.insert((pk, agent.into())) {
-            self.touch(Piece::Agent(agent.into()));
+            self.touch(RowKey::Agent(agent.into()));
         }
         Ok(())
     }
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
-        self.touch(Piece::Event(row.number));
+        self.touch(RowKey::Event(row.number));
         self.event_keys
             .insert((pk, row.event.key.clone()), row.number);
         self.events.insert((pk, row.number), row.clone());
@@ -93,28 +93,28 @@ impl Tx for Rows {
     }
 
     fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
-        self.touch(Piece::Checkpoint(row.checkpoint.seq));
+        self.touch(RowKey::Checkpoint(row.checkpoint.seq));
         self.checkpoints
             .insert((pk, row.checkpoint.seq), row.clone());
         Ok(())
     }
 
     fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
-        self.touch(Piece::Checkpoint(seq));
+        self.touch(RowKey::Checkpoint(seq));
         self.checkpoints.remove(&(pk, seq));
         Ok(())
     }
 
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
-        // A note is of no session.
-        if self.account.is_none() {
+        // A note belongs to no session.
+        if self.changes.is_none() {
             self.notes.insert(row.name.clone(), row.clone());
         }
         Ok(())
     }
 
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
-        self.touch(Piece::Draft(row.place));
+        self.touch(RowKey::Draft(row.place));
         self.drafts.insert((pk, row.place), row.clone());
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Tx for Rows {
         place: u64,
         chunk: &DraftChunk,
     ) -> Result<(), Failure> {
-        self.touch(Piece::Chunk(place, chunk.number));
+        self.touch(RowKey::Chunk(place, chunk.number));
         let key = (pk, place, chunk.number);
         self.draft_chunks.insert(key, chunk.clone());
         Ok(())
@@ -138,21 +138,21 @@ impl Tx for Rows {
         let numbers: Vec<_> = chunks.map(|((_, _, number), _)| *number).collect();
         for number in numbers {
             self.draft_chunks.remove(&(pk, place, number));
-            self.touch(Piece::Chunk(place, number));
+            self.touch(RowKey::Chunk(place, number));
         }
         Ok(())
     }
 
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.touch(Piece::Draft(place));
+        self.touch(RowKey::Draft(place));
         self.drafts.remove(&(pk, place));
         self.clear_draft_chunks(pk, place)
     }
 
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        if let Some(account) = &mut self.account {
-            account.erased = true;
-            account.item_keys.clear();
+        if let Some(changes) = &mut self.changes {
+            changes.erased = true;
+            changes.item_keys.clear();
         }
         self.records.retain(|(p, _), _| *p != pk);
         self.keys.retain(|(p, _), _| *p != pk);
@@ -169,8 +169,8 @@ impl Tx for Rows {
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
-        // The commit log is of a whole store.
-        if self.account.is_none() {
+        // The commit log belongs to a complete store.
+        if self.changes.is_none() {
             self.log.insert(row.commit_no, row.clone());
         }
         Ok(())

@@ -1,33 +1,33 @@
-//! A moment's place in the feed.
+//! Finds the position of a time in the feed.
 
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
 use super::ChangeCursor;
-use crate::read::Sight;
+use crate::read::VerifiedSnapshot;
 use crate::rows::{LogRow, View};
 
-impl<V: View + ?Sized> Sight<'_, V> {
-    /// A place that nearly all commits made before `at` are behind, found by halving: about 20 of a million commits
-    /// are looked at, each verified.
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// A position after nearly all commits made before `at`, found by binary search: about 20 of a million commits are
+    /// examined, each verified.
     ///
-    /// No commit at or after `at` is behind it as long as the clock was never set back. A clock that was, by at most
-    /// `d`, hides none either from who asks for `at - d` and looks at each commit's time.
+    /// If the clock was never set back, all commits at or after `at` follow the position. If it was set back by at most
+    /// `d`, a reader that starts at `at - d` and checks each commit's time misses none either.
     ///
     /// # Errors
     /// `integrity_error`, `key_missing`.
     pub fn changes_before(&self, at: Timestamp) -> Result<ChangeCursor, Failure> {
-        // All up to `before` are; `behind` is not, or not there.
+        // Invariant: commit `before` is earlier than `at` (or 0); `not_before` is not, or does not exist.
         let mut before = 0;
-        let mut behind = self.view.newest_log()?.map_or(0, |row| row.commit_no) + 1;
-        while behind - before > 1 {
-            let middle = before + (behind - before) / 2;
+        let mut not_before = self.view.newest_log()?.map_or(0, |row| row.commit_no) + 1;
+        while not_before - before > 1 {
+            let middle = before + (not_before - before) / 2;
             if self.commit(middle)?.at < at {
                 before = middle;
             } else {
-                behind = middle;
+                not_before = middle;
             }
         }
-        Ok(ChangeCursor::behind(before))
+        Ok(ChangeCursor::after_commit(before))
     }
 
     /// One commit, verified against the one before it.
@@ -81,14 +81,16 @@ mod tests {
 
     async fn before(ledger: &dyn Ledger, at: i64) -> u64 {
         let at = Timestamp::from_micros(at);
-        let found = ledger.ask(move |sight| sight.changes_before(at)).await;
+        let found = ledger
+            .query(move |snapshot| snapshot.changes_before(at))
+            .await;
         let found = found.unwrap();
-        assert_eq!(found.taken, None);
+        assert_eq!(found.preceding, None);
         found.commit_no
     }
 
     #[tokio::test]
-    async fn every_moment_of_a_log_whose_clock_goes_on() {
+    async fn every_time_is_found_when_the_clock_is_monotonic() {
         for length in [0, 1, 2, 3, 8, 33] {
             // Several commits have the same time.
             let times: Vec<i64> = (0..length).map(|n| 10 + n / 3 * 5).collect();
@@ -101,15 +103,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_that_was_set_back_hides_nothing_from_who_leaves_it_room() {
+    async fn a_margin_covers_a_clock_that_was_set_back() {
         let times = [10, 20, 30, 40, 26, 31, 28, 50, 60, 47, 61];
         let ledger = ledger(&times).await;
-        let back = 14;
+        let margin = 14;
         for at in 0..70 {
-            let place = before(&ledger, at - back).await;
+            let start = before(&ledger, at - margin).await;
             let first = times.iter().position(|t| *t >= at);
             let first = first.map_or(u64::MAX, |index| index as u64 + 1);
-            assert!(place < first, "{at}: {place} {first}");
+            assert!(start < first, "{at}: {start} {first}");
         }
     }
 }

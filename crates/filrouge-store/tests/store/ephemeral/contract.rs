@@ -1,4 +1,4 @@
-//! They keep the contract of every ledger, as far as it is about one session.
+//! Ephemeral sessions pass the part of the ledger contract that concerns a single session.
 
 use filrouge_store::contract::Fixture;
 

@@ -1,8 +1,8 @@
-//! Leases and checkpoints of ephemeral sessions: what bounds them, and how they go into the ledger at a login.
+//! Leases and checkpoints of ephemeral sessions: their limits, and their adoption by the ledger at a login.
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Adopt, Beside, Write};
+use filrouge_store::command::{Adopt, SideRows, Write};
 use filrouge_store::contract::Fixture;
 use filrouge_store::contract::asks::link;
 use filrouge_store::contract::differential::memory;
@@ -12,17 +12,17 @@ use filrouge_store::contract::fixture::{
 use filrouge_store::contract::live_asks::{
     SECOND, TTL, acquire, checkpoint, keeping, release, under,
 };
-use filrouge_store::hot::{HotBounds, Keep, KeepItems};
+use filrouge_store::hot::{FieldRetention, HotBounds, ItemRetention};
 use filrouge_types::ErrorCode;
 
 use crate::ephemeral::store::{Store, YEARS};
 
-const CONVERSATION: Keep = Keep {
+const CONVERSATION: FieldRetention = FieldRetention {
     metadata: None,
-    record: KeepItems::Conversation,
+    record: ItemRetention::Conversation,
 };
 
-/// Two turns, each a question, two observations and an answer; a checkpoint at every seq of `seqs`.
+/// Two turns, each with a question, two observations and an answer; a checkpoint at every seq of `seqs`.
 async fn spoken(f: &Fixture, seqs: &[u64]) {
     for request in ["r1", "r2"] {
         let whole = start_with(&anyone(), "s", request, "q", Some("a"), |_, items| {
@@ -52,16 +52,22 @@ async fn take_in(there: &Fixture, adopt: Adopt) {
 }
 
 #[tokio::test]
-async fn all_of_it_goes_into_the_ledger() {
+async fn the_ledger_adopts_leases_and_checkpoints() {
     let (store, who, ann) = (Store::roomy(), anyone(), user("ann"));
     let f = store.fixture();
     spoken(&f, &[1, 4, 7, 8]).await;
     let fence = f.held(&who, "s", "before").await;
-    f.taken(&who, release("s", "before", fence)).await.unwrap();
+    f.write_lease(&who, release("s", "before", fence))
+        .await
+        .unwrap();
     let fence = f.held(&who, "s", "a").await;
     f.session_of(&ann, link("s", "ann")).await.unwrap();
 
-    let (_, all) = store.taken("s", &Keep::default()).await.unwrap().unwrap();
+    let (_, all) = store
+        .extract("s", &FieldRetention::default())
+        .await
+        .unwrap()
+        .unwrap();
     let there = adopted(&store, all.clone()).await;
     assert_eq!(there.lease(&ann, "s").await, f.lease(&ann, "s").await);
     assert_eq!(
@@ -69,42 +75,44 @@ async fn all_of_it_goes_into_the_ledger() {
         f.checkpoints(&ann, "s").await
     );
 
-    // Who holds it goes on there, and nobody else does.
-    let refused = there.taken(&ann, acquire("s", "b")).await;
+    // In the adopting ledger only the lease holder may continue the session.
+    let refused = there.write_lease(&ann, acquire("s", "b")).await;
     assert_eq!(code(refused), ErrorCode::LeaseTimeout);
-    there.whole(&under(&ann, fence), "s", "r3", "a").await;
+    there
+        .complete_turn(&under(&ann, fence), "s", "r3", "a")
+        .await;
     there.clock.advance(TTL * SECOND);
     let next = there.held(&ann, "s", "b").await;
     assert!(next > fence);
-    // Taking it in again changes nothing of that.
+    // A repeated adoption changes nothing.
     take_in(&there, all).await;
     let lease = there.lease(&ann, "s").await.unwrap();
     assert_eq!((lease.fence, lease.holder.as_deref()), (next, Some("b")));
     assert_eq!(there.checkpoint_seqs(&ann, "s").await, [8, 7, 4, 1]);
 }
 
-/// A checkpoint covers what is kept of what it covered; of two that come to cover the same, the newer one stays.
+/// An adopted checkpoint covers those of its items that are kept; of two that then cover the same items, the newer one is kept.
 #[tokio::test]
-async fn checkpoints_follow_what_is_kept() {
+async fn checkpoints_cover_the_kept_items() {
     let store = Store::roomy();
     let f = store.fixture();
-    // Kept are 1, 4, 5 and 8, which become 1, 2, 3 and 4.
+    // Items 1, 4, 5 and 8 are kept and renumbered to 1, 2, 3 and 4.
     spoken(&f, &[0, 1, 2, 3, 4, 5, 7, 8]).await;
-    let (_, some) = store.taken("s", &CONVERSATION).await.unwrap().unwrap();
+    let (_, some) = store.extract("s", &CONVERSATION).await.unwrap().unwrap();
     assert_eq!(some.items.len(), 4);
     let there = adopted(&store, some).await;
-    let told = there.checkpoints(&anyone(), "s").await.unwrap();
-    let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();
+    let reported = there.checkpoints(&anyone(), "s").await.unwrap();
+    let reported: Vec<_> = reported.into_iter().map(Result::unwrap).collect();
     let of = |n: u64| format!(r#"{{ "n":{n}.0 }}"#);
-    let states: Vec<_> = told.iter().map(|c| (c.seq, c.state.as_str())).collect();
+    let states: Vec<_> = reported.iter().map(|c| (c.seq, c.state.as_str())).collect();
     let expected = [(4, of(8)), (3, of(7)), (2, of(4)), (1, of(3)), (0, of(0))];
     assert_eq!(states, expected.each_ref().map(|(n, s)| (*n, s.as_str())));
     let (put, _) = there
         .checkpointed(&anyone(), checkpoint("s", None, None, r#"{ "n":8.0 }"#))
         .await
         .map_or((false, false), |done| (done.1, true));
-    assert!(!put, "the newest one is labelled otherwise");
-    there.whole(&anyone(), "s", "r3", "a").await;
+    assert!(!put, "the newest one has another label");
+    there.complete_turn(&anyone(), "s", "r3", "a").await;
     there
         .checkpointed(&anyone(), checkpoint("s", None, None, "{}"))
         .await
@@ -113,40 +121,48 @@ async fn checkpoints_follow_what_is_kept() {
 }
 
 #[tokio::test]
-async fn turns_that_were_let_go() {
+async fn trimmed_turns_are_not_adopted() {
     let (store, who) = (Store::of_turns(2), anyone());
     let f = store.fixture();
     spoken(&f, &[2, 4]).await;
     for n in 0..3 {
-        let turn = f.whole(&who, "s", &format!("more{n}"), "a").await;
+        let turn = f.complete_turn(&who, "s", &format!("more{n}"), "a").await;
         let write = checkpoint("s", Some(turn.last_seq), Some("L"), "{}");
         f.checkpointed(&who, write).await.unwrap();
         let newest = f.newest_checkpoint(&who, "s").await.checkpoint.unwrap();
         assert_eq!(newest.seq, turn.last_seq);
     }
-    let (_, adopt) = store.taken("s", &Keep::default()).await.unwrap().unwrap();
+    let (_, adopt) = store
+        .extract("s", &FieldRetention::default())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(adopt.items.len(), 4);
     let there = adopted(&store, adopt).await;
     assert_eq!(there.checkpoint_seqs(&who, "s").await, [4, 2, 0]);
 }
 
 #[tokio::test]
-async fn a_session_that_was_never_live() {
+async fn a_session_without_leases_is_adopted_without_any() {
     let store = Store::roomy();
     let f = store.fixture();
-    f.whole(&anyone(), "s", "r", "a").await;
-    let (_, adopt) = store.taken("s", &Keep::default()).await.unwrap().unwrap();
-    assert_eq!(adopt.beside, Beside::default());
-    // Nor is one that is taken in with its items alone.
+    f.complete_turn(&anyone(), "s", "r", "a").await;
+    let (_, adopt) = store
+        .extract("s", &FieldRetention::default())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(adopt.side_rows, SideRows::default());
+    // A session that is adopted with only its items has no lease or checkpoints either.
     let elsewhere = adopted(&store, adopt).await;
     elsewhere.held(&anyone(), "s", "a").await;
-    let brought = elsewhere.brought(&anyone(), "s").await;
+    let brought = elsewhere.adoption_of(&anyone(), "s").await;
     let there = adopted(&store, brought).await;
     let lease = there.lease(&anyone(), "s").await.unwrap();
     assert!(lease.fence == 0 && lease.holder.is_none());
 }
 
-/// Words that no packing makes short.
+/// A text that compression does not shorten.
 fn words(n: u64, length: usize) -> String {
     let (mut state, mut text) = (n, String::new());
     while text.len() < length {
@@ -158,9 +174,10 @@ fn words(n: u64, length: usize) -> String {
     text
 }
 
-/// Checkpoints count among the bytes of a session: older turns go for them, and one that has no room is refused.
+/// Checkpoints count as bytes of a session: older turns are dropped for them, and a checkpoint that does not fit is
+/// refused.
 #[tokio::test]
-async fn so_many_bytes() {
+async fn checkpoints_count_as_bytes() {
     let (store, who) = (
         Store::new(HotBounds {
             ttl: YEARS,
@@ -171,7 +188,8 @@ async fn so_many_bytes() {
     );
     let f = store.fixture();
     for n in 0..3 {
-        f.whole(&who, "s", &format!("r{n}"), &words(n, 8000)).await;
+        f.complete_turn(&who, "s", &format!("r{n}"), &words(n, 8000))
+            .await;
     }
     let state = |n: usize| format!(r#"{{"x":"{}"}}"#, "x".repeat(n));
     let large = checkpoint("s", None, None, &state(30_000));
@@ -186,7 +204,7 @@ async fn so_many_bytes() {
         let turns = f.ledger.turns(&who, &sid("s"), query.clone()).await;
         turns.unwrap().0.len()
     };
-    assert_eq!(count().await, 3, "what is refused takes nothing away");
+    assert_eq!(count().await, 3, "a refused checkpoint deletes nothing");
     let fits = checkpoint("s", None, None, &state(12_000));
     f.checkpointed(&who, fits).await.unwrap();
     assert!((1..3).contains(&count().await));
@@ -198,16 +216,16 @@ async fn so_many_bytes() {
     done.unwrap();
 }
 
-/// A store that has lost a session knows nothing of its fences: those of the next one of this name are others.
+/// A store that lost a session has lost its fences: the next session of this name must not reuse them.
 #[tokio::test]
-async fn no_fence_comes_again() {
+async fn fences_are_never_reused() {
     let who = anyone();
     let (before, after) = (Store::roomy().fixture(), Store::roomy().fixture());
     let mut fences = Vec::new();
     for f in [&before, &after] {
         f.create(&who, "s").await.unwrap();
         let fence = f.held(&who, "s", "a").await;
-        f.taken(&who, release("s", "a", fence)).await.unwrap();
+        f.write_lease(&who, release("s", "a", fence)).await.unwrap();
         assert_eq!(f.held(&who, "s", "a").await, fence + 1);
         assert!(fence < 1 << 53);
         fences.extend([fence, fence + 1]);

@@ -1,4 +1,4 @@
-//! What goes into the ledger at a login: the same turns, as much of them as is kept.
+//! A session that the ledger adopts at a login keeps its turns, with the retained items.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use filrouge_store::contract::fixture::{
     translated, user,
 };
 use filrouge_store::contract::{Fixture, SameEntropy};
-use filrouge_store::hot::{Keep, KeepItems};
+use filrouge_store::hot::{FieldRetention, ItemRetention};
 use filrouge_store::read::TurnQuery;
 use filrouge_types::{Channel, ItemBody, Role, Turn};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ async fn turns(f: &Fixture, session: &str) -> Vec<Turn> {
     turns
 }
 
-/// A ledger that has taken the session in, twice.
+/// A ledger that has adopted the session. The adoption is retried; only the first attempt creates it.
 async fn adopted(store: &Store, adopt: &Adopt) -> Fixture {
     let there = memory(store.keyring.clone());
     for n in 0..2 {
@@ -49,23 +49,23 @@ async fn adopted(store: &Store, adopt: &Adopt) -> Fixture {
     there
 }
 
-/// What of a turn does not depend on where its items stand.
-fn told(turn: &Turn) -> String {
+/// The part of a turn that does not depend on the positions of its items.
+fn reported(turn: &Turn) -> String {
     let mut turn = turn.clone();
     turn.ordinal = 0;
     (turn.first_seq, turn.last_seq) = (0, 0);
     format!("{turn:?}")
 }
 
-/// Whether nothing of what was asked and answered is there.
+/// Whether the turn has neither question nor answer.
 const fn is_silent(turn: &Turn) -> bool {
     let asked = turn.question_neutral.is_some() || turn.question_translated.is_some();
     let answered = turn.answer_neutral.is_some() || turn.answer_translated.is_some();
     !asked && !answered
 }
 
-const fn keep(record: KeepItems) -> Keep {
-    Keep {
+const fn keep(record: ItemRetention) -> FieldRetention {
+    FieldRetention {
         metadata: None,
         record,
     }
@@ -74,33 +74,33 @@ const fn keep(record: KeepItems) -> Keep {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happened, whatever was let go or redacted: every turn that is there comes whole, once, in order, with its
-    /// texts and times, however much of its items is kept.
+    /// After any trimming and redaction, and with any retention of items, every remaining turn is adopted completely,
+    /// once, in order, with its texts and times.
     #[test]
-    fn any_history(steps in steps(), bound in 1..6_u64) {
+    fn any_history_is_adopted_completely(steps in steps(), bound in 1..6_u64) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut store = Store::of_turns(bound);
             store.entropy = Arc::new(SameEntropy);
             let f = store.fixture();
-            // All in one session; none is erased.
+            // All writes go to one session, and none of them erases it.
             let steps: Vec<_> = steps.iter().filter(|s| s.0 != 20).map(|s| (s.0, s.1, 0, s.3, s.4)).collect();
             play(&f, &steps, "").await;
-            for record in [KeepItems::All, KeepItems::Conversation] {
-                let Some((_, adopt)) = store.taken("s0", &keep(record)).await.unwrap() else {
+            for record in [ItemRetention::All, ItemRetention::Conversation] {
+                let Some((_, adopt)) = store.extract("s0", &keep(record)).await.unwrap() else {
                     continue;
                 };
-                let again = store.taken("s0", &keep(record)).await.unwrap().unwrap().1;
+                let again = store.extract("s0", &keep(record)).await.unwrap().unwrap().1;
                 prop_assert_eq!(&again.items, &adopt.items);
                 let there = adopted(&store, &adopt).await;
                 let (here, there) = (turns(&f, "s0").await, turns(&there, "s0").await);
                 prop_assert_eq!(here.len(), there.len());
                 for (mut here, there) in here.into_iter().zip(there) {
-                    // A turn is redacted when all that is kept of it is.
-                    if record == KeepItems::Conversation && is_silent(&here) {
+                    // A turn counts as redacted when all its retained items are redacted.
+                    if record == ItemRetention::Conversation && is_silent(&here) {
                         here.deleted_at = there.deleted_at;
                     }
-                    prop_assert_eq!(told(&here), told(&there));
+                    prop_assert_eq!(reported(&here), reported(&there));
                 }
             }
             Ok(())
@@ -108,7 +108,8 @@ proptest! {
     }
 }
 
-/// A turn with everything that a conversation leaves out.
+/// Writes a finalized, a failed and an open turn with items of every kind that [`ItemRetention::Conversation`] drops, a
+/// redaction and a link.
 async fn full(f: &Fixture) {
     let who = anyone();
     let start = start_with(&who, "s", "r1", "q", None, |event, items| {
@@ -122,7 +123,7 @@ async fn full(f: &Fixture) {
     f.append(&who, &turn, vec![call, item(Channel::Final, "said")])
         .await
         .unwrap();
-    // Ends with a note, which carries the close.
+    // The last item is a copy of the answer in place of its translation; it carries the close event.
     f.turn_of(&who, finalize("s", turn.turn_id, None))
         .await
         .unwrap();
@@ -149,7 +150,7 @@ async fn full(f: &Fixture) {
 }
 
 #[tokio::test]
-async fn what_is_kept() {
+async fn only_retained_items_and_metadata_are_adopted() {
     let store = Store::roomy();
     let f = store.fixture();
     full(&f).await;
@@ -157,7 +158,11 @@ async fn what_is_kept() {
         let channels = adopt.items.iter().map(|i| i.item.body.channel.to_string());
         channels.collect::<Vec<_>>().join(" ")
     };
-    let (_, all) = store.taken("s", &Keep::default()).await.unwrap().unwrap();
+    let (_, all) = store
+        .extract("s", &FieldRetention::default())
+        .await
+        .unwrap()
+        .unwrap();
     let rest = "question partial error question redaction link";
     let rest_all = rest.replacen("question", "question observation", 1);
     let first = "question question observation tool_call final final";
@@ -172,11 +177,11 @@ async fn what_is_kept() {
         f.session(&user("ann"), "s").await
     );
 
-    let filter = Keep {
+    let filter = FieldRetention {
         metadata: Some(vec!["channel".into(), "b".into()]),
-        record: KeepItems::Conversation,
+        record: ItemRetention::Conversation,
     };
-    let (_, some) = store.taken("s", &filter).await.unwrap().unwrap();
+    let (_, some) = store.extract("s", &filter).await.unwrap().unwrap();
     assert_eq!(
         channels(&some),
         format!("question question final final {rest}")
@@ -190,9 +195,9 @@ async fn what_is_kept() {
             metadata,
             ..here.clone()
         };
-        assert_eq!(told(there), told(&expected));
+        assert_eq!(reported(there), reported(&expected));
     }
-    // The redaction names what is left of what it named.
+    // The adopted redaction names only items that were adopted.
     let redaction = some
         .items
         .iter()
@@ -205,9 +210,9 @@ async fn what_is_kept() {
     );
 }
 
-/// Another question further down a turn does not become part of what the turn asks.
+/// A later question of a turn does not become part of the turn's question.
 #[tokio::test]
-async fn questions_stay_apart() {
+async fn later_questions_do_not_join_the_question() {
     let (store, who) = (Store::roomy(), anyone());
     let f = store.fixture();
     let turn = f.start(&who, "s", "r").await;
@@ -217,7 +222,7 @@ async fn questions_stay_apart() {
         .await
         .unwrap();
     let (_, adopt) = store
-        .taken("s", &keep(KeepItems::Conversation))
+        .extract("s", &keep(ItemRetention::Conversation))
         .await
         .unwrap()
         .unwrap();

@@ -1,4 +1,4 @@
-//! A hot store that shows what it is told, fails when it should, can be set back, and lets others go first.
+//! A hot store with prepared contents, failures on demand, rollbacks, and delays.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use filrouge_store::hot::{
-    Change, Edition, Field, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, Recent, Step,
+    Change, Edition, Field, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
+    RecentUpdate,
 };
 use filrouge_types::{ErrorCode, Failure};
 
@@ -17,7 +18,7 @@ pub(crate) struct Plain {
     pub(crate) bounds: HotBounds,
     pub(crate) sessions: Mutex<HashMap<HotKey, (Edition, Fields)>>,
     pub(crate) changes: Mutex<Vec<Change>>,
-    /// Does what it is asked, and fails.
+    /// If set, calls take effect and then fail.
     pub(crate) fails_after: AtomicBool,
 }
 
@@ -62,11 +63,11 @@ impl HotStore for Plain {
         self.answer(edition)
     }
 
-    async fn load(&self, key: &HotKey) -> Result<Option<Loaded>, Failure> {
+    async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure> {
         tokio::task::yield_now().await;
         let found = self.sessions.lock().unwrap().get(key).cloned();
         let field = |(name, value)| Field { name, value };
-        self.answer(found.map(|(edition, fields)| Loaded {
+        self.answer(found.map(|(edition, fields)| HotSession {
             edition,
             fields: fields.into_iter().map(field).collect(),
         }))
@@ -89,11 +90,11 @@ impl HotStore for Plain {
             Edition {
                 incarnation,
                 version: 0,
-                word: 0,
+                nonce: 0,
             },
             Fields::new(),
         ));
-        let word = {
+        let nonce = {
             let mut changes = self.changes.lock().unwrap();
             changes.push(change.clone());
             changes.len() as u64
@@ -105,7 +106,7 @@ impl HotStore for Plain {
         let edition = Edition {
             incarnation: edition.incarnation,
             version: edition.version + 1,
-            word,
+            nonce,
         };
         sessions.insert(*key, (edition, fields));
         self.answer(Some(edition))
@@ -125,11 +126,11 @@ impl HotStore for Plain {
         Ok(None)
     }
 
-    async fn advance(&self, _: Vec<(HotKey, Step)>) -> Result<(), Failure> {
+    async fn advance(&self, _: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {
         Ok(())
     }
 
-    async fn fill(&self, _: &HotKey, _: Fill) -> Result<(), Failure> {
+    async fn fill(&self, _: &HotKey, _: RecentFill) -> Result<(), Failure> {
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Which state is used, and what becomes of one that must not be.
+//! Versions of a session that must not be used are detected, and removed where possible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,15 +21,16 @@ async fn holds(process: &EphemeralSessions) -> bool {
     process.holds(&tenant(), &id("s")).await.unwrap()
 }
 
-/// The gate is asked whenever a state is shown or written to; what it refuses is forgotten, also where it is held.
+/// The gate is called on every read and write; a version that it refuses is removed, even if a process has it in its
+/// cache.
 #[tokio::test]
-async fn the_gate_is_asked() {
+async fn the_gate_checks_every_use() {
     let (store, who) = (Store::plain(), anyone());
     let times = || store.gate.times.load(Ordering::SeqCst);
     let (process, f) = store.both();
-    f.whole(&who, "s", "r1", "a").await;
+    f.complete_turn(&who, "s", "r1", "a").await;
     assert_eq!(times(), 0, "there was nothing yet");
-    f.whole(&who, "s", "r2", "b").await;
+    f.complete_turn(&who, "s", "r2", "b").await;
     assert_eq!(times(), 1);
     let other = store.process();
     for _ in 0..3 {
@@ -44,14 +45,14 @@ async fn the_gate_is_asked() {
     assert_eq!(process.counts().went_back, 0);
 }
 
-/// A process that holds a state from before a redaction does not show it, and adds nothing to it, when the store is set
-/// back to it.
+/// A process with a cached version from before a redaction neither shows nor continues it when the store is reverted to
+/// that version.
 #[tokio::test]
-async fn a_state_from_before_a_redaction_is_not_gone_on_with() {
+async fn a_state_from_before_a_redaction_is_not_continued() {
     for reads in [true, false] {
         let (store, who) = (Store::plain(), anyone());
         let ((_, f), (b, g)) = (store.both(), store.both());
-        f.whole(&who, "s", "r1", "needle").await;
+        f.complete_turn(&who, "s", "r1", "needle").await;
         assert!(holds(&b).await);
         let older = store.hot.dump(store.key("s"));
         store.gate.from.store(2, Ordering::SeqCst);
@@ -59,7 +60,7 @@ async fn a_state_from_before_a_redaction_is_not_gone_on_with() {
         if reads {
             assert!(!holds(&b).await);
         } else {
-            let begun = g.whole(&who, "s", "r2", "anew").await;
+            let begun = g.complete_turn(&who, "s", "r2", "anew").await;
             assert_eq!((begun.ordinal, begun.first_seq), (1, 1));
         }
     }
@@ -76,7 +77,7 @@ async fn one_of_each(f: &Fixture, who: &Scope) {
     let mut said = keyed("k", "said");
     said.agent = Some("agent".into());
     f.append(who, &open, vec![said]).await.unwrap();
-    f.whole(who, "s", "r2", "b").await;
+    f.complete_turn(who, "s", "r2", "b").await;
     f.record(who, event("s", "e", "kind")).await.unwrap();
     let drafted = |number, deltas| put("s", open.turn_id, stream(1), number, deltas);
     f.write(who, drafted(0, Vec::new())).await.unwrap();
@@ -98,10 +99,10 @@ async fn read_all(f: &Fixture, who: &Scope) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What somebody changed in the hot store, or took away there, is not answered: what is found out when a session is loaded
-/// ends it, anything else fails the question that comes upon it.
+/// Data that was modified or deleted in the hot store is never returned. Damage that loading detects removes the session;
+/// other damage fails the query that reads it.
 #[tokio::test]
-async fn what_was_changed_is_found_out() {
+async fn tampering_is_detected() {
     let (store, who) = (Store::plain(), anyone());
     one_of_each(&store.fixture(), &who).await;
     let key = store.key("s");
@@ -121,14 +122,14 @@ async fn what_was_changed_is_found_out() {
         assert_eq!(store.hot.sessions.lock().unwrap().contains_key(&key), !ends);
     };
     for name in fields.keys() {
-        // What items and agents are found by is derived; whatever it leads to is verified.
+        // Keys of items and agents are derived; the rows that they lead to are verified.
         if !b"ai".contains(&name[0]) {
             let mut changed = fields.clone();
             *changed.get_mut(name).unwrap().last_mut().unwrap() ^= 1;
             store.hot.set(key, (edition, changed));
             found_out(name, b"dehst".contains(&name[0]), "changed").await;
         }
-        // Of an event or a draft that is gone nothing tells, as long as the session lives here.
+        // A missing event or draft of an ephemeral session cannot be detected.
         if b"shtrc".contains(&name[0]) {
             let mut missing = fields.clone();
             missing.remove(name);
@@ -136,31 +137,31 @@ async fn what_was_changed_is_found_out() {
             found_out(name, b"hst".contains(&name[0]), "missing").await;
         }
     }
-    // Another session's rows under this name.
+    // The fields are another session's, stored under this name.
     store.hot.set(store.key("other"), (edition, fields));
     let read = store.fixture().session(&who, "other").await;
     assert_eq!(code(read), ErrorCode::SessionNotFound);
 }
 
-/// One damaged field costs the session, and no write after it.
+/// One damaged field loses the session, but later writes succeed.
 #[tokio::test]
-async fn a_damaged_session_begins_anew() {
+async fn a_damaged_session_starts_over() {
     let (store, who) = (Store::plain(), anyone());
     let (process, f) = store.both();
     let key = store.key("s");
     for (n, value) in [&b"junk"[..], b""].into_iter().enumerate() {
-        f.whole(&who, "s", "r1", "a").await;
+        f.complete_turn(&who, "s", "r1", "a").await;
         let (mut edition, mut fields) = store.hot.dump(key);
         edition.version += 1;
         fields.insert(b"h".to_vec(), value.to_vec());
         store.hot.set(key, (edition, fields));
-        let turn = f.whole(&who, "s", "r2", "b").await;
+        let turn = f.complete_turn(&who, "s", "r2", "b").await;
         assert_eq!((turn.ordinal, turn.first_seq), (1, 1));
         assert_eq!(process.counts().damaged, n as u64 + 1);
         process.forget(&tenant(), &id("s"), None).await.unwrap();
     }
-    // What only a question comes upon keeps nobody from logging in.
-    f.whole(&who, "s", "r1", "a").await;
+    // Damage that only a query detects does not prevent a login.
+    f.complete_turn(&who, "s", "r1", "a").await;
     let (edition, mut fields) = store.hot.dump(key);
     let record = fields.iter_mut().find(|(name, _)| name[0] == b'r').unwrap();
     *record.1.last_mut().unwrap() ^= 1;
@@ -172,27 +173,27 @@ async fn a_damaged_session_begins_anew() {
     );
     assert_eq!(process.counts().damaged, 0);
     let keep = Default::default();
-    let taken = process.take_out(&tenant(), &id("s"), &keep).await;
+    let taken = process.extract(&tenant(), &id("s"), &keep).await;
     assert!(taken.unwrap().is_none());
     assert_eq!(process.counts().damaged, 1);
     assert!(!holds(&process).await);
-    // A store that is distrusted as a whole is no reason to forget what is whole.
-    f.whole(&who, "s", "r1", "a").await;
+    // An intact session is not removed while its store has suspects.
+    f.complete_turn(&who, "s", "r1", "a").await;
     f.ledger.distrust("all of it".to_owned());
-    let taken = process.take_out(&tenant(), &id("s"), &keep).await;
+    let taken = process.extract(&tenant(), &id("s"), &keep).await;
     assert_eq!(code(taken), ErrorCode::IntegrityError);
     assert!(holds(&process).await);
     assert_eq!(process.counts().damaged, 1);
 }
 
-/// A turn costs the same after a hundred others, and what is refused or repeated costs no commit.
+/// A turn sends the same number of bytes after a hundred others, and a refused or repeated write makes no commit.
 #[tokio::test]
-async fn a_write_puts_what_it_changes() {
+async fn a_write_sends_only_changed_fields() {
     let (store, who) = (Store::plain(), anyone());
     let (process, f) = store.both();
     let mut sizes = Vec::new();
     for n in 100..220 {
-        f.whole(&who, "s", &format!("r{n}"), "words").await;
+        f.complete_turn(&who, "s", &format!("r{n}"), "words").await;
         let change = store.hot.newest_change();
         assert_eq!(change.removes, Vec::<Vec<u8>>::new());
         let bytes: usize = change.puts.iter().map(|f| f.value.len()).sum();
@@ -204,19 +205,19 @@ async fn a_write_puts_what_it_changes() {
     let done = turn(&store, "r101");
     let refused = f.write(&who, finalize("s", done, Some("other"))).await;
     assert_eq!(code(refused), ErrorCode::IdempotencyMismatch);
-    f.whole(&who, "s", "r102", "words").await;
+    f.complete_turn(&who, "s", "r102", "words").await;
     f.write(&who, finalize("s", done, Some("words")))
         .await
         .unwrap();
     assert_eq!((process.counts().loads, store.hot.commits()), (1, 120));
 }
 
-/// A retry of a write whose answer was lost finds what it did.
+/// A retry of a write whose answer was lost is a replay.
 #[tokio::test]
-async fn an_answer_that_was_lost() {
+async fn a_lost_answer_is_replayed() {
     let (store, who) = (Store::plain(), anyone());
     let f = store.fixture();
-    f.whole(&who, "s", "r1", "a").await;
+    f.complete_turn(&who, "s", "r1", "a").await;
     store.hot.fails_after.store(true, Ordering::SeqCst);
     let lost = f.try_start(&who, start(&who, "s", "r2", "r2")).await;
     assert_eq!(code(lost), ErrorCode::HotUnavailable);
@@ -225,9 +226,9 @@ async fn an_answer_that_was_lost() {
     assert_eq!(f.last_seq(&who, "s").await, 3);
 }
 
-/// What two processes hold is compared before it is used, also to refuse.
+/// A cached session is compared with the store before it is used, even for a refusal.
 #[tokio::test]
-async fn a_stale_copy_never_answers() {
+async fn a_stale_session_never_answers() {
     let (store, who) = (Store::plain(), anyone());
     let (a, b) = (store.fixture(), store.fixture());
     let open = a.start(&who, "s", "r").await;
@@ -241,7 +242,7 @@ async fn a_stale_copy_never_answers() {
         .turn_of(&who, finalize("s", open.turn_id, Some("x")))
         .await;
     assert_eq!(done.unwrap().status, TurnStatus::Finalized);
-    // What b holds still has the turn open.
+    // The cached session of `b` still has the turn open.
     let again = b.start(&who, "s", "r").await;
     assert_eq!(
         (again.status, again.replayed),
@@ -254,7 +255,7 @@ async fn a_stale_copy_never_answers() {
 }
 
 #[tokio::test]
-async fn absent_sessions_and_turns() {
+async fn absent_turns_have_expired_for_anonymous_callers() {
     let (store, who) = (Store::plain(), anyone());
     let (process, f) = store.both();
     let gone = turn(&store, "r");
@@ -270,7 +271,7 @@ async fn absent_sessions_and_turns() {
         let (sender, answer) = std::sync::mpsc::channel();
         process.inspect_absent(Box::new({
             let who = who.clone();
-            move |sight| sender.send(sight.turn(&who, &sid("s"), &gone)).unwrap()
+            move |snapshot| sender.send(snapshot.turn(&who, &sid("s"), &gone)).unwrap()
         }));
         assert_eq!(code(answer.recv().unwrap()), expected);
         assert_eq!(code(read_turn(&f, &who, gone).await), expected);
@@ -280,10 +281,10 @@ async fn absent_sessions_and_turns() {
         code(read_turn(&f, &who, gone).await),
         ErrorCode::TurnNotFound
     );
-    // Erased: nothing but its name is left.
+    // Of an erased session only the row and the head remain.
     f.write(&who, erase("s")).await.unwrap();
     assert_eq!(store.hot.dump(store.key("s")).1.len(), 2);
-    let taken = store.taken("s", &Default::default()).await;
+    let taken = store.extract("s", &Default::default()).await;
     assert_eq!(code(taken), ErrorCode::SessionErased);
 }
 
@@ -296,13 +297,13 @@ async fn read_turn(
 }
 
 #[tokio::test]
-async fn forgetting_names_the_state() {
+async fn forgetting_requires_the_version() {
     let (store, who) = (Store::plain(), anyone());
     let (process, f) = store.both();
     let write = Write::Start(Arc::new(start(&who, "s", "r", "q")));
     let (outcome, edition) = process.write(&cmd(&who, write)).await.unwrap();
     assert!(matches!(outcome, Outcome::Turn(..)));
-    f.whole(&who, "s", "r2", "a").await;
+    f.complete_turn(&who, "s", "r2", "a").await;
     let forget = |edition: Option<Edition>| {
         let process = process.clone();
         async move { process.forget(&tenant(), &id("s"), edition).await.unwrap() }
@@ -310,7 +311,7 @@ async fn forgetting_names_the_state() {
     let newest = store.hot.dump(store.key("s")).0;
     assert_eq!(newest.version, edition.version + 1);
     let other = Edition {
-        word: edition.word,
+        nonce: edition.nonce,
         ..newest
     };
     for edition in [edition, other] {
@@ -325,7 +326,7 @@ async fn forgetting_names_the_state() {
     assert_eq!(inspected.await, Ok(false));
 }
 
-/// Nobody sweeps ephemeral sessions: who begins the next turn interrupts those that nobody works at.
+/// No sweep covers ephemeral sessions: the caller of the next turn interrupts abandoned ones.
 #[tokio::test]
 async fn silent_turns_are_interrupted_by_the_next() {
     let (store, who) = (Store::plain(), anyone());
@@ -337,13 +338,13 @@ async fn silent_turns_are_interrupted_by_the_next() {
     let beat = put("s", recorded.turn_id, stream(1), 0, Vec::new());
     f.write(&who, beat).await.unwrap();
     store.clock.advance(1);
-    // Who starts a turn again is there.
+    // The caller of a repeated start is present.
     f.start(&who, "s", "r3").await;
     let status = async |id| read_turn(&f, &who, id).await.unwrap().status;
     assert_eq!(status(silent.turn_id).await, TurnStatus::Interrupted);
     assert_eq!(status(recorded.turn_id).await, TurnStatus::Open);
     assert_eq!(status(own.turn_id).await, TurnStatus::Open);
-    // A start that is refused interrupts nothing.
+    // A refused start interrupts nothing.
     store.clock.advance(20 * 60 * 1_000_000);
     let commits = store.hot.commits();
     let mut refused = start(&who, "s", "r4", "q");
@@ -356,14 +357,14 @@ async fn silent_turns_are_interrupted_by_the_next() {
     );
 }
 
-/// Sessions that are not held are read again.
+/// Sessions that are not cached are loaded again.
 #[tokio::test]
-async fn what_is_held_is_bounded() {
+async fn the_cache_is_bounded() {
     let (store, who) = (Store::plain(), anyone());
     let process = std::sync::Arc::new(store.process().with_cache_bytes(0));
     let f = store.fixture_of(process.clone());
-    f.whole(&who, "s0", "r1", "a").await;
-    f.whole(&who, "s0", "r2", "b").await;
+    f.complete_turn(&who, "s0", "r1", "a").await;
+    f.complete_turn(&who, "s0", "r2", "b").await;
     let seen = differential::session_readings(&f).await;
     assert_eq!(differential::session_readings(&store.fixture()).await, seen);
     assert!(process.counts().loads > 10);

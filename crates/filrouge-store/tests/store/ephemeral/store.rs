@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use filrouge_store::command::Adopt;
 use filrouge_store::contract::{CountingEntropy, Fixture};
 use filrouge_store::hot::{
-    Edition, EphemeralSessions, Gate, HotBounds, HotKey, HotStore, Keep, MemoryHot,
+    Edition, EphemeralSessions, FieldRetention, Gate, HotBounds, HotKey, HotStore, MemoryHot,
 };
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Failure, FixedClock, SessionId, TenantId};
@@ -17,7 +17,7 @@ use crate::ephemeral::plain::Plain;
 
 pub(crate) const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// A gate that counts how often it is asked, and refuses states below a version.
+/// A gate that counts its calls and refuses versions below `from`.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) times: AtomicUsize,
@@ -56,7 +56,7 @@ impl Store {
         over(|clock| MemoryHot::new(bounds, 1 << 30, clock))
     }
 
-    /// One whose bounds nothing reaches.
+    /// A store with limits that no test reaches.
     pub(crate) fn roomy() -> Self {
         Self::new(HotBounds {
             ttl: YEARS,
@@ -65,7 +65,7 @@ impl Store {
         })
     }
 
-    /// At most so many turns.
+    /// A store with at most this many turns per session.
     pub(crate) fn of_turns(turns: u64) -> Self {
         Self::new(HotBounds {
             turns,
@@ -81,7 +81,7 @@ impl Store<Plain> {
 }
 
 impl<H: HotStore + 'static> Store<H> {
-    /// A process.
+    /// A process that uses the store.
     pub(crate) fn process(&self) -> EphemeralSessions {
         EphemeralSessions::new(
             self.hot.clone(),
@@ -93,7 +93,7 @@ impl<H: HotStore + 'static> Store<H> {
         )
     }
 
-    /// A process that interrupts no turn by itself.
+    /// A process that never interrupts silent turns.
     pub(crate) fn fixture(&self) -> Fixture {
         self.fixture_of(Arc::new(self.process().with_turn_timeout(YEARS)))
     }
@@ -107,7 +107,7 @@ impl<H: HotStore + 'static> Store<H> {
         }
     }
 
-    /// A process and what is written and read with in it.
+    /// A process, and a fixture to write and read with it.
     pub(crate) fn both(&self) -> (Arc<EphemeralSessions>, Fixture) {
         let process = Arc::new(self.process());
         (process.clone(), self.fixture_of(process))
@@ -117,14 +117,14 @@ impl<H: HotStore + 'static> Store<H> {
         HotKey::new("store", &tenant(), &id(session))
     }
 
-    /// What a process that has seen nothing before takes out.
-    pub(crate) async fn taken(
+    /// Extracts the session through a process with an empty cache.
+    pub(crate) async fn extract(
         &self,
         session: &str,
-        keep: &Keep,
+        keep: &FieldRetention,
     ) -> Result<Option<(Edition, Adopt)>, Failure> {
         let process = self.process();
-        process.take_out(&tenant(), &id(session), keep).await
+        process.extract(&tenant(), &id(session), keep).await
     }
 }
 

@@ -1,15 +1,16 @@
-//! Two processes that write to one session at once: as if one had, nothing lost and nothing twice.
+//! Two processes write to one session concurrently: the result equals a serial execution, without lost or repeated
+//! writes.
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Command, Outcome, Put, Write};
+use filrouge_store::command::{Command, Outcome, Write, WrittenRange};
 use filrouge_store::contract::SameEntropy;
 use filrouge_store::contract::differential::{memory_with, session_readings};
 use filrouge_store::contract::fixture::{
     anyone, append, cancel, cmd, finalize, keyed, operator, redact_items, replacement, sid,
     start_with,
 };
-use filrouge_store::hot::{Edition, EphemeralSessions, Keep};
+use filrouge_store::hot::{Edition, EphemeralSessions, FieldRetention};
 use filrouge_types::RequestId;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -17,9 +18,9 @@ use proptest::test_runner::TestRunner;
 use crate::ephemeral::plain::Plain;
 use crate::ephemeral::store::{Store, id, tenant};
 
-type Step = (u8, u8, u8);
+type RandomStep = (u8, u8, u8);
 
-fn command(store: &Store<Plain>, (kind, request, more): Step) -> Command {
+fn command(store: &Store<Plain>, (kind, request, more): RandomStep) -> Command {
     let who = anyone();
     let name = format!("r{request}");
     let request_id = RequestId::new(name.as_str()).unwrap();
@@ -55,7 +56,7 @@ fn command(store: &Store<Plain>, (kind, request, more): Step) -> Command {
     cmd(&who, write)
 }
 
-const fn put(outcome: &Outcome) -> Option<&Put> {
+const fn put(outcome: &Outcome) -> Option<&WrittenRange> {
     match outcome {
         Outcome::Turn(_, put) | Outcome::Appended { put, .. } | Outcome::Interrupted(put) => {
             put.as_ref()
@@ -65,7 +66,7 @@ const fn put(outcome: &Outcome) -> Option<&Put> {
     }
 }
 
-/// The writes that were answered, in the order that their states came in.
+/// The answered writes, in the order of their versions.
 async fn written(
     processes: &[Arc<EphemeralSessions>],
     commands: Vec<Vec<Command>>,
@@ -86,13 +87,13 @@ async fn written(
     for task in tasks.collect::<Vec<_>>() {
         all.extend(task.await.unwrap());
     }
-    // Who found a state comes behind who made it.
+    // A write that only read a version is sorted after the write that created it.
     all.sort_by_key(|(edition, outcome, _)| (edition.version, put(outcome).is_none()));
     all
 }
 
 #[test]
-fn as_if_one_had() {
+fn concurrent_processes_give_a_serial_result() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
         .enable_all()
@@ -107,7 +108,7 @@ fn as_if_one_had() {
             store.entropy = Arc::new(SameEntropy);
             let processes = [store.process(), store.process()].map(Arc::new);
             let commands = (0..6).map(|_| {
-                let steps: Vec<Step> = steps.new_tree(&mut runner).unwrap().current();
+                let steps: Vec<RandomStep> = steps.new_tree(&mut runner).unwrap().current();
                 steps
                     .into_iter()
                     .map(|step| command(&store, step))
@@ -121,7 +122,7 @@ fn as_if_one_had() {
                 assert_eq!(
                     edition.version,
                     version + u64::from(changed),
-                    "none is missing"
+                    "every write is in the history"
                 );
                 version = edition.version;
                 let expected = serial.ledger.put(command).await.unwrap();
@@ -132,12 +133,16 @@ fn as_if_one_had() {
                 conflicts += process.counts().conflicts;
                 assert_eq!(session_readings(&store.fixture_of(process)).await, expected);
             }
-            let (_, adopt) = store.taken("s0", &Keep::default()).await.unwrap().unwrap();
-            let brought = serial.brought(&operator("t"), "s0").await;
+            let (_, adopt) = store
+                .extract("s0", &FieldRetention::default())
+                .await
+                .unwrap()
+                .unwrap();
+            let brought = serial.adoption_of(&operator("t"), "s0").await;
             assert!(adopt.items == brought.items);
             serial.intact().await;
             assert_eq!(brought.session.session_id, sid("s0"));
         }
-        assert!(conflicts > 0, "they did come upon each other");
+        assert!(conflicts > 0, "some commits conflicted");
     });
 }

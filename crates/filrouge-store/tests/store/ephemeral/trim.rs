@@ -1,8 +1,8 @@
-//! The oldest turns go when a session has too many, or too many bytes; nothing that is left misses them.
+//! The oldest turns are dropped when a session has too many turns or bytes, and the rest stays consistent.
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Scope, Target, Write};
+use filrouge_store::command::{RedactionTarget, Scope, Write};
 use filrouge_store::contract::asks::{erase, event, link};
 use filrouge_store::contract::differential::session_readings;
 use filrouge_store::contract::fixture::{
@@ -10,7 +10,7 @@ use filrouge_store::contract::fixture::{
     start_with,
 };
 use filrouge_store::contract::{Fixture, SameEntropy};
-use filrouge_store::hot::{HotBounds, HotStore, Keep};
+use filrouge_store::hot::{FieldRetention, HotBounds, HotStore};
 use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_types::{Channel, ErrorCode, Failure, Turn, TurnId};
 
@@ -37,28 +37,28 @@ async fn turns(f: &Fixture, who: &Scope, order: TurnOrder, limit: usize) -> Vec<
     }
 }
 
-/// What restoring reads: rows from the newest back, then the items from the oldest one on.
+/// The reads of a restore: turn rows from the newest back, then the items from the oldest row on.
 async fn restored(f: &Fixture, who: &Scope) -> Result<(Vec<u64>, Vec<u64>), Failure> {
     let (scope, id) = (who.clone(), sid("s0"));
     let named = id.clone();
-    let ask = f.ledger.ask_in(who, &named, move |sight| {
-        let session = sight.get(&scope, &id)?;
+    let ask = f.ledger.query_session(who, &named, move |snapshot| {
+        let session = snapshot.get(&scope, &id)?;
         let (mut rows, mut before) = (Vec::new(), None);
         loop {
-            let page = sight.turn_rows_back(&session, before, 2)?;
+            let page = snapshot.turn_rows_back(&session, before, 2)?;
             let Some(last) = page.last() else { break };
             before = Some(last.place());
             rows.extend(page.iter().map(|row| row.ordinal));
         }
         let mut room = 1 << 20;
-        let items = sight.items_between(&session, 1, session.head.last_seq, &mut room)?;
+        let items = snapshot.items_between(&session, 1, session.head.last_seq, &mut room)?;
         Ok((rows, items.iter().map(|i| i.seq).collect()))
     });
     ask.await
 }
 
 #[tokio::test]
-async fn beyond_so_many_turns() {
+async fn turns_beyond_the_limit_are_dropped() {
     let (store, who) = (Store::of_turns(5), anyone());
     let (process, f) = store.both();
     let mut made = Vec::new();
@@ -95,7 +95,7 @@ async fn beyond_so_many_turns() {
     for write in [
         finalize("s0", old, Some("a")),
         append("s0", old, vec![keyed("new", "x")], None),
-        redact("s0", Target::Turn(old)),
+        redact("s0", RedactionTarget::Turn(old)),
         interrupt("s0", old, i64::MAX),
         replacement(&who, "s0", "other", old, "w"),
     ] {
@@ -104,7 +104,7 @@ async fn beyond_so_many_turns() {
     let read = async |id: TurnId| f.ledger.turn(&who, &sid("s0"), id).await;
     assert_eq!(code(read(old).await), ErrorCode::TurnExpired);
     assert_eq!(read(kept).await.unwrap(), made[3]);
-    // The key of an item that went is free, the one of an item that stays is not.
+    // The key of a dropped item is free; the key of a remaining item is not.
     let keyed_start = |request: &str, key: &str| {
         start_with(&who, "s0", request, "q", None, |_, items| {
             items.push(keyed(key, "x"));
@@ -113,34 +113,35 @@ async fn beyond_so_many_turns() {
     let taken = f.try_start(&who, keyed_start("r8", "k3")).await;
     assert_eq!(code(taken), ErrorCode::IdempotencyMismatch);
     f.try_start(&who, keyed_start("r8", "k2")).await.unwrap();
-    // A retry of a turn that stays is one, and of one that went begins it again.
-    assert!(f.whole(&who, "s0", "r7", "a").await.replayed);
-    let again = f.whole(&who, "s0", "r0", "a").await;
+    // A retry of a remaining turn is a replay; a retry of a dropped one starts it again.
+    assert!(f.complete_turn(&who, "s0", "r7", "a").await.replayed);
+    let again = f.complete_turn(&who, "s0", "r0", "a").await;
     assert_eq!(
         (again.turn_id, again.ordinal, again.replayed),
         (made[0].turn_id, 10, false)
     );
 }
 
-/// Of an open turn that went, items stay among those of later ones: they are shown, redacted, and stay behind at a login.
+/// A dropped open turn leaves items among those of later turns: they are shown and can be redacted, but are not adopted
+/// at a login.
 #[tokio::test]
-async fn turns_that_lie_in_each_other() {
+async fn interleaved_turns_are_trimmed() {
     let (store, who) = (Store::of_turns(2), anyone());
     let (process, f) = store.both();
     let long = f.start(&who, "s0", "long").await;
-    f.whole(&who, "s0", "r1", "a").await;
+    f.complete_turn(&who, "s0", "r1", "a").await;
     let open = f.start(&who, "s0", "open").await;
     assert_eq!(process.counts().trimmed_turns, 1);
     assert_eq!(
         code(f.append(&who, &long, vec![keyed("k", "x")]).await),
         ErrorCode::TurnExpired
     );
-    let middle = f.whole(&who, "s0", "r2", "b").await;
+    let middle = f.complete_turn(&who, "s0", "r2", "b").await;
     f.append(&who, &open, vec![keyed("late", "said late")])
         .await
         .unwrap();
-    f.whole(&who, "s0", "r3", "c").await;
-    // `open` is gone, and what it said last lies behind `middle`.
+    f.complete_turn(&who, "s0", "r3", "c").await;
+    // `open` was dropped, and its last item follows `middle`.
     let (rows, items) = restored(&f, &who).await.unwrap();
     assert_eq!(rows, [5, 4]);
     assert_eq!(items, (middle.first_seq..=9).collect::<Vec<_>>());
@@ -154,7 +155,11 @@ async fn turns_that_lie_in_each_other() {
     f.redacted(&who, write.clone()).await.unwrap();
     assert!(f.redacted(&who, write).await.unwrap().replayed);
     assert_eq!(f.session(&who, "s0").await.unwrap().turn_count, 5);
-    let (_, adopt) = store.taken("s0", &Keep::default()).await.unwrap().unwrap();
+    let (_, adopt) = store
+        .extract("s0", &FieldRetention::default())
+        .await
+        .unwrap()
+        .unwrap();
     let channels: Vec<_> = adopt
         .items
         .iter()
@@ -178,16 +183,16 @@ async fn turns_that_lie_in_each_other() {
     );
 }
 
-/// Bytes are bounded as well; a turn that does not fit by itself is refused and changes nothing.
+/// Bytes are limited as well; a turn that does not fit is refused and changes nothing.
 #[tokio::test]
-async fn beyond_so_many_bytes() {
+async fn turns_beyond_the_byte_limit_are_dropped() {
     let bounds = HotBounds {
         bytes: 20_000,
         ..HotBounds::default()
     };
     let (store, who) = (Store::new(bounds), anyone());
     let (process, f) = store.both();
-    // Nothing that packing makes shorter.
+    // A text that compression does not shorten.
     let words = |n: u64, len: usize| {
         let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let letter = |_| {
@@ -199,7 +204,8 @@ async fn beyond_so_many_bytes() {
         (0..len).map(letter).collect::<String>()
     };
     for n in 0..40 {
-        f.whole(&who, "s0", &format!("r{n}"), &words(n, 2000)).await;
+        f.complete_turn(&who, "s0", &format!("r{n}"), &words(n, 2000))
+            .await;
         let fields = store
             .hot
             .load(&store.key("s0"))
@@ -231,7 +237,7 @@ async fn beyond_so_many_bytes() {
         ErrorCode::SessionNotFound
     );
     assert_eq!(session_readings(&f).await, before);
-    // A turn that grows takes the place of those before it, not of itself.
+    // A turn that grows displaces earlier turns, but not itself.
     let open = f.start(&who, "s0", "open").await;
     for n in 0..9 {
         let item = keyed(&format!("k{n}"), &words(n, 1500));
@@ -255,21 +261,21 @@ async fn beyond_so_many_bytes() {
     );
 }
 
-/// A login, a redaction or an erasure of a session that is as large as may be costs no turn and is never refused.
+/// A login, a redaction or an erasure of a session at its limits costs no turn and is never refused.
 #[tokio::test]
-async fn what_adds_nothing_is_not_bounded() {
+async fn writes_that_add_little_are_not_limited() {
     for fills in [1, 3] {
         for write in ["link", "redact", "event", "erase"] {
             let who = anyone();
             let words = |n: u64| "word ".repeat(100) + &n.to_string();
-            // Salts are packed with what they are of, and others may take a byte more: both stores are given the same ones.
+            // Salts are packed with the contents and can change the size by a byte, so both stores use the same salts.
             let turns: Vec<_> = (0..fills)
                 .map(|n| {
                     let (request, words) = (format!("r{n}"), words(n));
                     start_with(&who, "s0", &request, "q", Some(&words), |_, _| {})
                 })
                 .collect();
-            // So large as the session is when it has these turns.
+            // The limit is the exact size of the session with these turns.
             let mut roomy = Store::roomy();
             roomy.entropy = Arc::new(SameEntropy);
             let f = roomy.fixture();
@@ -293,7 +299,7 @@ async fn what_adds_nothing_is_not_bounded() {
             match write {
                 "link" => drop(f.write(&who, link("s0", "ann")).await.unwrap()),
                 "redact" => drop(
-                    f.write(&who, redact("s0", Target::Turn(last)))
+                    f.write(&who, redact("s0", RedactionTarget::Turn(last)))
                         .await
                         .unwrap(),
                 ),
@@ -302,7 +308,11 @@ async fn what_adds_nothing_is_not_bounded() {
             }
             assert_eq!(process.counts().trimmed_turns, 0, "{write}");
             if write == "link" {
-                let (_, adopt) = store.taken("s0", &Keep::default()).await.unwrap().unwrap();
+                let (_, adopt) = store
+                    .extract("s0", &FieldRetention::default())
+                    .await
+                    .unwrap()
+                    .unwrap();
                 let answers = adopt
                     .items
                     .iter()
@@ -313,13 +323,13 @@ async fn what_adds_nothing_is_not_bounded() {
     }
 }
 
-/// The bound that DESIGN §7 names.
+/// The limit that DESIGN §7 specifies.
 #[tokio::test]
-async fn five_hundred_turns() {
+async fn five_hundred_turns_are_kept() {
     let (store, who) = (Store::new(HotBounds::default()), anyone());
     let (process, f) = store.both();
     for n in 0..501 {
-        f.whole(&who, "s0", &format!("r{n}"), "a").await;
+        f.complete_turn(&who, "s0", &format!("r{n}"), "a").await;
     }
     assert_eq!(
         (process.counts().trimmed_turns, process.counts().loads),

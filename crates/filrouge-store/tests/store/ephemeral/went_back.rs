@@ -1,4 +1,4 @@
-//! A store that has an older state than it had: who has seen the newer one finds it out.
+//! A store that was reverted to an older version: a process that has seen the newer version detects it.
 
 use filrouge_store::contract::differential;
 use filrouge_store::contract::fixture::anyone;
@@ -10,51 +10,53 @@ async fn holds(process: &EphemeralSessions) -> bool {
     process.holds(&tenant(), &id("s")).await.unwrap()
 }
 
-/// Writes that were acknowledged are gone: the session is, too, and begins anew.
+/// Acknowledged writes were lost: the session is removed and starts over.
 #[tokio::test]
-async fn a_store_that_went_back() {
+async fn a_reverted_store_is_detected() {
     let (store, who) = (Store::plain(), anyone());
     let (process, f) = store.both();
-    f.whole(&who, "s", "r1", "a").await;
+    f.complete_turn(&who, "s", "r1", "a").await;
     let older = store.hot.dump(store.key("s"));
-    f.whole(&who, "s", "r2", "b").await;
-    // By reading.
+    f.complete_turn(&who, "s", "r2", "b").await;
+    // A read detects it.
     store.hot.set(store.key("s"), older.clone());
     assert!(!holds(&process).await);
     assert_eq!(process.counts().went_back, 1);
     assert!(store.hot.sessions.lock().unwrap().is_empty());
-    // By writing: the turn is the first of another session.
+    // A write detects it: its turn is the first one of a new session.
     store.hot.set(store.key("s"), older.clone());
-    let turn = f.whole(&who, "s", "r3", "c").await;
+    let turn = f.complete_turn(&who, "s", "r3", "c").await;
     assert_eq!((turn.ordinal, turn.first_seq), (1, 1));
     assert_eq!(process.counts().went_back, 2);
-    // What a process has never seen it cannot miss.
+    // A process that never saw the newer version cannot detect it.
     store.hot.set(store.key("s"), older);
     assert!(holds(&store.process()).await);
 }
 
-/// Who was away while others went on from an older state finds another history than its own, also where that has counted
-/// to the same version.
+/// A process that was absent while others continued from an older version finds another history than its own, even one
+/// with the same version number.
 #[tokio::test]
-async fn a_store_that_went_back_and_on() {
+async fn a_reverted_store_that_continued_is_detected() {
     for more in [1, 2] {
         for reads in [true, false] {
             let (store, who) = (Store::plain(), anyone());
             let ((a, f), (b, g)) = (store.both(), store.both());
-            f.whole(&who, "s", "r1", "kept").await;
+            f.complete_turn(&who, "s", "r1", "kept").await;
             let older = store.hot.dump(store.key("s"));
-            f.whole(&who, "s", "r2", "lost").await;
+            f.complete_turn(&who, "s", "r2", "lost").await;
             let lost = store.hot.dump(store.key("s")).0;
             store.hot.set(store.key("s"), older);
             for n in 0..more {
-                let turn = g.whole(&who, "s", &format!("r3-{n}"), "forked").await;
+                let turn = g
+                    .complete_turn(&who, "s", &format!("r3-{n}"), "forked")
+                    .await;
                 assert_eq!(turn.ordinal, n + 2);
             }
-            assert_eq!(b.counts().went_back, 0, "it has missed nothing");
+            assert_eq!(b.counts().went_back, 0, "this process saw no newer version");
             let forked = store.hot.dump(store.key("s")).0;
             assert_eq!(forked.version, lost.version + more - 1);
             if more > 1 {
-                // Longer than what was lost: that history is gone on with, and no other.
+                // The new history is now longer than the lost one; only the new one is continued.
                 assert_eq!(f.last_seq(&who, "s").await, 6);
                 let seen = differential::session_readings(&g).await;
                 assert_eq!(differential::session_readings(&f).await, seen);
@@ -63,7 +65,7 @@ async fn a_store_that_went_back_and_on() {
             if reads {
                 assert!(!holds(&a).await);
             } else {
-                let turn = f.whole(&who, "s", "r4", "anew").await;
+                let turn = f.complete_turn(&who, "s", "r4", "anew").await;
                 assert_eq!((turn.ordinal, turn.first_seq), (1, 1));
             }
             assert_eq!(a.counts().went_back, 1);
@@ -71,27 +73,27 @@ async fn a_store_that_went_back_and_on() {
     }
 }
 
-/// A life that is over comes back: whoever has seen a later one knows.
+/// An earlier incarnation returns: every process that has seen a later one detects it.
 #[tokio::test]
-async fn a_store_with_an_earlier_life() {
+async fn an_earlier_incarnation_is_detected() {
     let (store, who) = (Store::plain(), anyone());
     let (a, f) = store.both();
-    store.fixture().whole(&who, "s", "r1", "a").await;
-    store.fixture().whole(&who, "s", "r2", "b").await;
+    store.fixture().complete_turn(&who, "s", "r1", "a").await;
+    store.fixture().complete_turn(&who, "s", "r2", "b").await;
     let older = store.hot.dump(store.key("s"));
     a.forget(&tenant(), &id("s"), None).await.unwrap();
     store.clock.advance(1);
-    // This process has not seen the life before.
-    f.whole(&who, "s", "r3", "c").await;
+    // This process has not seen the earlier incarnation.
+    f.complete_turn(&who, "s", "r3", "c").await;
     assert!(older.0.version > store.hot.dump(store.key("s")).0.version);
     store.hot.set(store.key("s"), older);
     assert!(!holds(&a).await);
     assert_eq!(a.counts().went_back, 1);
-    // Also where the clock stands still, or goes back.
-    let before = f.whole(&who, "s", "r4", "d").await;
+    // The earlier incarnation is also detected when the clock stops or is set back.
+    let before = f.complete_turn(&who, "s", "r4", "d").await;
     let older = store.hot.dump(store.key("s"));
     a.forget(&tenant(), &id("s"), None).await.unwrap();
-    let after = f.whole(&who, "s", "r5", "e").await;
+    let after = f.complete_turn(&who, "s", "r5", "e").await;
     assert_eq!((before.ordinal, after.ordinal), (1, 1));
     assert!(older.0.incarnation < store.hot.dump(store.key("s")).0.incarnation);
 }

@@ -34,7 +34,7 @@ fn message() -> Message {
     }
 }
 
-/// As the ledger has it.
+/// The body as an item of the ledger.
 fn kept(body: ItemBody) -> Item {
     Item {
         seq: 3,
@@ -45,7 +45,7 @@ fn kept(body: ItemBody) -> Item {
     }
 }
 
-fn whole(message: Message) -> Read {
+fn final_message(message: Message) -> Read {
     let from_draft = false;
     Read::Message {
         message,
@@ -54,7 +54,7 @@ fn whole(message: Message) -> Read {
 }
 
 #[test]
-fn a_message_is_an_item_and_back() {
+fn a_message_survives_the_conversion_to_an_item_and_back() {
     let failed = AgentError {
         code: "agent_exit",
         detail: "exit code 3: \"no\"".into(),
@@ -71,12 +71,12 @@ fn a_message_is_an_item_and_back() {
         assert_eq!(item.item_id.as_ref().unwrap().as_str(), "msg-7");
         assert_eq!(item.agent, Some(message.speaker.name.clone()));
         assert_eq!(item.parts.as_str().contains("agent_exit"), error.is_some());
-        assert_eq!(read(&kept(item)), whole(message));
+        assert_eq!(read(&kept(item)), final_message(message));
     }
 }
 
 #[test]
-fn a_draft_leaves_the_message_it_was() {
+fn a_drafts_item_is_read_as_the_same_message() {
     let mut begun = message();
     begun.cut = None;
     begun.content = "as far as it was said".into();
@@ -95,8 +95,8 @@ fn a_draft_leaves_the_message_it_was() {
         item.item_id = ItemId::new("st_0a0b0c0d00000007.0").ok();
         kept(item)
     };
-    for (is_whole, cut) in [(false, Some(Cut::Interrupted)), (true, None)] {
-        let about = about(&begun, is_whole).unwrap();
+    for (is_complete, cut) in [(false, Some(Cut::Interrupted)), (true, None)] {
+        let about = about(&begun, is_complete).unwrap();
         let expected = Message {
             cut,
             ..begun.clone()
@@ -123,7 +123,7 @@ fn a_draft_leaves_the_message_it_was() {
 }
 
 #[test]
-fn what_is_no_message_is_told_apart() {
+fn other_items_are_not_messages() {
     let item = |role, channel, parts: &str| {
         kept(ItemBody::new(role, channel, RawJson::from_checked(parts)))
     };
@@ -149,6 +149,6 @@ fn what_is_no_message_is_told_apart() {
     redacted.body.parts = RawJson::from_checked("[]");
     assert_eq!(
         read(&redacted),
-        Read::Redacted(RedactedId::Whole("msg-7".into()))
+        Read::Redacted(RedactedId::Id("msg-7".into()))
     );
 }

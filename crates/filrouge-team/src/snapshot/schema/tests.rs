@@ -11,7 +11,7 @@ fn snapshot(messages: Value) -> Value {
     })
 }
 
-fn said(speaker: Value, routing: Value) -> Value {
+fn one_message(speaker: Value, routing: Value) -> Value {
     json!([{
         "id": "msg-1", "timestamp": 1_764_064_800_000_i64, "speaker": speaker, "content": "hello", "routing": routing
     }])
@@ -38,12 +38,12 @@ fn both_forms_of_speakers_are_read_and_one_is_written() {
         "rawNextMarkers": ["NEXT: ann"],
         "resolvedAddressees": [{"identifier": "ann", "roleId": "ann", "roleName": "Ann"}, {"identifier": "nobody"}]
     });
-    let read = only(&snapshot(said(new, routing)));
+    let read = only(&snapshot(one_message(new, routing)));
     for older in [
         json!({"roleId": "max", "roleName": "max", "roleTitle": "Max", "type": "ai"}),
         json!({"roleId": "max", "roleName": "Max", "type": "ai"}),
     ] {
-        let older = only(&snapshot(said(older, older_routing.clone())));
+        let older = only(&snapshot(one_message(older, older_routing.clone())));
         assert_eq!(older, read);
     }
     assert_eq!((&*read.speaker.id, &*read.speaker.name), ("max", "Max"));
@@ -70,9 +70,9 @@ fn both_forms_of_speakers_are_read_and_one_is_written() {
 }
 
 #[test]
-fn what_is_not_known_of_version_1_is_passed_over() {
+fn unknown_members_of_version_1_are_ignored() {
     let speaker = json!({"id": "a", "name": "a", "displayName": "A", "type": "human", "mood": [1]});
-    let mut json = snapshot(said(
+    let mut json = snapshot(one_message(
         speaker,
         json!({"rawNextMarkers": [], "resolvedAddressees": [], "x": 1}),
     ));
@@ -87,9 +87,9 @@ fn what_is_not_known_of_version_1_is_passed_over() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_snapshots_are_classified() {
     let speaker = json!({"id": "a", "name": "a", "displayName": "A", "type": "human"});
-    let good = snapshot(said(speaker.clone(), json!({})));
+    let good = snapshot(one_message(speaker.clone(), json!({})));
     let with = |path: &str, value: Value| {
         let mut json = good.clone();
         *json.pointer_mut(path).unwrap() = value;

@@ -1,4 +1,4 @@
-//! What is left when nobody has closed a session: by a drop, by a kill.
+//! A session that was not closed: after a drop, after a kill.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::keeping::world::{
     World, caller, context, cut, engine_at, exchange, keep, message, paused, sid, team,
 };
 
-/// Names the store that a child process talks into.
+/// The variable that names the store for a child process.
 const CHILD: &str = "FILROUGE_TEAM_TEST_CHILD";
 
-/// Waits until what was said is drafted.
+/// Waits until this text is drafted.
 pub(crate) async fn drafted(world: &World, id: &str, text: &str) {
     loop {
         let left = world.engine.streams.unfinished(&caller(), &sid(id)).await;
@@ -30,7 +30,7 @@ pub(crate) async fn drafted(world: &World, id: &str, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_being_said_is_an_interrupted_message_once() {
+async fn an_unfinished_message_becomes_one_interrupted_message() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -39,10 +39,10 @@ async fn what_was_being_said_is_an_interrupted_message_once() {
     keep(&opened.record, &asked).await;
     let begun = message(4, "Coder", "");
     let mut speech = opened.record.begin(&begun).await.unwrap();
-    speech.said("as far ").await.unwrap();
-    speech.said("as é").await.unwrap();
+    speech.append("as far ").await.unwrap();
+    speech.append("as é").await.unwrap();
     drafted(&world, &id, "as far as é").await;
-    // Neither the speech nor the record has an end; the lease ends by itself.
+    // Neither the speech nor the record is closed, so the lease expires.
     std::mem::forget(speech);
     std::mem::forget(opened);
     world.clock.advance(Duration::from_secs(60));
@@ -78,16 +78,16 @@ async fn what_was_being_said_is_an_interrupted_message_once() {
     assert_eq!(restored.context, context(&said));
 }
 
-/// A server's sweep may be faster than the next opening: then the item has the draft's key, and is the same message.
+/// A server's sweep may run before the next opening: then the item has the draft's key, and is the same message.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sweep_that_comes_first_leaves_the_same_message() {
+async fn a_sweep_before_the_opening_leaves_the_same_message() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
     keep(&opened.record, &message(1, "Ann", "well?")).await;
     let begun = message(2, "Coder", "");
     let mut speech = opened.record.begin(&begun).await.unwrap();
-    speech.said("so far").await.unwrap();
+    speech.append("so far").await.unwrap();
     drafted(&world, &id, "so far").await;
     std::mem::forget(speech);
     std::mem::forget(opened);
@@ -110,9 +110,9 @@ async fn a_sweep_that_comes_first_leaves_the_same_message() {
     assert_eq!(opened.restored.highest_message, 2);
 }
 
-/// A message that has ended is whole, even when what follows it never happened.
+/// A message that has ended is complete, even if the process ended right after it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_has_ended_is_whole() {
+async fn an_ended_message_is_complete() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -127,7 +127,7 @@ async fn a_message_that_has_ended_is_whole() {
     assert!(opened.interrupted.is_empty());
 }
 
-/// Who speaks and lets go of it without an end was interrupted.
+/// A speech that is dropped without an end was interrupted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_speech_without_an_end_is_interrupted() {
     let world = World::new();
@@ -135,9 +135,9 @@ async fn a_speech_without_an_end_is_interrupted() {
     let id = opened.record.session_id().to_owned();
     keep(&opened.record, &message(1, "Ann", "well?")).await;
     let mut speech = opened.record.begin(&message(2, "Coder", "")).await.unwrap();
-    speech.said("so").await.unwrap();
+    speech.append("so").await.unwrap();
     drop(speech);
-    // It has ended as soon as another may begin.
+    // The end is processed once another speech may begin.
     loop {
         match opened.record.begin(&message(3, "Planner", "")).await {
             Ok(speech) => {
@@ -159,10 +159,10 @@ async fn a_speech_without_an_end_is_interrupted() {
     assert_eq!(restored.context, context(&said));
 }
 
-/// What a child does until it is killed.
+/// A child's work until it is killed.
 #[test]
 #[ignore = "run by the tests that kill it"]
-fn child() {
+fn child_talks_until_it_is_killed() {
     let Ok(store) = std::env::var(CHILD) else {
         return;
     };
@@ -179,7 +179,7 @@ fn child() {
         exchange(&opened.record, 1).await;
         keep(&opened.record, &message(3, "Ann", "go on")).await;
         let mut speech = opened.record.begin(&message(4, "Coder", "")).await.unwrap();
-        speech.said("then it was killed").await.unwrap();
+        speech.append("then it was killed").await.unwrap();
         loop {
             let left = engine.streams.unfinished(&caller, &sid(&id)).await.unwrap();
             if left.iter().any(|left| !left.text.is_empty()) {
@@ -192,7 +192,7 @@ fn child() {
     });
 }
 
-/// Runs a test of this program as a process of its own.
+/// Runs a test of this program in a separate process.
 pub(crate) fn run_child(name: &str, variables: &[(&str, &Path)]) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--nocapture"])
@@ -204,20 +204,23 @@ pub(crate) fn run_child(name: &str, variables: &[(&str, &Path)]) -> Child {
         .unwrap()
 }
 
-/// The next line of a child that begins so, without that.
+/// The rest of the child's next line with this beginning.
 pub(crate) fn line_of(child: &mut Child, begin: &str) -> String {
     let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-    let mut told = lines.map_while(Result::ok);
-    let line = told.find_map(|line| line.strip_prefix(begin).map(str::to_owned));
+    let mut reported = lines.map_while(Result::ok);
+    let line = reported.find_map(|line| line.strip_prefix(begin).map(str::to_owned));
     line.expect("the child has ended")
 }
 
-/// The system knows that a killed process is gone: nobody waits for its lease.
+/// The system reports that the killed process is gone, so its lease delays no other process.
 #[test]
 fn after_a_kill_the_session_is_opened_at_once() {
     let world = World::new();
     let store = world.folder.path().join("filrouge.db");
-    let mut child = run_child("keeping::crash::child", &[(CHILD, &store)]);
+    let mut child = run_child(
+        "keeping::crash::child_talks_until_it_is_killed",
+        &[(CHILD, &store)],
+    );
     let id = line_of(&mut child, "SESSION ");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -240,13 +243,13 @@ fn after_a_kill_the_session_is_opened_at_once() {
     });
 }
 
-/// Names the session that a child goes on with.
+/// The variable that names the session for a child process.
 const SESSION: &str = "FILROUGE_TEAM_TEST_SESSION";
 
-/// Talks until it is killed, and tells what was kept.
+/// Talks until it is killed, and prints the number of each recorded message.
 #[test]
 #[ignore = "run by the test that kills it"]
-fn talker() {
+fn child_reports_messages_until_it_is_killed() {
     let (Ok(store), Ok(id)) = (std::env::var(CHILD), std::env::var(SESSION)) else {
         return;
     };
@@ -273,9 +276,9 @@ fn talker() {
     });
 }
 
-/// Whenever it is killed: what was kept is there, once, in order, and the next opening goes on.
+/// Whenever the process is killed, every recorded message exists once and in order, and the next opening continues.
 #[test]
-fn whatever_is_killed_when_nothing_is_lost_or_doubled() {
+fn a_kill_at_any_time_loses_and_duplicates_nothing() {
     let world = World::new();
     let store = world.folder.path().join("filrouge.db");
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -286,34 +289,41 @@ fn whatever_is_killed_when_nothing_is_lost_or_doubled() {
     });
     for round in 0..10 {
         let of = [(CHILD, &*store), (SESSION, Path::new(&id))];
-        let mut child = run_child("keeping::crash::talker", &of);
+        let mut child = run_child(
+            "keeping::crash::child_reports_messages_until_it_is_killed",
+            &of,
+        );
         let mut kept = 0;
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut told = lines.map_while(Result::ok);
+        let mut reported = lines.map_while(Result::ok);
         for _ in 0..=round {
-            let line = told.find_map(|l| l.strip_prefix("KEPT ").map(str::to_owned));
+            let line = reported.find_map(|l| l.strip_prefix("KEPT ").map(str::to_owned));
             kept = line.expect("the child has ended").parse().unwrap();
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it has told in its last moments counts as well.
-        let last = told
+        // Lines that it printed just before the kill count as well.
+        let last = reported
             .filter_map(|l| l.strip_prefix("KEPT ")?.parse().ok())
             .last();
         let kept: u64 = last.unwrap_or(kept);
         runtime.block_on(async {
             let opened = world.open(&id).await;
-            let there = &opened.restored.context.messages;
-            assert!(there.len() as u64 >= kept, "{} of {kept}", there.len());
-            for (message, number) in there.iter().zip(1_u64..) {
+            let messages = &opened.restored.context.messages;
+            assert!(
+                messages.len() as u64 >= kept,
+                "{} of {kept}",
+                messages.len()
+            );
+            for (message, number) in messages.iter().zip(1_u64..) {
                 assert_eq!(*message.id, format!("msg-{number}"));
                 let by = &message.speaker.name;
-                let whole = format!("{by} says {number}");
+                let full_text = format!("{by} says {number}");
                 match message.cut {
-                    None => assert_eq!(*message.content, *whole),
+                    None => assert_eq!(*message.content, *full_text),
                     Some(cut) => {
                         assert_eq!(cut, Cut::Interrupted);
-                        assert!(number > kept && whole.starts_with(&*message.content));
+                        assert!(number > kept && full_text.starts_with(&*message.content));
                     }
                 }
             }

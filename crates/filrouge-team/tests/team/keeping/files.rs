@@ -1,4 +1,4 @@
-//! Snapshot files: written whole, for their owner alone; what cannot be read is named and left alone.
+//! Snapshot files: replaced atomically, private to their owner; unreadable ones are reported and left alone.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -40,10 +40,13 @@ fn a_session_has_one_file_for_its_owner_alone() {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(snapshots.read(&path).unwrap(), snapshot("s", count));
         inodes.push(fs::metadata(&path).unwrap().ino());
-        // What another program has opened to all is its owner's again.
+        // A file that another program made readable for others is private again after the next write.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     }
-    assert_ne!(inodes[0], inodes[1], "it is replaced, never written over");
+    assert_ne!(
+        inodes[0], inodes[1],
+        "the file is replaced, never overwritten"
+    );
     let team = snapshots.folder_of("crew");
     assert_eq!(names(&team), ["1700000000000-s.json"]);
     for folder in [
@@ -56,7 +59,7 @@ fn a_session_has_one_file_for_its_owner_alone() {
 }
 
 #[test]
-fn what_a_killed_writer_left_is_no_file_and_hinders_none() {
+fn a_killed_writers_temporary_file_is_ignored_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let snapshots = Snapshots::new(folder.path());
     let path = snapshots.write(&snapshot("s", 1)).unwrap();
@@ -72,7 +75,7 @@ fn what_a_killed_writer_left_is_no_file_and_hinders_none() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_left_alone() {
+fn unreadable_files_are_reported_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let snapshots = Snapshots::new(folder.path());
     let good = snapshots.write(&snapshot("s", 2)).unwrap();
@@ -117,7 +120,7 @@ fn what_cannot_be_read_is_named_and_left_alone() {
     let (files, unreadable) = snapshots.list("crew").unwrap();
     assert_eq!(files.len(), 1);
     assert_eq!((files[0].message_count, &files[0].path), (2, &good));
-    let told: Vec<_> = unreadable
+    let reported: Vec<_> = unreadable
         .iter()
         .map(|w| (w.path.clone(), w.what.code()))
         .collect();
@@ -126,7 +129,7 @@ fn what_cannot_be_read_is_named_and_left_alone() {
         .map(|(name, _, code)| (team.join(name), *code))
         .collect();
     expected.push((team.join("8-folder.json"), "snapshot_io"));
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert!(
         unreadable[3].to_string().contains("2.0"),
         "{}",
@@ -140,9 +143,9 @@ fn what_cannot_be_read_is_named_and_left_alone() {
     assert!(none.0.is_empty() && none.1.is_empty());
 }
 
-/// A file that another program has saved each time anew: the newest is the session's.
+/// If another program has saved a session under several names, the newest file counts.
 #[test]
-fn of_several_files_of_one_session_the_newest_counts() {
+fn the_newest_of_several_files_of_a_session_counts() {
     let folder = tempfile::tempdir().unwrap();
     let snapshots = Snapshots::new(folder.path());
     let text = |count| {
@@ -157,18 +160,18 @@ fn of_several_files_of_one_session_the_newest_counts() {
         fs::write(team.join(name), text).unwrap();
     }
     let (files, _) = snapshots.list("crew").unwrap();
-    let told: Vec<_> = files
+    let reported: Vec<_> = files
         .iter()
         .map(|f| (f.message_count, f.is_outdated))
         .collect();
-    assert_eq!(told, [(3, false), (2, true), (1, true)]);
+    assert_eq!(reported, [(3, false), (2, true), (1, true)]);
 }
 
-/// Whatever stands in the way of the file, the conversation goes on.
+/// A folder that cannot be created is only a warning: the conversation continues.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_takes_no_file_is_a_warning() {
+async fn a_folder_that_cannot_be_created_is_a_warning() {
     let world = World::new();
-    // A file where the folder should be refuses everybody, root too.
+    // A file in the folder's place: creating the folder fails for everyone, including root.
     fs::write(world.folder.path().join("sessions"), "in the way").unwrap();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -189,7 +192,7 @@ async fn a_folder_that_takes_no_file_is_a_warning() {
     assert_eq!(world.open(&id).await.restored.context.messages.len(), 60);
 }
 
-/// A folder that may only be read: root may write there, others are told.
+/// A read-only folder: root may write there, others get the error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_folder_is_a_warning() {
     let world = World::new();
@@ -214,31 +217,31 @@ async fn a_read_only_folder_is_a_warning() {
     fs::set_permissions(&team, fs::Permissions::from_mode(0o700)).unwrap();
 }
 
-/// Turns bytes round behind the line that encrypted files begin with.
-struct Turned;
+/// Reverses the bytes after the first line of encrypted files.
+struct Reversed;
 
-impl Seal for Turned {
+impl Seal for Reversed {
     fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, String> {
-        let turned = plain.iter().rev().copied();
+        let reversed = plain.iter().rev().copied();
         Ok(b"age-encryption.org/v1"
             .iter()
             .copied()
-            .chain(turned)
+            .chain(reversed)
             .collect())
     }
 
     fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, String> {
-        let turned = sealed.strip_prefix(b"age-encryption.org/v1");
-        let turned = turned.ok_or("another key")?;
-        Ok(turned.iter().rev().copied().collect())
+        let reversed = sealed.strip_prefix(b"age-encryption.org/v1");
+        let reversed = reversed.ok_or("another key")?;
+        Ok(reversed.iter().rev().copied().collect())
     }
 }
 
 #[test]
-fn an_encrypted_file_takes_the_place_of_the_plain_one() {
+fn an_encrypted_file_replaces_the_plain_one() {
     let folder = tempfile::tempdir().unwrap();
     let plain = Snapshots::new(folder.path());
-    let sealed = plain.clone().sealed(Arc::new(Turned));
+    let sealed = plain.clone().sealed(Arc::new(Reversed));
     let first = plain.write(&snapshot("s", 1)).unwrap();
     plain.write(&snapshot("other", 1)).unwrap();
     let second = sealed.write(&snapshot("s", 2)).unwrap();

@@ -1,4 +1,4 @@
-//! A disk without space, by a library that stands between a process and its files (`crates/filrouge/tests/crash/disk.c`).
+//! A full disk, simulated by a library between a process and its files (`crates/filrouge/tests/crash/disk.c`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::keeping::crash::{line_of, run_child};
 use crate::keeping::world::{caller, context, engine_at, exchange, keep, message, paused, team};
 
-/// Names the folder that a child process works in.
+/// The variable that names a child process's folder.
 const CHILD: &str = "FILROUGE_TEAM_TEST_FULL";
 
 fn disk(folder: &Path) -> PathBuf {
@@ -31,10 +31,10 @@ fn disk(folder: &Path) -> PathBuf {
     library
 }
 
-/// Talks; the disk of the snapshot files is full from the first byte on, then the ledger's too.
+/// Talks while the disk of the snapshot files is full from the first byte on; later it has space.
 #[test]
 #[ignore = "run by the test that fills its disk"]
-fn child() {
+fn child_talks_while_the_disk_is_full() {
     let Ok(folder) = std::env::var(CHILD) else {
         return;
     };
@@ -67,7 +67,7 @@ fn child() {
 }
 
 #[test]
-fn a_full_disk_costs_the_file_alone() {
+fn a_full_disk_affects_only_the_snapshot_file() {
     let folder = TempDir::new().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let watched = root.join("watched");
@@ -75,7 +75,7 @@ fn a_full_disk_costs_the_file_alone() {
     let library = disk(&root);
     let none = Path::new("0");
     let mut child = run_child(
-        "keeping::full_disk::child",
+        "keeping::full_disk::child_talks_while_the_disk_is_full",
         &[
             (CHILD, &root),
             ("LD_PRELOAD", &library),
@@ -84,28 +84,28 @@ fn a_full_disk_costs_the_file_alone() {
             ("DISK_ENOSPC_OFF", &root.join("free")),
         ],
     );
-    let told = line_of(&mut child, "SESSION ");
+    let reported = line_of(&mut child, "SESSION ");
     assert!(child.wait().unwrap().success());
-    let told: Vec<&str> = told.split(' ').collect();
+    let reported: Vec<&str> = reported.split(' ').collect();
     assert_eq!(
-        told[1..],
+        reported[1..],
         ["2", "6"],
-        "two files failed, the next one has it all"
+        "two writes failed, the next file is complete"
     );
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let store = root.join("filrouge.db");
         let (engine, _) = engine_at(&store, Arc::new(SystemClock), Settings::default());
         let options = OpenOptions::new("after");
-        let opened = open_existing(engine, caller(), &team(), told[0], options).await;
+        let opened = open_existing(engine, caller(), &team(), reported[0], options).await;
         assert_eq!(opened.unwrap().restored.context.messages.len(), 6);
     });
 }
 
-/// Talks until the ledger takes no more, and goes on once there is space.
+/// Talks until the ledger refuses writes, and continues once it has space.
 #[test]
 #[ignore = "run by the test that fills its disk"]
-fn full_ledger() {
+fn child_talks_until_the_ledger_is_full_and_continues() {
     let Ok(folder) = std::env::var(CHILD) else {
         return;
     };
@@ -123,7 +123,7 @@ fn full_ledger() {
         let refused = record.message(&asked).await.unwrap_err();
         println!("\nREFUSED {}", refused.code);
         std::fs::write(folder.join("free"), "").unwrap();
-        // The ledger may need a moment, and the same message is never there twice.
+        // The ledger may need a moment; repeating a message does not duplicate it.
         while record.message(&asked).await.is_err() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
@@ -141,7 +141,7 @@ fn a_full_ledger_refuses_and_loses_nothing() {
     std::fs::create_dir(&watched).unwrap();
     let library = disk(&root);
     let mut child = run_child(
-        "keeping::full_disk::full_ledger",
+        "keeping::full_disk::child_talks_until_the_ledger_is_full_and_continues",
         &[
             (CHILD, &root),
             ("LD_PRELOAD", &library),

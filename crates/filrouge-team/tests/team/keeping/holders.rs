@@ -1,4 +1,4 @@
-//! Two openers of one session, and a lease that is lost.
+//! Two openers of one session, and a lost lease.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::keeping::world::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_opener_is_told_who_holds_it() {
+async fn a_second_opener_learns_the_holder() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -27,7 +27,7 @@ async fn a_second_opener_is_told_who_holds_it() {
         let held = listed.sessions[0].held.clone().unwrap();
         assert_eq!(&*held.holder, "ann@desk");
     }
-    // Another opening of this process is another opener.
+    // A second opening by the same process is another opener.
     let refused = world.try_open(&id).await.err().unwrap();
     assert_eq!(refused.code, ErrorCode::LeaseTimeout);
     said.extend(exchange(&opened.record, 3).await);
@@ -40,14 +40,14 @@ async fn a_second_opener_is_told_who_holds_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_lost_the_lease_writes_nothing() {
+async fn a_record_that_lost_its_lease_writes_nothing() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
     exchange(&opened.record, 1).await;
     keep(&opened.record, &message(3, "Ann", "and?")).await;
     let mut speech = opened.record.begin(&message(4, "Coder", "")).await.unwrap();
-    speech.said("I ").await.unwrap();
+    speech.append("I ").await.unwrap();
     world.clock.advance(Duration::from_secs(60));
     let other = world.another();
     let taken = other.open(&id).await;
@@ -71,9 +71,9 @@ async fn who_has_lost_the_lease_writes_nothing() {
     world.intact().await;
 }
 
-/// A machine that has slept for longer than the lease goes on when nobody else came.
+/// A machine that was suspended for longer than the lease continues if no other process took over.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_nobody_took_is_taken_again() {
+async fn an_expired_lease_is_reacquired_if_nobody_took_it() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -85,7 +85,7 @@ async fn a_lease_that_nobody_took_is_taken_again() {
     let asked = message(5, "Ann", "and now?");
     keep(&opened.record, &asked).await;
     let mut speech = opened.record.begin(&message(6, "Coder", "")).await.unwrap();
-    speech.said("I slept ").await.unwrap();
+    speech.append("I slept ").await.unwrap();
     world.clock.advance(Duration::from_secs(8 * 3600));
     let answer = message(6, "Coder", "I slept well");
     speech.end(&answer, None).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_session_of_another_team_is_refused() {
         .await;
         assert_eq!(refused.err().unwrap().code, code, "{team} {id:?}");
     }
-    // What was refused holds nothing.
+    // A refused opening holds no lease.
     let lease = world
         .engine
         .calls

@@ -1,4 +1,4 @@
-//! Saved, restarted, restored.
+//! Sessions are closed, reopened after a restart, and restored.
 
 use filrouge_engine::restore::{RestoreQuery, Selection};
 use filrouge_team::message::{Cut, Message};
@@ -56,7 +56,7 @@ async fn forty_five_messages_are_restored() {
     saved_and_restored(45).await;
 }
 
-/// Five thousand messages come back as they were; they are brought in, which is how so many are there quickly.
+/// Restores five thousand messages unchanged; they are imported, which is the fast way to record so many.
 #[tokio::test(flavor = "multi_thread")]
 async fn five_thousand_messages_are_restored() {
     let world = World::new();
@@ -69,7 +69,7 @@ async fn five_thousand_messages_are_restored() {
             )
         })
         .collect();
-    let id = crate::keeping::transfer::brought(&world, "long", &said).await;
+    let id = crate::keeping::transfer::imported_session(&world, "long", &said).await;
     let opened = world.open(&id).await;
     assert_eq!(opened.restored.context, context(&said));
     let more = exchange(&opened.record, 5001).await;
@@ -83,7 +83,7 @@ async fn five_thousand_messages_are_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_ends_with_its_last_word() {
+async fn a_turn_ends_with_its_last_message() {
     let world = World::new();
     let opened = world.open_new().await;
     let record = &opened.record;
@@ -138,11 +138,11 @@ async fn a_turn_ends_with_its_last_word() {
     assert_eq!(pair.answer.to_plain(), "done");
 }
 
-/// What is said after a question, and what it failed of.
+/// An agent's message, and why its agent failed.
 type Answer<'a> = (Message, Option<&'a AgentError>);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn however_a_turn_ends_its_messages_are_there() {
+async fn however_a_turn_ends_its_messages_are_kept() {
     let failed = AgentError {
         code: "agent_exit",
         detail: "exit code 3".into(),
@@ -159,7 +159,7 @@ async fn however_a_turn_ends_its_messages_are_there() {
             TurnStatus::Failed,
         ),
         (vec![(part(6, Cut::Interrupted), None)], TurnStatus::Failed),
-        // Another one answers.
+        // Another agent answers.
         (
             vec![
                 (part(8, Cut::Failed), Some(&failed)),
@@ -182,7 +182,7 @@ async fn however_a_turn_ends_its_messages_are_there() {
             ],
             TurnStatus::Failed,
         ),
-        // A human speaks in between, and who was answering answers later.
+        // A human speaks in between, and the agent answers later.
         (
             vec![
                 (message(17, "Planner", "hm"), None),
@@ -228,7 +228,7 @@ async fn however_a_turn_ends_its_messages_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_task_and_notes_between_turns_are_kept_at_once() {
+async fn the_task_and_notes_between_turns_are_recorded_at_once() {
     let world = World::new();
     let opened = world.open_new().await;
     let (record, id) = (&opened.record, opened.record.session_id().to_owned());
@@ -242,7 +242,7 @@ async fn the_task_and_notes_between_turns_are_kept_at_once() {
     let long = "x".repeat(5121);
     let refused = record.task(Some(&long)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::LimitExceeded);
-    // Nobody has closed it.
+    // The session was not closed.
     world.clock.advance(std::time::Duration::from_secs(60));
     let next = world.another();
     let restored = next.open(&id).await.restored.context;
@@ -252,7 +252,7 @@ async fn the_task_and_notes_between_turns_are_kept_at_once() {
     let tasks = tasks
         .iter()
         .filter(|i| i.body.parts.as_str().contains("team_task"));
-    // The hand-over has told of none.
+    // The tasks `first` and `second`, and the cleared one of the hand-over between them.
     assert_eq!(tasks.count(), 3);
 }
 
@@ -292,7 +292,7 @@ async fn the_state_is_a_checkpoint_at_each_hand_over() {
     assert_eq!(session.status, SessionStatus::Closed);
     assert_eq!(session.state.as_deref(), Some("completed"));
     assert_eq!(session.team_id.as_deref(), Some("crew"));
-    // A session that has ended goes on when somebody asks for it.
+    // A session that has ended continues when it is opened.
     let opened = world.open(&id).await;
     assert_eq!(opened.status, Status::Completed);
     assert_eq!(opened.restored.context.team_task.as_deref(), Some("done"));
@@ -307,9 +307,9 @@ async fn the_state_is_a_checkpoint_at_each_hand_over() {
     world.intact().await;
 }
 
-/// What a hand-over writes to the ledger does not grow with the session.
+/// The size of a hand-over's write does not grow with the session.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hand_over_writes_new_items_alone() {
+async fn a_hand_over_writes_only_new_items() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -317,7 +317,7 @@ async fn a_hand_over_writes_new_items_alone() {
         exchange(&opened.record, first).await;
     }
     let items = world.items(&id).await;
-    assert_eq!(items.len(), 42, "an item a message, and nothing else");
+    assert_eq!(items.len(), 42, "one item per message, and no other");
     let checkpoints = world
         .engine
         .calls

@@ -1,4 +1,4 @@
-//! What is shown of a team's sessions is what opening them gives.
+//! Lists of a team's sessions show the state that opening restores.
 
 use filrouge_engine::Caller;
 use filrouge_engine::CreateSession;
@@ -6,11 +6,11 @@ use filrouge_team::record::Record;
 use filrouge_team::sessions::{session, sessions};
 use filrouge_types::{ErrorCode, IdentityId, TenantId};
 
-use crate::keeping::transfer::brought;
+use crate::keeping::transfer::imported_session;
 use crate::keeping::world::{World, caller, exchange, keep, message, paused, sid};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_one_that_was_talked_in_last_is_first() {
+async fn the_session_with_the_newest_message_is_first() {
     let world = World::new();
     let first = world.open_new().await;
     exchange(&first.record, 1).await;
@@ -37,9 +37,9 @@ async fn the_one_that_was_talked_in_last_is_first() {
     assert!(none.sessions.is_empty());
 }
 
-/// Whatever the session has gone through, the list tells what is restored.
+/// After any history, the list shows the state that opening restores.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_shown_is_what_is_loaded() {
+async fn a_list_shows_the_state_that_opening_restores() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -63,7 +63,7 @@ async fn what_is_shown_is_what_is_loaded() {
     let opened = agree(&world).await;
     exchange(&opened.record, 2).await;
     let opened = agree(&world).await;
-    // Notes behind the last message, and a task.
+    // Notes after the last message, and a task.
     for task in ["a", "b", "c"] {
         opened.record.task(Some(task)).await.unwrap();
     }
@@ -74,7 +74,7 @@ async fn what_is_shown_is_what_is_loaded() {
     }
     opened.record.hand_over(&paused()).await.unwrap();
     let opened = agree(&world).await;
-    // Somebody was speaking.
+    // A member is still speaking.
     keep(&opened.record, &message(4, "Ann", "well?")).await;
     let speech = opened.record.begin(&message(5, "Coder", "")).await.unwrap();
     std::mem::forget(speech);
@@ -83,14 +83,14 @@ async fn what_is_shown_is_what_is_loaded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_that_begin_alike_are_not_taken_for_one_another() {
+async fn ids_with_a_common_prefix_are_distinct() {
     let world = World::new();
     let ids = ["s", "s1", "s-1", "1-s", "s%", "S"];
     for (number, id) in ids.iter().enumerate() {
         let said: Vec<_> = (1..=number as u64 + 1)
             .map(|n| message(n, "Ann", &format!("{id} {n}")))
             .collect();
-        assert_eq!(brought(&world, id, &said).await, *id);
+        assert_eq!(imported_session(&world, id, &said).await, *id);
     }
     for (number, id) in ids.iter().enumerate() {
         let shown = session(&world.engine, &caller(), "crew", id).await.unwrap();
@@ -111,9 +111,9 @@ async fn ids_that_begin_alike_are_not_taken_for_one_another() {
     assert_eq!(absent.unwrap_err().code, ErrorCode::SessionNotFound);
 }
 
-/// Sessions that others have made, or have written into, are told apart.
+/// Sessions that other programs created are refused; items that others wrote are counted.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_have_written_is_counted() {
+async fn items_of_other_programs_are_counted() {
     let world = World::new();
     let plain = CreateSession {
         session_id: Some(sid("plain")),

@@ -1,19 +1,19 @@
-//! Credentials that a human types.
+//! Credentials in a human's message.
 
 use filrouge_engine::{CredentialPolicy, RecordPolicies, Settings};
-use filrouge_store::hot::KeepItems;
+use filrouge_store::hot::ItemRetention;
 use filrouge_team::record::Record;
 use filrouge_types::ErrorCode;
 
 use crate::keeping::world::{World, keep, message, messages_of, paused};
 
-/// Of a form that is taken for a credential, and is none.
+/// A text that looks like a credential and is not one.
 fn credential() -> String {
     format!("ghp_{}", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_are_in_neither_ledger_nor_file() {
+async fn credentials_are_in_neither_ledger_nor_file() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -37,7 +37,7 @@ async fn they_are_in_neither_ledger_nor_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_they_are_refused_the_message_is() {
+async fn a_message_with_a_refused_credential_is_refused() {
     let world = World::with(Settings {
         credentials: CredentialPolicy::Refuse,
         ..Settings::default()
@@ -50,12 +50,12 @@ async fn where_they_are_refused_the_message_is() {
     opened.record.close(&paused()).await.unwrap();
 }
 
-/// Where questions and answers alone are recorded, most of what a team says would be lost.
+/// If only questions and answers are recorded, most of a team's messages would be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_records_less_has_no_teams() {
     let world = World::with(Settings {
         record: RecordPolicies {
-            default: KeepItems::Conversation,
+            default: ItemRetention::Conversation,
             ..RecordPolicies::default()
         },
         ..Settings::default()

@@ -1,4 +1,4 @@
-//! Any conversation: into the ledger and back, into a file and another ledger and back.
+//! Random conversations: recorded in a ledger and restored, exported to a file, imported into another ledger and restored.
 
 use filrouge_team::message::{Addressee, Cut, Intent, Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::record::{AgentError, Record};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::keeping::world::{World, caller, context, keep_with, paused, team};
 
-/// Text that nobody takes for a credential.
+/// Text that does not look like a credential.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~é🧵\n\t\u{0}\u{2028}]{0,12}",
@@ -98,7 +98,7 @@ fn numbered(talk: Vec<(Message, bool)>) -> Vec<(Message, bool)> {
     talk.into_iter().enumerate().map(number).collect()
 }
 
-async fn there_and_back(talk: Vec<(Message, bool)>) {
+async fn round_trip(talk: Vec<(Message, bool)>) {
     let world = World::new();
     let opened = world.open_new().await;
     for (message, hands_over) in &talk {
@@ -145,8 +145,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_conversation_comes_back(talk in proptest::collection::vec(a_message(), 0..12)) {
+    fn any_conversation_survives_a_round_trip(talk in proptest::collection::vec(a_message(), 0..12)) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(there_and_back(numbered(talk)));
+        runtime.block_on(round_trip(numbered(talk)));
     }
 }

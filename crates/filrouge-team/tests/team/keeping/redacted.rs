@@ -1,7 +1,7 @@
 //! Redacted and erased conversations.
 
 use filrouge_engine::caller::{Caller, Permission};
-use filrouge_store::command::{Command, Redact, Target, Write};
+use filrouge_store::command::{Command, Redact, RedactionTarget, Write};
 use filrouge_store::record::Seqs;
 use filrouge_team::record::Record;
 use filrouge_team::sessions::{session, sessions};
@@ -13,7 +13,7 @@ use crate::keeping::world::{World, caller, context, exchange, message, paused, s
 async fn redact(world: &World, id: &str, seq: u64) {
     let redact = Redact {
         session_id: sid(id),
-        target: Target::Items(Seqs::of([(seq, seq)]).unwrap()),
+        target: RedactionTarget::Items(Seqs::of([(seq, seq)]).unwrap()),
         reason: "private".into(),
         by: "a test".into(),
     };
@@ -41,7 +41,7 @@ async fn seq_of(world: &World, id: &str, message: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redacted_message_comes_back_nowhere() {
+async fn a_redacted_message_is_never_restored() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -49,7 +49,7 @@ async fn a_redacted_message_comes_back_nowhere() {
     said.extend(exchange(&opened.record, 3).await);
     let path = world.path_of(&opened);
     let before = world.snapshots().read(&path).unwrap();
-    // While it is open, and the newest message of all.
+    // Redact two messages while the session is open; one of them is its newest.
     redact(&world, &id, seq_of(&world, &id, "msg-2").await).await;
     redact(&world, &id, seq_of(&world, &id, "msg-4").await).await;
     opened.record.close(&paused()).await.unwrap();
@@ -60,10 +60,7 @@ async fn a_redacted_message_comes_back_nowhere() {
     assert_eq!(shown.message_count, 2);
     let opened = world.open(&id).await;
     assert_eq!(opened.restored.context, context(&left));
-    assert_eq!(
-        opened.restored.highest_message, 4,
-        "its id is not given out again"
-    );
+    assert_eq!(opened.restored.highest_message, 4, "its id is not reused");
     assert_eq!(opened.left_out.redacted, 2);
     let mut after = exchange(&opened.record, 5).await;
     opened.record.close(&paused()).await.unwrap();
@@ -72,7 +69,7 @@ async fn a_redacted_message_comes_back_nowhere() {
     let mut expected = left;
     expected.append(&mut after);
     assert_eq!(there, expected);
-    // A file from before brings nothing of it back.
+    // An older file restores no redacted message.
     let imported = import(
         world.engine.clone(),
         caller(),
@@ -90,9 +87,23 @@ async fn a_redacted_message_comes_back_nowhere() {
     world.intact().await;
 }
 
+/// Nothing else was written since the redaction: only the ledger knows that the file is out of date.
+#[tokio::test(flavor = "multi_thread")]
+async fn handing_over_removes_redacted_text_from_the_file() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    let said = exchange(&opened.record, 1).await;
+    let path = world.path_of(&opened);
+    assert_eq!(world.snapshots().read(&path).unwrap().messages, said);
+    redact(&world, &id, seq_of(&world, &id, "msg-2").await).await;
+    opened.record.hand_over(&paused()).await.unwrap();
+    assert_eq!(world.snapshots().read(&path).unwrap().messages, said[..1]);
+}
+
 /// A file whose newest message was redacted in the ledger is not newer than the ledger.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_with_what_was_redacted_is_not_offered() {
+async fn a_file_with_redacted_messages_is_not_offered() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();

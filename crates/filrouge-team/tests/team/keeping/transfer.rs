@@ -1,4 +1,4 @@
-//! From the ledger into a file, from a file into a ledger.
+//! Exports from the ledger to a file, and imports from a file into a ledger.
 
 use filrouge_engine::Caller;
 use filrouge_engine::CreateSession;
@@ -22,8 +22,8 @@ pub(crate) fn snapshot(session: &str, said: &[Message]) -> SessionSnapshot {
     )
 }
 
-/// Brings messages in, without a task; gives the session.
-pub(crate) async fn brought(world: &World, session: &str, said: &[Message]) -> String {
+/// Imports messages, without a task; returns the session's id.
+pub(crate) async fn imported_session(world: &World, session: &str, said: &[Message]) -> String {
     let snapshot = SessionSnapshot {
         team_task: None,
         ..snapshot(session, said)
@@ -90,7 +90,7 @@ async fn a_file_becomes_a_session_once() {
     assert_eq!(opened.restored.context.team_task.as_deref(), Some("a task"));
     assert_eq!(opened.created_at, file.created_at);
     assert_eq!(opened.restored.highest_message, 7);
-    // The session goes on in the same file.
+    // The session continues in the same file.
     exchange(&opened.record, 8).await;
     opened.record.close(&paused()).await.unwrap();
     let path = world.path_of(&opened);
@@ -102,7 +102,7 @@ async fn a_file_becomes_a_session_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
+async fn a_file_that_grew_elsewhere_adds_its_new_messages() {
     let world = World::new();
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
@@ -121,7 +121,7 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
         message(5, "Coder", "that"),
     ];
     file.messages.extend(news.iter().cloned());
-    // Somebody has changed what was said: the ledger is the truth.
+    // Another program has changed a message: the ledger is authoritative.
     file.messages[0] = message(1, "Ann", "another question");
     snapshots.write(&file).unwrap();
     let offered = importable(&world.engine, &caller(), "crew", &snapshots)
@@ -150,7 +150,7 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_is_taken_gets_another_one_always_the_same() {
+async fn an_id_in_use_gets_the_same_replacement_at_every_import() {
     let world = World::new();
     let ann = IdentityId::new("ann").ok();
     let ann = Caller::local(TenantId::default_tenant(), ann);
@@ -196,7 +196,7 @@ async fn an_id_that_is_taken_gets_another_one_always_the_same() {
         assert_eq!(ids[0], ids[1]);
         assert_ne!(&*ids[0], id);
         assert_eq!(world.open(&ids[0]).await.restored.context.messages, talk());
-        // It is known from now on.
+        // The ledger has it from now on.
         world.snapshots().write(&file).unwrap();
     }
     let offered = importable(&world.engine, &caller(), "crew", &world.snapshots())
@@ -206,7 +206,7 @@ async fn an_id_that_is_taken_gets_another_one_always_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_brought_is_refused() {
+async fn files_of_other_teams_and_open_sessions_are_refused() {
     let world = World::new();
     let file = snapshot("s", &talk());
     let import_for = |id: &str| {
@@ -225,9 +225,9 @@ async fn what_cannot_be_brought_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_exported_as_it_stands() {
+async fn a_session_is_exported_in_its_present_state() {
     let world = World::new();
-    let id = brought(&world, "s", &talk()).await;
+    let id = imported_session(&world, "s", &talk()).await;
     let snapshots = world.snapshots();
     let path = export(&world.engine, &caller(), "crew", &id, &snapshots)
         .await

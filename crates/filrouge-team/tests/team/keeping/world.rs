@@ -1,4 +1,4 @@
-//! A SQLite ledger with an engine, a team, and short ways to talk.
+//! A SQLite ledger with an engine, a team, and helpers for talking.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use filrouge_team::team::{Command, Member, MemberKind, Team};
 use filrouge_types::{Clock, Failure, Item, SessionId, SystemClock, TenantId, Timestamp, Turn};
 use tempfile::TempDir;
 
-/// The machine's clock, moved on by tests.
+/// The machine's clock, which tests advance.
 #[derive(Default)]
 pub(crate) struct Shifted(AtomicI64);
 
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Another process on the same store.
+    /// Another process with the same store.
     pub(crate) fn another(&self) -> Self {
         let path = self.folder.path().join("filrouge.db");
         let (engine, ledger) = engine_at(&path, self.clock.clone(), Settings::default());
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// The process ends as it should.
+    /// Closes the store as a process does that ends, and opens it in another process.
     pub(crate) async fn restarted(self) -> Self {
         self.ledger.close().await;
         self.another()
@@ -141,7 +141,7 @@ impl World {
         page.await.unwrap().0
     }
 
-    /// The whole store is as it was written.
+    /// Verifies the entire store, and asserts that it has no findings.
     pub(crate) async fn intact(&self) {
         let report = self.ledger.verify(None).await.unwrap();
         assert_eq!(report.findings, Vec::new());
@@ -197,7 +197,7 @@ pub(crate) fn speaker(name: &str, kind: SpeakerKind) -> Speaker {
     }
 }
 
-/// A message; who it is by is told by the name.
+/// A message; its name identifies the author.
 pub(crate) fn message(number: u64, name: &str, content: &str) -> Message {
     let kind = match name {
         "Ann" => SpeakerKind::Human,
@@ -232,7 +232,7 @@ pub(crate) fn paused() -> State {
     }
 }
 
-/// A message as a coordinator keeps it.
+/// Records a message as a coordinator does: an agent's message in pieces.
 pub(crate) async fn keep(record: &dyn Record, message: &Message) {
     keep_with(record, message, None).await;
 }
@@ -254,12 +254,12 @@ pub(crate) async fn keep_with(record: &dyn Record, message: &Message, error: Opt
     let (one, two) = message
         .content
         .split_at(message.content.floor_char_boundary(3));
-    speech.said(one).await.unwrap();
-    speech.said(two).await.unwrap();
+    speech.append(one).await.unwrap();
+    speech.append(two).await.unwrap();
     speech.end(message, error).await.unwrap();
 }
 
-/// A question and its answer, handed over.
+/// Records a question and its answer, and hands over.
 pub(crate) async fn exchange(record: &dyn Record, first: u64) -> Vec<Message> {
     let messages = vec![
         message(first, "Ann", &format!("question {first}")),
@@ -279,7 +279,6 @@ pub(crate) fn context(messages: &[Message]) -> Context {
     }
 }
 
-/// What a snapshot has of what was said.
 pub(crate) fn messages_of(snapshot: &SessionSnapshot) -> Vec<Message> {
     snapshot.messages.clone()
 }

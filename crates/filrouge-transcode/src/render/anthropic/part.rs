@@ -5,7 +5,7 @@ use filrouge_engine::restore::{Content, Media};
 use crate::json;
 use crate::media::{self, IMAGES, PDF, Source};
 
-/// Longest title of a document, in characters.
+/// The longest title of a document, in characters.
 const LONGEST_TITLE: usize = 500;
 
 enum Part<'a> {
@@ -16,7 +16,7 @@ enum Part<'a> {
 }
 
 fn part(content: &Content) -> Option<Part<'_>> {
-    // Addresses are fetched by HTTPS alone: "Only HTTPS URLs are supported".
+    // The API fetches only HTTPS addresses: "Only HTTPS URLs are supported".
     match content {
         Content::Image(image) => match media::source(image)? {
             Source::Base64 { mime, .. } if !IMAGES.contains(&mime) => None,
@@ -41,8 +41,7 @@ pub(super) fn is_sendable(content: &Content) -> bool {
     part(content).is_some()
 }
 
-/// Appends the block of an image or a file that can be one; whether a file is shown as another kind of text than it
-/// is.
+/// Appends the block of an image or a file that can be one; returns whether a text file is written as another type of text.
 pub(super) fn push(content: &Content, out: &mut String) -> bool {
     match part(content) {
         Some(Part::Image(source)) => {

@@ -1,4 +1,4 @@
-//! What comes whole: results of tools, activities.
+//! Content that arrives complete: results of tools, activities.
 
 use filrouge_engine::stream::Transcript;
 use filrouge_types::{Channel, Role};
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::stream::json::{self, Raw};
 
-/// The channel of what is shown to the user beside the conversation.
+/// The channel of content that is shown to the user next to the conversation.
 const ACTIVITY: &str = "activity";
 
 json::members! {
@@ -20,7 +20,7 @@ json::members! {
     }
 }
 
-/// Keeps an activity, a change of one, or an event of the application's own.
+/// Records an activity, a change of one, or an event of the application.
 pub(super) fn activity(kind: &str, data: &str, subagent: Raw<'_>, out: &mut Transcript) {
     let Some(shown) = json::read::<Shown<'_>>(data) else {
         return out.unknown(data);
@@ -48,11 +48,11 @@ pub(super) fn activity(kind: &str, data: &str, subagent: Raw<'_>, out: &mut Tran
     out.whole(Role::Assistant, Channel::from_word(ACTIVITY), part);
 }
 
-/// The result of a call; a failed one has an error.
+/// Records the result of a call; a failed one has an error.
 pub(super) fn result(call_id: &str, content: Raw<'_>, error: Raw<'_>, out: &mut Transcript) {
     let failed = json::value(error);
-    let told = json::value(content).filter(|content| *content != "\"\"" || failed.is_none());
-    let content = match (told, failed) {
+    let nonempty = json::value(content).filter(|content| *content != "\"\"" || failed.is_none());
+    let content = match (nonempty, failed) {
         (Some(list), _) if list.starts_with('[') => self::parts(list),
         (Some(other), _) => json::kept(other),
         (None, error) => error.map_or_else(|| "\"\"".to_owned(), json::kept),
@@ -63,7 +63,7 @@ pub(super) fn result(call_id: &str, content: Raw<'_>, error: Raw<'_>, out: &mut 
     out.whole(Role::Tool, Channel::ToolResult, parts);
 }
 
-/// A list of content parts in the words of a journal; parts that are not known stay as they are.
+/// A list of content parts in the ledger's form; unknown parts stay unchanged.
 pub(super) fn parts(list: &str) -> String {
     let Some(list) = json::read::<Vec<&RawValue>>(list) else {
         return json::kept(list);

@@ -1,23 +1,24 @@
-//! What chunks grow: a chunk without an id goes on with what is open.
+//! Texts and calls begun by chunks: a chunk without an id continues an open one.
 
 use super::texts::Kind;
 
-/// What a chunk has begun.
+/// A text, call or reasoning that a chunk has begun.
 pub(super) struct Chunk {
     pub(super) kind: Kind,
-    /// Whose it is: a subagent's run, or nobody's, which is the run's own.
+    /// Its run: a subagent's, or none for the main run.
     pub(super) lane: Option<String>,
     pub(super) id: String,
 }
 
-/// What chunks have begun and nothing has ended.
+/// The texts, calls and reasoning that chunks have begun and nothing has ended.
 #[derive(Default)]
 pub(super) struct Lanes {
     open: Vec<Chunk>,
 }
 
 impl Lanes {
-    /// What a chunk without an id goes on with: that of its lane, else that of the run itself, else the only one.
+    /// The id that a chunk without an id continues: the id that is open in its lane. If the chunk has no lane and none is open
+    /// without a lane, the only open id of its kind.
     pub(super) fn open(&self, kind: Kind, lane: Option<&str>) -> Option<&str> {
         let mut of_kind = self.open.iter().filter(|c| c.kind == kind);
         let own = self
@@ -36,12 +37,12 @@ impl Lanes {
         self.open.push(chunk);
     }
 
-    /// Whether a chunk has begun this.
+    /// Whether a chunk has begun the text or call with this id.
     pub(super) fn has(&self, kind: Kind, id: &str) -> bool {
         self.open.iter().any(|c| c.kind == kind && c.id == id)
     }
 
-    /// Ends what is open in a lane.
+    /// Ends everything open in a lane.
     pub(super) fn close_lane(&mut self, lane: Option<&str>) -> Vec<Chunk> {
         if self.open.is_empty() {
             return Vec::new();
@@ -53,7 +54,7 @@ impl Lanes {
         ended
     }
 
-    /// Ends all that is open.
+    /// Ends everything open.
     pub(super) fn close(&mut self) -> Vec<Chunk> {
         std::mem::take(&mut self.open)
     }

@@ -1,4 +1,4 @@
-//! Snapshots of a conversation: its history, and what a run has said.
+//! Snapshots of a conversation: its history, followed by the run's messages.
 
 use filrouge_engine::stream::Transcript;
 use serde_json::value::RawValue;
@@ -18,16 +18,16 @@ json::members! {
     Function { name, arguments }
 }
 
-/// The messages of the last snapshot that may be all that a run says.
+/// The messages of the last snapshot, which may be the run's only content.
 #[derive(Default)]
 pub(super) struct Snapshot {
-    /// A JSON array, or nothing.
+    /// A JSON array, or empty.
     pending: String,
 }
 
 impl Snapshot {
-    /// Takes a snapshot. What follows the last message that has come is new; a run that has said nothing so far tells
-    /// its history, and is not heard before its end.
+    /// Decodes a snapshot. Messages after the last one already received are new. If the run has said nothing yet, the snapshot
+    /// may be only its history, so it is held back until the run's end.
     pub(super) fn take(&mut self, raw: Raw<'_>, texts: &mut Texts, out: &mut Transcript) -> bool {
         let Some(raw) = json::value(raw) else {
             return false;
@@ -52,7 +52,7 @@ impl Snapshot {
         true
     }
 
-    /// What a run says that has told nothing else: the messages behind the user's, if the assistant has the last word.
+    /// Records the content of a run that sent nothing else: the messages after the user's, if the last one is the assistant's.
     pub(super) fn say(&mut self, texts: &mut Texts, out: &mut Transcript) {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() || !texts.is_empty() {
@@ -61,13 +61,16 @@ impl Snapshot {
         let Some(messages) = json::read::<Vec<&RawValue>>(&pending) else {
             return out.unknown(&pending);
         };
-        let is = |raw: &RawValue, role: &str| {
-            let of = json::read::<Message<'_>>(raw.get()).and_then(|m| m.role);
-            json::inner(of) == Some(role)
+        let has_role = |raw: &RawValue, role: &str| {
+            let own = json::read::<Message<'_>>(raw.get()).and_then(|m| m.role);
+            json::inner(own) == Some(role)
         };
-        if messages.last().is_some_and(|last| is(last, "assistant")) {
-            let asked = messages.iter().rposition(|raw| is(raw, "user"));
-            for raw in messages.iter().skip(asked.map_or(0, |at| at + 1)) {
+        if messages
+            .last()
+            .is_some_and(|last| has_role(last, "assistant"))
+        {
+            let question = messages.iter().rposition(|raw| has_role(raw, "user"));
+            for raw in messages.iter().skip(question.map_or(0, |at| at + 1)) {
                 message(raw, texts, out);
             }
         }

@@ -1,7 +1,7 @@
-//! Texts, calls and reasoning, told apart by their ids.
+//! Texts, calls and reasoning, distinguished by their ids.
 //!
-//! What has ended may go on or be sealed until something else begins. What belongs to it later stands alone: whether it
-//! is an item by then must make no difference.
+//! An ended text may continue or receive a seal until something else begins. After that, later additions become separate items,
+//! so that the result does not depend on whether the ended text is already an item.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use super::lanes::{Chunk, Lanes};
 use super::{Event, content};
 use crate::stream::json::{self, Raw};
 
-/// Most ids that are remembered: a turn holds fewer items.
-const MOST: usize = 50_000;
+/// The maximum number of ids that are remembered: a turn holds fewer items.
+const MAX_IDS: usize = 50_000;
 
-/// What grows under an id.
+/// The kind of content that grows under an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A message.
@@ -27,10 +27,10 @@ pub(super) enum Kind {
     Reasoning,
 }
 
-/// What the beginning of a text or of reasoning tells. It begins nothing yet: what stays empty was never seen.
+/// The header of a text or of reasoning. It begins no item yet, because an empty text was never visible.
 #[derive(Default)]
 struct Head {
-    /// As spelled inside a JSON string.
+    /// Escaped as in a JSON string.
     role: Option<String>,
     /// Members of the item's metadata, raw JSON.
     notes: Vec<(&'static str, String)>,
@@ -38,27 +38,27 @@ struct Head {
 
 enum Entry {
     Begun(Head),
-    /// It grows, or may go on.
+    /// It grows, or may continue.
     Open(PieceNo),
-    /// Nothing is added to it any more.
+    /// Complete: nothing is added to it.
     Done,
 }
 
-/// What has come in a run, by the ids as they are spelled inside JSON strings.
+/// The content of a run so far, by ids escaped as in JSON strings.
 #[derive(Default)]
 pub(super) struct Texts {
-    known: BTreeMap<(Kind, String), Entry>,
-    /// What the last text was added to.
-    hot: Option<(Kind, String, PieceNo)>,
-    /// The last of each kind, which an event without an id belongs to.
+    entries: BTreeMap<(Kind, String), Entry>,
+    /// The text that received the last piece.
+    latest: Option<(Kind, String, PieceNo)>,
+    /// The last id of each kind, for events without an id.
     last: BTreeMap<Kind, String>,
     lanes: Lanes,
-    /// What has ended and may go on.
+    /// Ended texts that may continue.
     ended: Vec<(Kind, String)>,
     /// Calls without a result.
     waiting: BTreeSet<String>,
-    /// Messages that came whole.
-    told: BTreeSet<String>,
+    /// The ids of messages that arrived complete.
+    complete_messages: BTreeSet<String>,
 }
 
 fn id<'a>(kind: Kind, event: &Event<'a>) -> Raw<'a> {
@@ -71,11 +71,11 @@ fn id<'a>(kind: Kind, event: &Event<'a>) -> Raw<'a> {
 impl Head {
     fn of(kind: Kind, id: &str, event: &Event<'_>) -> Self {
         let message = (kind != Kind::Call && !id.is_empty()).then(|| format!("\"{id}\""));
-        let told = |raw| json::token(raw).map(str::to_owned);
+        let token = |raw| json::token(raw).map(str::to_owned);
         let notes = [
             ("message_id", message),
-            ("subagent_run_id", told(event.subagent)),
-            ("name", told(event.name)),
+            ("subagent_run_id", token(event.subagent)),
+            ("name", token(event.name)),
         ];
         Self {
             role: json::inner(event.role).map(str::to_owned),
@@ -93,80 +93,87 @@ impl Texts {
         !self.waiting.is_empty()
     }
 
-    /// Whether nothing has been said, called or thought.
+    /// Whether the run has neither text nor calls nor reasoning so far.
     pub(super) fn is_empty(&self) -> bool {
         let begun = |entry: &Entry| matches!(entry, Entry::Begun(_));
-        self.told.is_empty() && self.known.values().all(begun)
+        self.complete_messages.is_empty() && self.entries.values().all(begun)
     }
 
-    /// Whether a message has come, in pieces or whole.
+    /// Whether a message has arrived, in pieces or complete.
     pub(super) fn has(&self, id: &str) -> bool {
-        let known = |kind| self.known.contains_key(&(kind, id.to_owned()));
-        self.told.contains(id) || known(Kind::Text) || known(Kind::Reasoning)
+        let known = |kind| self.entries.contains_key(&(kind, id.to_owned()));
+        self.complete_messages.contains(id) || known(Kind::Text) || known(Kind::Reasoning)
     }
 
     fn open(&self, kind: Kind, id: &str) -> Option<PieceNo> {
-        match self.known.get(&(kind, id.to_owned()))? {
+        match self.entries.get(&(kind, id.to_owned()))? {
             Entry::Open(piece) => Some(*piece),
             Entry::Begun(_) | Entry::Done => None,
         }
     }
 
-    /// Begins what grows under an id, or goes on with it.
+    /// Begins or continues the content with an id.
     pub(super) fn start(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
-        let told = json::inner(id(kind, event));
-        // Thoughts had no ids before they were called reasoning: each is another one.
-        if told.is_none() && kind == Kind::Reasoning {
+        let event_id = json::inner(id(kind, event));
+        // Earlier versions of the protocol called reasoning thinking and gave it no id: each start event begins a new one.
+        if event_id.is_none() && kind == Kind::Reasoning {
             self.settle(out);
-        } else if told.is_none() {
+        } else if event_id.is_none() {
             return false;
         }
-        let id = told.unwrap_or_default();
+        let id = event_id.unwrap_or_default();
         self.last.insert(kind, id.to_owned());
         self.start_id(kind, id, event, out)
     }
 
     fn start_id(&mut self, kind: Kind, id: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
-        match self.known.get(&(kind, id.to_owned())) {
+        match self.entries.get(&(kind, id.to_owned())) {
             Some(Entry::Open(_)) => {
                 self.ended.retain(|(of, ended)| *of != kind || ended != id);
                 return true;
             }
-            // Of a call that is told to its end another one under its id is none.
+            // After the end of a call, another one with the same id is ignored.
             Some(Entry::Done) if kind == Kind::Call => return false,
             _ => {}
         }
-        self.hot = None;
+        self.latest = None;
         if self.is_full() {
             return false;
         }
         let head = Head::of(kind, id, event);
         if kind != Kind::Call {
             let entry = Entry::Begun(head);
-            self.known.insert((kind, id.to_owned()), entry);
+            self.entries.insert((kind, id.to_owned()), entry);
             return true;
         }
         self.settle(out);
         let name = json::token(event.tool_call_name).unwrap_or("\"\"");
         let piece = out.call(&format!("\"{id}\""), name, 0);
         self.waiting.insert(id.to_owned());
-        self.place(kind, id, piece, &head, out);
+        self.set_open(kind, id, piece, &head, out);
         true
     }
 
     fn is_full(&self) -> bool {
-        self.known.len() + self.told.len() >= MOST
+        self.entries.len() + self.complete_messages.len() >= MAX_IDS
     }
 
-    fn place(&mut self, kind: Kind, id: &str, piece: PieceNo, head: &Head, out: &mut Transcript) {
+    fn set_open(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        piece: PieceNo,
+        head: &Head,
+        out: &mut Transcript,
+    ) {
         for (name, value) in &head.notes {
             out.note(piece, name, value);
         }
         let entry = Entry::Open(piece);
-        self.known.insert((kind, id.to_owned()), entry);
+        self.entries.insert((kind, id.to_owned()), entry);
     }
 
-    /// A piece of text; what nobody opened is opened by it.
+    /// Adds a piece of text; opens a text that was not opened.
     pub(super) fn grow(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(delta) = json::inner(event.delta) else {
             return false;
@@ -180,10 +187,10 @@ impl Texts {
         }
     }
 
-    /// What the last text was added to, if it is this.
-    fn hot(&self, kind: Kind, id: &str) -> Option<PieceNo> {
-        let hot = self.hot.as_ref();
-        let (_, _, piece) = hot.filter(|(of, name, _)| *of == kind && name == id)?;
+    /// The piece that received the last text, if it is the one with this id.
+    fn latest_piece(&self, kind: Kind, id: &str) -> Option<PieceNo> {
+        let latest = self.latest.as_ref();
+        let (_, _, piece) = latest.filter(|(of, name, _)| *of == kind && name == id)?;
         Some(*piece)
     }
 
@@ -198,24 +205,24 @@ impl Texts {
         if delta.is_empty() {
             return true;
         }
-        if let Some(piece) = self.hot(kind, id) {
+        if let Some(piece) = self.latest_piece(kind, id) {
             return out.push(piece, delta);
         }
-        let piece = match self.known.get(&(kind, id.to_owned())) {
+        let piece = match self.entries.get(&(kind, id.to_owned())) {
             Some(Entry::Open(piece)) => *piece,
-            // Nothing can be added to a call, nor is there one without a name.
+            // A complete call accepts no text, and a call cannot begin without a name.
             _ if kind == Kind::Call => return false,
             None if self.is_full() => return false,
             _ => self.begin(kind, id, event, out),
         };
-        self.hot = Some((kind, id.to_owned(), piece));
+        self.latest = Some((kind, id.to_owned(), piece));
         out.push(piece, delta)
     }
 
-    /// Begins a text or reasoning, now that there is some.
+    /// Begins a text or reasoning with its first characters.
     fn begin(&mut self, kind: Kind, id: &str, event: &Event<'_>, out: &mut Transcript) -> PieceNo {
         self.settle(out);
-        let head = match self.known.remove(&(kind, id.to_owned())) {
+        let head = match self.entries.remove(&(kind, id.to_owned())) {
             Some(Entry::Begun(head)) => head,
             _ => Head::of(kind, id, event),
         };
@@ -223,15 +230,15 @@ impl Texts {
             Kind::Reasoning => out.think(0),
             Kind::Text | Kind::Call => say(head.role.as_deref(), out),
         };
-        self.place(kind, id, piece, &head, out);
+        self.set_open(kind, id, piece, &head, out);
         piece
     }
 
-    /// Takes a chunk, which may begin something, go on with it, or both.
+    /// Decodes a chunk, which may begin a text or call, continue one, or both.
     pub(super) fn chunk(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
         let lane = json::inner(event.subagent);
-        let told = json::inner(id(kind, event));
-        let open = told.or_else(|| self.lanes.open(kind, lane));
+        let event_id = json::inner(id(kind, event));
+        let open = event_id.or_else(|| self.lanes.open(kind, lane));
         let Some(id) = open.map(str::to_owned) else {
             return false;
         };
@@ -250,7 +257,7 @@ impl Texts {
         self.push(kind, &id, delta, event, out)
     }
 
-    /// The end of what grows under an id.
+    /// Ends the content with an id.
     pub(super) fn stop(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
         let last = self.last.get(&kind).map(String::as_str);
         let Some(id) = json::inner(id(kind, event)).or(last).map(str::to_owned) else {
@@ -260,15 +267,15 @@ impl Texts {
     }
 
     fn finish(&mut self, kind: Kind, id: &str, out: &mut Transcript) -> bool {
-        let Some(entry) = self.known.get_mut(&(kind, id.to_owned())) else {
+        let Some(entry) = self.entries.get_mut(&(kind, id.to_owned())) else {
             return false;
         };
         if let Entry::Open(piece) = entry {
             if kind == Kind::Call {
-                // The tool's work follows, which may take long.
+                // The tool runs now, which may take long, so the call becomes an item at once.
                 out.release(*piece);
                 *entry = Entry::Done;
-                self.hot = None;
+                self.latest = None;
             } else {
                 self.ended.push((kind, id.to_owned()));
             }
@@ -276,27 +283,27 @@ impl Texts {
         true
     }
 
-    /// What has ended does not go on: something else begins, or nothing more comes.
+    /// Completes ended texts, because something else begins or the input ends.
     pub(super) fn settle(&mut self, out: &mut Transcript) {
         for key in self.ended.drain(..) {
-            if let Some(entry) = self.known.get_mut(&key)
+            if let Some(entry) = self.entries.get_mut(&key)
                 && let Entry::Open(piece) = entry
             {
                 out.finish(*piece);
                 *entry = Entry::Done;
             }
-            self.hot = None;
+            self.latest = None;
         }
     }
 
-    /// Ends what chunks have opened in a lane.
+    /// Ends the content that chunks have opened in a lane.
     pub(super) fn close_lane(&mut self, lane: Raw<'_>, out: &mut Transcript) {
         for chunk in self.lanes.close_lane(json::inner(lane)) {
             self.finish(chunk.kind, &chunk.id, out);
         }
     }
 
-    /// Ends what chunks have opened, and what has ended for good.
+    /// Ends the content that chunks have opened, and completes all ended texts.
     pub(super) fn close(&mut self, out: &mut Transcript) {
         for chunk in self.lanes.close() {
             self.finish(chunk.kind, &chunk.id, out);
@@ -304,7 +311,7 @@ impl Texts {
         self.settle(out);
     }
 
-    /// The result of a call, which came as a message of its own.
+    /// Records the result of a call, which arrives as a separate message.
     pub(super) fn result(
         &mut self,
         call_id: &str,
@@ -317,12 +324,12 @@ impl Texts {
         self.waiting.remove(call_id);
         self.finish(Kind::Call, call_id, out);
         if let Some(message) = json::inner(message) {
-            self.tell(message);
+            self.remember(message);
         }
         content::result(&format!("\"{call_id}\""), content, error, out);
     }
 
-    /// Keeps what seals a message or a call.
+    /// Records the encrypted value that seals a message or a call.
     pub(super) fn seal(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let value = json::token(event.encrypted_value);
         let (Some(value), Some(id)) = (value, json::inner(event.entity_id)) else {
@@ -347,7 +354,7 @@ impl Texts {
         true
     }
 
-    /// A message that comes whole.
+    /// Records a message that arrives complete.
     pub(super) fn say_whole(
         &mut self,
         id: &str,
@@ -360,18 +367,18 @@ impl Texts {
         out.push(piece, text);
         out.note(piece, "message_id", &format!("\"{id}\""));
         out.finish(piece);
-        self.tell(id);
+        self.remember(id);
     }
 
-    fn tell(&mut self, id: &str) {
+    fn remember(&mut self, id: &str) {
         if !self.is_full() {
-            self.told.insert(id.to_owned());
+            self.complete_messages.insert(id.to_owned());
         }
     }
 
-    /// A call that comes whole, unless it has come.
+    /// Records a call that arrives complete, unless it is already recorded.
     pub(super) fn call_whole(&mut self, id: &str, name: &str, args: &str, out: &mut Transcript) {
-        if self.is_full() || self.known.contains_key(&(Kind::Call, id.to_owned())) {
+        if self.is_full() || self.entries.contains_key(&(Kind::Call, id.to_owned())) {
             return;
         }
         self.settle(out);
@@ -380,7 +387,7 @@ impl Texts {
         out.release(piece);
         self.waiting.insert(id.to_owned());
         let key = (Kind::Call, id.to_owned());
-        self.known.insert(key, Entry::Done);
+        self.entries.insert(key, Entry::Done);
     }
 }
 

@@ -5,7 +5,7 @@ use filrouge_engine::stream::Transcript;
 use crate::stream::json::{self, Raw};
 
 json::members! {
-    /// The counts of one model; parts of the totals are within them.
+    /// The counts of one model; the partial counts are included in the totals.
     #[serde(rename_all = "camelCase")]
     Entry {
         model, input_tokens | "input_tokens": Option<u64>, output_tokens | "output_tokens": Option<u64>,
@@ -15,8 +15,8 @@ json::members! {
     }
 }
 
-/// Tells the counts of all models together, in counts that do not overlap, and beside them as they came.
-pub(super) fn tell(raw: Raw<'_>, out: &mut Transcript) {
+/// Records the sum over all models, as counts that do not overlap, together with the original counts.
+pub(super) fn record(raw: Raw<'_>, out: &mut Transcript) {
     let Some(raw) = json::value(raw) else { return };
     let Some(entries) = json::read::<Vec<Entry<'_>>>(raw) else {
         if raw.starts_with('{') {

@@ -1,4 +1,4 @@
-//! Content blocks while they come.
+//! Growing content blocks.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_store::draft::{PieceKind, chars};
@@ -8,36 +8,36 @@ use serde::Deserialize;
 use super::wire::{Content, Delta};
 use crate::stream::json::{self, Raw};
 
-/// The channel of a block that stands for the conversation before it.
+/// The channel of a block that replaces the earlier conversation.
 const COMPACTION: &str = "compaction";
-/// The channel of the note that another model goes on.
+/// The channel of the note that another model continues.
 const FALLBACK: &str = "fallback";
 
-/// A block that is not complete.
+/// An incomplete block.
 pub(super) enum Block {
-    Text(Text),
+    BlockText(BlockText),
     Thinking(PieceNo),
-    /// A call; the input that its beginning has counts if nothing follows.
+    /// A call. The input in its start event is used if no input follows.
     Call {
         piece: PieceNo,
         input: Option<String>,
     },
-    /// A summary that stands for the conversation before it, for its provider alone.
+    /// A summary that replaces the earlier conversation, readable only by its provider.
     Compaction(PieceNo),
-    /// One that came whole.
+    /// A block that arrived complete.
     Whole,
 }
 
-/// A text, which is nothing until its first character comes.
+/// A text block, which begins no piece before its first character.
 #[derive(Default)]
-pub(super) struct Text {
-    /// The piece, and where in it this block begins, in bytes: several blocks may be one text.
+pub(super) struct BlockText {
+    /// The piece, and the block's first byte in it: several blocks may form one text.
     place: Option<(PieceNo, usize)>,
-    /// What it cites goes to all of it, so it is told at its end.
+    /// Citations refer to the entire block, so they are recorded at its end.
     citations: Vec<String>,
 }
 
-impl Text {
+impl BlockText {
     fn place(&mut self, out: &mut Transcript) -> (PieceNo, usize) {
         *self.place.get_or_insert_with(|| {
             let piece = out.say(PieceKind::Text, 0, true);
@@ -57,7 +57,7 @@ impl Text {
         out.push(piece, text)
     }
 
-    fn tell(&mut self, count: &mut Count, out: &mut Transcript) {
+    fn record_held_back(&mut self, count: &mut Count, out: &mut Transcript) {
         let citations = std::mem::take(&mut self.citations);
         if citations.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl Text {
     }
 }
 
-/// How many characters the first bytes of a piece are, so that each is counted once.
+/// The number of characters in the first bytes of a piece, so that each is counted only once.
 #[derive(Default)]
 pub(super) struct Count {
     piece: Option<PieceNo>,
@@ -82,7 +82,7 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// How many characters a piece has up to this byte. Bytes are asked for in rising order.
+    /// The number of characters of a piece up to this byte. Successive calls must pass rising positions.
     fn at(&mut self, piece: PieceNo, bytes: usize, out: &Transcript) -> u64 {
         if self.piece != Some(piece) {
             *self = Self {
@@ -100,8 +100,8 @@ impl Count {
 }
 
 impl Block {
-    /// Begins a block, which may come whole; with it, whether it is a call that the caller answers. `None` when it is
-    /// of no known kind or shape.
+    /// Begins a block, which may already be complete; also returns whether it is a call that the caller answers. `None` if its
+    /// kind or shape is unknown.
     pub(super) fn begin(raw: &str, out: &mut Transcript) -> Option<(Self, bool)> {
         let content: Content<'_> = raw.starts_with('{').then(|| json::read(raw)).flatten()?;
         let kind = json::some(content.kind)?;
@@ -152,18 +152,18 @@ impl Block {
     }
 
     fn text(content: &Content<'_>, out: &mut Transcript) -> Self {
-        let mut text = Text::default();
+        let mut text = BlockText::default();
         text.push(content.text, out);
         let citations = content.citations.iter().flatten().copied();
         text.citations = citations.filter_map(json::value).map(json::kept).collect();
-        Self::Text(text)
+        Self::BlockText(text)
     }
 
     fn call(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Option<Self> {
         let (id, name) = (json::token(content.id)?, json::token(content.name)?);
         let piece = out.call(id, name, 0);
         if kind != "tool_use" {
-            // The provider runs it.
+            // The provider runs the tool.
             out.set(piece, "call_type", &format!("\"{kind}\""));
         }
         if let Some(server) = json::token(content.server_name) {
@@ -180,16 +180,16 @@ impl Block {
         })
     }
 
-    /// Adds what has come; `false` when it is of another kind or shape.
+    /// Adds a delta; `false` if its kind or shape is wrong.
     pub(super) fn add(&mut self, delta: &Delta<'_>, out: &mut Transcript) -> bool {
         let kind = json::some(delta.kind).unwrap_or_default();
         match (kind, self) {
-            ("text_delta", Self::Text(text)) => text.push(delta.text, out),
+            ("text_delta", Self::BlockText(text)) => text.push(delta.text, out),
             ("input_json_delta", Self::Call { piece, input }) => {
                 if json::some(delta.partial_json).is_some() {
                     *input = None;
                 }
-                // Some leave it out where it is empty.
+                // Some servers leave it out if it is empty.
                 delta.partial_json.is_none() || push(*piece, delta.partial_json, out)
             }
             ("thinking_delta", Self::Thinking(piece)) => push(*piece, delta.thinking, out),
@@ -200,7 +200,7 @@ impl Block {
                 }
                 signature.is_some()
             }
-            ("citations_delta", Self::Text(text)) => {
+            ("citations_delta", Self::BlockText(text)) => {
                 text.citations
                     .extend(json::value(delta.citation).map(json::kept));
                 delta.citation.is_some()
@@ -213,10 +213,10 @@ impl Block {
         }
     }
 
-    /// Tells what was held back until the end of the block.
-    pub(super) fn tell(&mut self, count: &mut Count, out: &mut Transcript) {
+    /// Records data held back until the end of the block.
+    pub(super) fn record_held_back(&mut self, count: &mut Count, out: &mut Transcript) {
         match self {
-            Self::Text(text) => text.tell(count, out),
+            Self::BlockText(text) => text.record_held_back(count, out),
             Self::Call { piece, input } => {
                 if let Some(input) = input.take() {
                     out.push(*piece, &input);
@@ -226,14 +226,14 @@ impl Block {
         }
     }
 
-    /// Nothing is added to it any more.
+    /// Completes the block.
     pub(super) fn finish(mut self, count: &mut Count, out: &mut Transcript) {
-        self.tell(count, out);
+        self.record_held_back(count, out);
         match self {
             Self::Thinking(piece) | Self::Compaction(piece) | Self::Call { piece, .. } => {
                 out.finish(piece);
             }
-            Self::Text(text) => {
+            Self::BlockText(text) => {
                 if let Some((piece, _)) = text.place {
                     out.finish(piece);
                 }
@@ -259,7 +259,7 @@ fn push(piece: PieceNo, raw: Raw<'_>, out: &mut Transcript) -> bool {
     json::inner(raw).is_some_and(|text| out.push(piece, text))
 }
 
-/// What a tool has answered that the provider runs.
+/// Records the result of a tool that the provider runs.
 fn result(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Option<Block> {
     #[derive(Deserialize)]
     struct Head<'a> {

@@ -1,35 +1,35 @@
-//! One of the answers of a response.
+//! One candidate answer of a response.
 
 use std::collections::BTreeSet;
 
 use filrouge_engine::stream::{Ended, PieceNo, Transcript};
 use serde_json::value::RawValue;
 
-use super::part::{Part, Tool};
+use super::part::{Destination, Part};
 use super::partial::Partial;
-use super::{Calls, Told};
+use super::{Calls, CandidateChunk};
 use crate::stream::json::{self, Raw};
 use crate::stream::provider_error::stopped;
 
-/// Most sources that an answer cites.
-const MOST: usize = 10_000;
+/// The maximum number of sources that an answer cites.
+const MAX_CITED: usize = 10_000;
 
-/// What the last parts have made.
+/// The piece that the last parts belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growing {
     /// A text.
-    Said(PieceNo),
+    Text(PieceNo),
     /// A thought.
     Thought(PieceNo),
 }
 
-/// An answer while it grows.
+/// A growing answer.
 #[derive(Default)]
 pub(super) struct Candidate {
     pub(super) growing: Option<Growing>,
-    /// The last call of the provider's own: its id, a JSON string.
+    /// The last call that the provider runs: its id, a JSON string.
     pub(super) running: Option<String>,
-    /// A call whose arguments come in pieces.
+    /// A call whose arguments arrive in pieces.
     pub(super) partial: Option<Partial>,
     /// Whether a call waits for the caller.
     pub(super) waits: bool,
@@ -37,20 +37,20 @@ pub(super) struct Candidate {
     cited: BTreeSet<String>,
 }
 
-/// Why an answer ends.
+/// The reason why an answer ends.
 pub(super) struct Finish {
-    /// The provider's word, a JSON string.
+    /// The provider's code, a JSON string.
     reason: String,
-    /// What it says about it, a JSON string.
+    /// The provider's explanation, a JSON string.
     message: Option<String>,
 }
 
 json::members! {
     #[serde(rename_all = "camelCase")]
     Citations {
-        /// As the Gemini API names them.
+        /// The Gemini API's name.
         citation_sources: Option<Vec<&'a RawValue>>,
-        /// As Vertex names them.
+        /// Vertex's name.
         citations: Option<Vec<&'a RawValue>>,
     }
 }
@@ -59,72 +59,72 @@ impl Candidate {
     pub(super) fn take(
         &mut self,
         index: u32,
-        told: &Told<'_>,
+        chunk: &CandidateChunk<'_>,
         calls: &mut Calls,
         out: &mut Transcript,
     ) {
-        let parts = told.content.as_ref().and_then(|c| c.parts.as_ref());
+        let parts = chunk.content.as_ref().and_then(|c| c.parts.as_ref());
         for raw in parts.into_iter().flatten() {
             let known = json::read::<Part<'_>>(raw.get()).is_some_and(|part| {
-                let mut tool = Tool { index, calls, out };
-                self.part(raw.get(), &part, &mut tool)
+                let mut destination = Destination { index, calls, out };
+                self.part(raw.get(), &part, &mut destination)
             });
             if !known {
                 out.unknown(raw.get());
             }
         }
-        self.cite(told.citation_metadata, out);
+        self.cite(chunk.citation_metadata, out);
         for (name, raw) in [
-            ("grounding_metadata", told.grounding_metadata),
-            ("url_context_metadata", told.url_context_metadata),
+            ("grounding_metadata", chunk.grounding_metadata),
+            ("url_context_metadata", chunk.url_context_metadata),
         ] {
             let Some(value) = json::value(raw).filter(|value| *value != "{}") else {
                 continue;
             };
             match self.text() {
                 Some(text) => out.note(text, name, &json::kept(value)),
-                None => out.tell(name, &json::kept(value)),
+                None => out.set_metadata(name, &json::kept(value)),
             }
         }
-        if let Some(reason) = json::token(told.finish_reason) {
-            self.finish = Some(Finish::of(reason, told.finish_message));
+        if let Some(reason) = json::token(chunk.finish_reason) {
+            self.finish = Some(Finish::of(reason, chunk.finish_message));
         }
     }
 
-    /// Keeps what is cited, each once: some models tell it anew with each part of the answer.
+    /// Records citations, each once, because some models repeat them with each part of the answer.
     fn cite(&mut self, raw: Raw<'_>, out: &mut Transcript) {
         let Some(raw) = json::value(raw) else { return };
-        let Some(told) = json::read::<Citations<'_>>(raw) else {
+        let Some(citations) = json::read::<Citations<'_>>(raw) else {
             return out.unknown(raw);
         };
-        for source in told
+        for source in citations
             .citation_sources
             .iter()
-            .chain(&told.citations)
+            .chain(&citations.citations)
             .flatten()
         {
             let Some(text) = self.text() else {
                 out.unknown(source.get());
                 continue;
             };
-            if self.cited.len() < MOST && self.cited.insert(source.get().to_owned()) {
+            if self.cited.len() < MAX_CITED && self.cited.insert(source.get().to_owned()) {
                 out.list(text, "citations", json::kept(source.get()));
             }
         }
     }
 
-    /// The text that citations belong to: one that is done may be an item already.
+    /// The text that citations belong to, if it is still growing: a completed one may be an item already.
     fn text(&self) -> Option<PieceNo> {
         match self.growing {
-            Some(Growing::Said(piece)) => Some(piece),
+            Some(Growing::Text(piece)) => Some(piece),
             Some(Growing::Thought(_)) | None => None,
         }
     }
 
-    /// Nothing is added to what was growing any more.
+    /// Completes the growing piece.
     pub(super) fn settle(&mut self, out: &mut Transcript) {
         match self.growing.take() {
-            Some(Growing::Said(piece) | Growing::Thought(piece)) => out.finish(piece),
+            Some(Growing::Text(piece) | Growing::Thought(piece)) => out.finish(piece),
             None => {}
         }
         if let Some(partial) = self.partial.take() {
@@ -141,19 +141,19 @@ impl Finish {
         }
     }
 
-    /// Tells a reason by its standard word and, as it came, by the provider's.
-    pub(super) fn tell(&self, standard: &str, out: &mut Transcript) {
-        out.tell("finish_reason", standard);
-        out.tell("provider_finish_reason", &self.reason);
+    /// Records the standard finish reason, and the provider's unchanged.
+    pub(super) fn set_metadata(&self, standard: &str, out: &mut Transcript) {
+        out.set_metadata("finish_reason", standard);
+        out.set_metadata("provider_finish_reason", &self.reason);
     }
 
-    /// How a response ends that is finished for this reason.
+    /// The end of a response with this finish reason.
     pub(super) fn ended(&self, calls: bool, out: &mut Transcript) -> Ended {
         let word = self.reason.trim_matches('"');
         if is_broken(word) {
-            self.tell("\"other\"", out);
+            self.set_metadata("\"other\"", out);
             let message = self.message.as_deref().map(json::read::<&RawValue>);
-            // The model may well do better when it is asked again.
+            // The model may succeed on a retry.
             return Ended::Failed(stopped(word, message.flatten(), true));
         }
         let standard = match word {
@@ -163,7 +163,7 @@ impl Finish {
             _ if is_filtered(word) => "\"content_filter\"",
             _ => "\"other\"",
         };
-        self.tell(standard, out);
+        self.set_metadata(standard, out);
         if calls && matches!(word, "STOP" | "MAX_TOKENS") {
             Ended::Continues
         } else {
@@ -172,7 +172,7 @@ impl Finish {
     }
 }
 
-/// Reasons that stand for an answer that nobody can read or go on with.
+/// Whether the answer is unusable.
 fn is_broken(word: &str) -> bool {
     const BROKEN: [&str; 5] = [
         "MALFORMED_FUNCTION_CALL",

@@ -22,7 +22,7 @@ json::members! {
     #[serde(rename_all = "camelCase")]
     Call {
         id, name,
-        /// The name of a tool of the provider's own.
+        /// The name of a tool that the provider runs.
         tool_type,
         args,
         /// Arguments in pieces (Vertex, `streamFunctionCallArguments`).
@@ -40,16 +40,16 @@ json::members! {
     Execution { id, outcome, output }
 }
 
-/// What parts are put into.
-pub(super) struct Tool<'t> {
+/// Where the parts of a candidate are recorded.
+pub(super) struct Destination<'t> {
     pub(super) index: u32,
     pub(super) calls: &'t mut Calls,
     pub(super) out: &'t mut Transcript,
 }
 
 impl Candidate {
-    /// Takes a part; `false` when it is not known.
-    pub(super) fn part(&mut self, raw: &str, part: &Part<'_>, to: &mut Tool<'_>) -> bool {
+    /// Decodes a part; `false` if it is unknown.
+    pub(super) fn part(&mut self, raw: &str, part: &Part<'_>, to: &mut Destination<'_>) -> bool {
         let signature = json::token(part.thought_signature).filter(|s| *s != "\"\"");
         let thought = part.thought == Some(true);
         if let Some(call) = &part.function_call {
@@ -62,7 +62,7 @@ impl Candidate {
             self.executed(execution, to);
         } else if let Some(call) = &part.tool_call {
             let args = json::value(call.args).unwrap_or("{}");
-            self.own(call.id, json::token(call.tool_type), args, signature, to);
+            self.provider_call(call.id, json::token(call.tool_type), args, signature, to);
         } else if let Some(answer) = part
             .function_response
             .as_ref()
@@ -82,16 +82,16 @@ impl Candidate {
         true
     }
 
-    fn say(&mut self, text: &str, signature: Option<&str>, to: &mut Tool<'_>) {
+    fn say(&mut self, text: &str, signature: Option<&str>, to: &mut Destination<'_>) {
         let piece = match self.growing {
-            Some(Growing::Said(piece)) => piece,
-            // A signature without a text is that of what was thought before.
+            Some(Growing::Text(piece)) => piece,
+            // A signature without a text belongs to the preceding thought.
             _ if text.is_empty() && signature.is_some() => return self.think("", signature, to),
             _ if text.is_empty() => return,
             _ => {
                 self.settle(to.out);
                 let piece = to.out.say(PieceKind::Text, to.index, true);
-                self.growing = Some(Growing::Said(piece));
+                self.growing = Some(Growing::Text(piece));
                 piece
             }
         };
@@ -99,7 +99,7 @@ impl Candidate {
         sign(piece, signature, to.out);
     }
 
-    fn think(&mut self, text: &str, signature: Option<&str>, to: &mut Tool<'_>) {
+    fn think(&mut self, text: &str, signature: Option<&str>, to: &mut Destination<'_>) {
         let piece = match self.growing {
             Some(Growing::Thought(piece)) => piece,
             _ => {
@@ -113,15 +113,15 @@ impl Candidate {
         to.out.push(piece, text);
         if signature.is_some() {
             sign(piece, signature, to.out);
-            // A signature seals what came before it.
+            // A signature seals the preceding text.
             self.settle(to.out);
         }
     }
 
-    /// A call for the caller, whole or in pieces.
-    fn call(&mut self, call: &Call<'_>, signature: Option<&str>, to: &mut Tool<'_>) {
-        let known = self.partial.take_if(|_| json::some(call.name).is_none());
-        let mut partial = known.unwrap_or_else(|| {
+    /// Decodes a call for the caller, complete or in pieces.
+    fn call(&mut self, call: &Call<'_>, signature: Option<&str>, to: &mut Destination<'_>) {
+        let begun = self.partial.take_if(|_| json::some(call.name).is_none());
+        let mut partial = begun.unwrap_or_else(|| {
             self.settle(to.out);
             let id = to.calls.id(call.id);
             let name = json::token(call.name).unwrap_or("\"\"");
@@ -142,14 +142,14 @@ impl Candidate {
         }
     }
 
-    /// A call that the provider answers itself.
-    fn own(
+    /// Records a call that the provider itself answers.
+    fn provider_call(
         &mut self,
         id: Raw<'_>,
         name: Option<&str>,
         args: &str,
         signature: Option<&str>,
-        to: &mut Tool<'_>,
+        to: &mut Destination<'_>,
     ) {
         self.settle(to.out);
         let id = to.calls.id(id);
@@ -160,43 +160,43 @@ impl Candidate {
         self.running = Some(id);
     }
 
-    fn execute(&mut self, code: &RawValue, signature: Option<&str>, to: &mut Tool<'_>) {
+    fn execute(&mut self, code: &RawValue, signature: Option<&str>, to: &mut Destination<'_>) {
         let id = json::read::<Code<'_>>(code.get()).and_then(|code| code.id);
-        self.own(id, Some("\"code_execution\""), code.get(), signature, to);
+        self.provider_call(id, Some("\"code_execution\""), code.get(), signature, to);
     }
 
-    fn executed(&mut self, execution: &Execution<'_>, to: &mut Tool<'_>) {
+    fn executed(&mut self, execution: &Execution<'_>, to: &mut Destination<'_>) {
         let ok = json::inner(execution.outcome).is_none_or(|outcome| outcome == "OUTCOME_OK");
         let output = json::token(execution.output).unwrap_or("\"\"").to_owned();
         self.result(execution.id, ok, &output, to);
     }
 
-    fn answer(&mut self, answer: &Answer<'_>, to: &mut Tool<'_>) {
+    fn answer(&mut self, answer: &Answer<'_>, to: &mut Destination<'_>) {
         let id = answer.id.or(answer.name.filter(|_| self.running.is_none()));
         let response = json::value(answer.response).map_or_else(|| "\"\"".to_owned(), json::kept);
         self.result(id, true, &response, to);
     }
 
-    /// An answer that comes with the response; without an id it is that of the last call.
-    fn result(&mut self, id: Raw<'_>, ok: bool, content: &str, to: &mut Tool<'_>) {
+    /// Records a result within the response; without an id it belongs to the last call.
+    fn result(&mut self, id: Raw<'_>, ok: bool, content: &str, to: &mut Destination<'_>) {
         self.settle(to.out);
         let running = self.running.take();
-        let told = json::token(id)
+        let own_id = json::token(id)
             .filter(|id| *id != "\"\"")
             .map(str::to_owned);
-        let id = told.or(running).unwrap_or_else(|| to.calls.id(None));
+        let id = own_id.or(running).unwrap_or_else(|| to.calls.id(None));
         let parts =
             format!(r#"[{{"type":"tool_result","call_id":{id},"ok":{ok},"content":{content}}}]"#);
         to.out.whole(Role::Tool, Channel::ToolResult, parts);
     }
 
-    /// An image or a file, said or thought.
+    /// Records an image or a file, in the answer or in a thought.
     fn media(
         &mut self,
         media: &Media<'_>,
         thought: bool,
         signature: Option<&str>,
-        to: &mut Tool<'_>,
+        to: &mut Destination<'_>,
     ) {
         let image = json::inner(media.mime_type).is_some_and(|mime| mime.starts_with("image/"));
         let kind = if image { "image_url" } else { "file" };
@@ -224,7 +224,7 @@ impl Candidate {
     }
 }
 
-/// Keeps a signature with the part that it came with.
+/// Records a signature with its part.
 fn sign(piece: PieceNo, signature: Option<&str>, out: &mut Transcript) {
     if let Some(signature) = signature {
         out.set(piece, "provider", "\"google\"");

@@ -1,5 +1,5 @@
-//! Arguments of a call that come in pieces (Vertex, `streamFunctionCallArguments`): each tells which member it belongs
-//! to, and a text may come in several.
+//! Call arguments that arrive in pieces (Vertex, `streamFunctionCallArguments`): each piece names its member, and a text may be
+//! split over several.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 
@@ -13,12 +13,12 @@ json::members! {
     }
 }
 
-/// Arguments while they grow.
+/// Growing arguments.
 pub(super) struct Partial {
     pub(super) piece: PieceNo,
-    /// The member whose text goes on.
+    /// The member whose text is incomplete.
     open: Option<String>,
-    any: bool,
+    has_members: bool,
 }
 
 impl Partial {
@@ -26,11 +26,11 @@ impl Partial {
         Self {
             piece,
             open: None,
-            any: false,
+            has_members: false,
         }
     }
 
-    /// Takes a piece. Members of members, and what is no piece, are kept beside the arguments.
+    /// Decodes a piece. Nested members and unknown pieces are recorded separately from the arguments.
     pub(super) fn take(&mut self, raw: &str, out: &mut Transcript) {
         let arg = json::read::<Arg<'_>>(raw);
         let known = arg.and_then(|arg| Some((member(arg.json_path)?, arg)));
@@ -39,7 +39,7 @@ impl Partial {
         };
         if self.open.as_deref() != Some(name) {
             self.close(out);
-            let before = if std::mem::replace(&mut self.any, true) {
+            let before = if std::mem::replace(&mut self.has_members, true) {
                 ","
             } else {
                 "{"
@@ -69,17 +69,17 @@ impl Partial {
         }
     }
 
-    /// The arguments are complete.
+    /// Completes the arguments.
     pub(super) fn end(mut self, out: &mut Transcript) {
         self.close(out);
-        if self.any {
+        if self.has_members {
             out.push(self.piece, "}");
         }
         out.finish(self.piece);
     }
 }
 
-/// The name in a path of one step.
+/// The member that a path names, if the path has the form `$.name`.
 fn member(path: Raw<'_>) -> Option<&str> {
     let name = json::inner(path)?.strip_prefix("$.")?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';

@@ -1,4 +1,4 @@
-//! The calls of one answer, several of which may grow at once.
+//! The calls of one answer; several may grow at once.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::stream::json::{self, Raw};
 /// A call.
 struct Call {
     piece: PieceNo,
-    /// Its id, as spelled inside a JSON string; without one of the server's, made here.
+    /// Its id, escaped as in a JSON string: the server's, or else a generated one.
     id: String,
-    is_id_made: bool,
+    is_id_generated: bool,
     name: String,
-    /// Whether nothing can follow any more.
+    /// Whether its arguments are complete, so that no addition is accepted.
     is_complete: bool,
 }
 
@@ -24,7 +24,7 @@ struct Call {
 pub(super) struct Calls {
     calls: Vec<Call>,
     by_index: BTreeMap<u64, usize>,
-    /// The one call of the older kind, which has neither number nor id.
+    /// The single call in the older form, which has neither index nor id.
     function: Option<usize>,
 }
 
@@ -38,31 +38,35 @@ impl Calls {
         self.calls.last().map(|call| call.piece)
     }
 
-    /// Takes a call, or what has been added to one; `false` when it has no known shape or comes too late.
+    /// Decodes a call or an addition to one; `false` if its shape is unknown, or if the call is already
+    /// complete.
     pub(super) fn take(
         &mut self,
-        told: &ToolCall<'_>,
+        tool_call: &ToolCall<'_>,
         alternative: u32,
         response: &str,
         out: &mut Transcript,
     ) -> bool {
-        let function = told.function.as_ref().or(told.custom.as_ref());
-        let id = json::some(told.id);
+        let function = tool_call.function.as_ref().or(tool_call.custom.as_ref());
+        let id = json::some(tool_call.id);
         let name = function.and_then(|f| json::some(f.name));
-        let at = match self.find(told.index, id, name) {
+        let at = match self.find(tool_call.index, id, name) {
             Some(at) => at,
             None => self.begin(id, name, alternative, response, out),
         };
-        if let Some(index) = told.index {
+        if let Some(index) = tool_call.index {
             self.by_index.insert(index, at);
         }
-        let signature = told.extra_content.as_ref().and_then(|e| e.google.as_ref());
+        let signature = tool_call
+            .extra_content
+            .as_ref()
+            .and_then(|e| e.google.as_ref());
         let signature = signature.and_then(|google| json::token(google.thought_signature));
         if let (Some(signature), Some(call)) = (signature, self.calls.get(at)) {
             out.set(call.piece, "provider", "\"google\"");
             out.set(call.piece, "signature", signature);
         }
-        if told.custom.is_some()
+        if tool_call.custom.is_some()
             && let Some(call) = self.calls.get(at)
         {
             out.set(call.piece, "call_type", "\"custom\"");
@@ -70,7 +74,8 @@ impl Calls {
         self.add(at, id, function, out)
     }
 
-    /// Takes a call of the older kind, or what has been added to it. It is named after the response: there is but one.
+    /// Decodes a call in the older form, or an addition to it. Its id derives from the response's, because there is only one such
+    /// call.
     pub(super) fn take_function(
         &mut self,
         function: &Function<'_>,
@@ -86,7 +91,7 @@ impl Calls {
         self.add(at, None, Some(function), out)
     }
 
-    /// The call that is meant. Some servers leave the number out, or give all calls the same one.
+    /// Finds the call that an addition belongs to. Some servers leave out the index, or send the same index for all calls.
     fn find(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let at = match index {
             Some(index) => *self.by_index.get(&index)?,
@@ -94,8 +99,8 @@ impl Calls {
         };
         let call = self.calls.get(at)?;
         let is_other = match (id, name) {
-            (Some(id), Some(_)) => !call.is_id_made && call.id != id,
-            (Some(id), None) => index.is_none() && !call.is_id_made && call.id != id,
+            (Some(id), Some(_)) => !call.is_id_generated && call.id != id,
+            (Some(id), None) => index.is_none() && !call.is_id_generated && call.id != id,
             (None, Some(_)) => index.is_none(),
             (None, None) => false,
         };
@@ -114,7 +119,7 @@ impl Calls {
             before.settle(out);
         }
         let at = self.calls.len();
-        let is_id_made = id.is_none();
+        let is_id_generated = id.is_none();
         let id = match (id, response) {
             (Some(id), _) => id.to_owned(),
             (None, "") => format!("call_{at}"),
@@ -125,7 +130,7 @@ impl Calls {
         self.calls.push(Call {
             piece,
             id,
-            is_id_made,
+            is_id_generated,
             name,
             is_complete: false,
         });
@@ -142,23 +147,23 @@ impl Calls {
         let Some(call) = self.calls.get_mut(at) else {
             return false;
         };
-        if let Some(id) = id.filter(|_| call.is_id_made) {
+        if let Some(id) = id.filter(|_| call.is_id_generated) {
             id.clone_into(&mut call.id);
-            call.is_id_made = false;
+            call.is_id_generated = false;
             out.name_call(call.piece, Some(&format!("\"{id}\"")), None);
         }
         let Some(function) = function else {
             return true;
         };
         if let Some(name) = json::some(function.name).filter(|name| *name != call.name) {
-            // A name in pieces, as the providers' own clients put it together.
+            // A name in pieces, which the providers' own clients also concatenate.
             call.name.push_str(name);
             out.name_call(call.piece, None, Some(&format!("\"{}\"", call.name)));
         }
         call.arguments(function.arguments, out) && call.arguments(function.input, out)
     }
 
-    /// The answer has stopped: its calls are complete, but for those that it was too long for.
+    /// Ends the answer. Its calls are complete, except for those cut off by the length limit.
     pub(super) fn settle(&mut self, is_cut: bool, out: &mut Transcript) {
         for call in &mut self.calls {
             if is_cut {
@@ -171,7 +176,7 @@ impl Calls {
 }
 
 impl Call {
-    /// Adds arguments: their text, or, from some servers, the value itself.
+    /// Adds arguments: a string with their text or, from some servers, the value itself.
     fn arguments(&self, raw: Raw<'_>, out: &mut Transcript) -> bool {
         match (json::inner(raw), json::value(raw)) {
             (Some(""), _) | (None, None) => true,
@@ -180,7 +185,7 @@ impl Call {
         }
     }
 
-    /// Finishes it if its arguments are whole, since more may come to those that are not.
+    /// Completes the call if its arguments are complete, because incomplete ones may continue.
     fn settle(&mut self, out: &mut Transcript) {
         if self.is_complete {
             return;

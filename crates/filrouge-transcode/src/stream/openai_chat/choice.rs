@@ -1,4 +1,4 @@
-//! One answer of several, or the only one.
+//! One answer of a response, which may have several.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_store::draft::PieceKind;
@@ -8,28 +8,28 @@ use super::reasoning::Reasoning;
 use super::wire::{Audio, Entry, Message};
 use crate::stream::json::{self, Raw};
 
-/// Why an answer stopped.
+/// The reason why an answer stopped.
 pub(super) struct Finish {
-    /// In the standard words.
+    /// The standard finish reason.
     pub(super) standard: &'static str,
-    /// In the server's own.
+    /// The server's finish reason.
     pub(super) word: String,
     pub(super) is_failure: bool,
 }
 
-/// What is said.
+/// The kind of the assistant's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum TextKind {
     Text,
     Refusal,
-    /// What a voice says.
+    /// The transcript of audio.
     Speech,
 }
 
-/// What has come of one answer.
+/// One answer so far.
 pub(super) struct Choice {
     alternative: u32,
-    said: Option<(Said, PieceNo)>,
+    growing: Option<(TextKind, PieceNo)>,
     reasoning: Reasoning,
     calls: Calls,
     last: Option<PieceNo>,
@@ -40,7 +40,7 @@ impl Choice {
     pub(super) fn new(alternative: u32) -> Self {
         Self {
             alternative,
-            said: None,
+            growing: None,
             reasoning: Reasoning::new(alternative),
             calls: Calls::default(),
             last: None,
@@ -56,46 +56,46 @@ impl Choice {
         !self.calls.is_empty()
     }
 
-    /// Takes a message, or what has been added to it; `false` when there is something in it that has no known shape.
+    /// Decodes a message or an addition to one; `false` if anything in it has an unknown shape.
     pub(super) fn take(&mut self, message: &Message<'_>, id: &str, out: &mut Transcript) -> bool {
-        let mut whole = true;
+        let mut all_known = true;
         if Reasoning::is_in(message) {
             self.pause(out);
-            whole &= self.reasoning.take(message, out);
+            all_known &= self.reasoning.take(message, out);
             self.last = self.reasoning.last().or(self.last);
         }
-        whole &= match json::value(message.content) {
+        all_known &= match json::value(message.content) {
             None => true,
             Some(list) if list.starts_with('[') => self.entries(list, out),
-            Some(_) => self.say(Said::Text, message.content, out),
+            Some(_) => self.say(TextKind::Text, message.content, out),
         };
-        whole &= self.say(Said::Refusal, message.refusal, out);
+        all_known &= self.say(TextKind::Refusal, message.refusal, out);
         if let Some(audio) = json::value(message.audio) {
-            whole &= self.speak(audio, out);
+            all_known &= self.speak(audio, out);
         }
         if let Some(images) = json::value(message.images) {
-            whole &= self.images(images, out);
+            all_known &= self.images(images, out);
         }
         if let Some(annotations) = json::value(message.annotations) {
-            whole &= self.annotate(annotations, out);
+            all_known &= self.annotate(annotations, out);
         }
         for call in message.tool_calls.iter().flatten() {
             self.close(out);
-            whole &= self.calls.take(call, self.alternative, id, out);
+            all_known &= self.calls.take(call, self.alternative, id, out);
         }
         if let Some(function) = &message.function_call {
             self.close(out);
-            whole &= self
+            all_known &= self
                 .calls
                 .take_function(function, self.alternative, id, out);
         }
         self.last = self.calls.last().or(self.last);
-        whole
+        all_known
     }
 
-    /// What is said is over: a step follows.
+    /// Completes the growing text, because content of another kind follows.
     fn pause(&mut self, out: &mut Transcript) {
-        if let Some((_, piece)) = self.said.take() {
+        if let Some((_, piece)) = self.growing.take() {
             out.finish(piece);
         }
     }
@@ -105,50 +105,50 @@ impl Choice {
         self.reasoning.close(out);
     }
 
-    fn piece(&mut self, said: Said, out: &mut Transcript) -> PieceNo {
-        if let Some((kind, piece)) = self.said
-            && kind == said
+    fn piece(&mut self, text_kind: TextKind, out: &mut Transcript) -> PieceNo {
+        if let Some((kind, piece)) = self.growing
+            && kind == text_kind
         {
             return piece;
         }
         self.reasoning.close(out);
-        let kind = match said {
-            Said::Refusal => PieceKind::Refusal,
-            Said::Text | Said::Speech => PieceKind::Text,
+        let kind = match text_kind {
+            TextKind::Refusal => PieceKind::Refusal,
+            TextKind::Text | TextKind::Speech => PieceKind::Text,
         };
         let piece = out.say(kind, self.alternative, true);
-        self.said = Some((said, piece));
+        self.growing = Some((text_kind, piece));
         self.last = Some(piece);
         piece
     }
 
-    /// Adds to what is said; `false` when it is no text.
-    fn say(&mut self, said: Said, raw: Raw<'_>, out: &mut Transcript) -> bool {
+    /// Adds text; `false` if the value is not a string.
+    fn say(&mut self, text_kind: TextKind, raw: Raw<'_>, out: &mut Transcript) -> bool {
         let Some(text) = json::inner(raw) else {
             return raw.is_none();
         };
         if text.is_empty() {
             return true;
         }
-        let piece = self.piece(said, out);
+        let piece = self.piece(text_kind, out);
         out.push(piece, text)
     }
 
-    /// A content that is a list, as Mistral has it.
+    /// Decodes a content that is a list, as Mistral sends it.
     fn entries(&mut self, list: &str, out: &mut Transcript) -> bool {
         let Some(raws) = json::read::<Vec<Raw<'_>>>(list) else {
             return false;
         };
-        let mut whole = true;
+        let mut all_known = true;
         for raw in raws.into_iter().filter_map(json::value) {
             let entry: Option<Entry<'_>> = raw.starts_with('{').then(|| json::read(raw)).flatten();
             let Some(entry) = entry else {
-                whole = false;
+                all_known = false;
                 continue;
             };
-            whole &= match json::some(entry.kind) {
-                Some("text" | "output_text") => self.say(Said::Text, entry.text, out),
-                Some("refusal") => self.say(Said::Refusal, entry.refusal, out),
+            all_known &= match json::some(entry.kind) {
+                Some("text" | "output_text") => self.say(TextKind::Text, entry.text, out),
+                Some("refusal") => self.say(TextKind::Refusal, entry.refusal, out),
                 Some("thinking") => {
                     self.pause(out);
                     let known = self.reasoning.take_entry(entry.thinking, out);
@@ -159,7 +159,7 @@ impl Choice {
                 None => false,
             };
         }
-        whole
+        all_known
     }
 
     fn say_whole(&mut self, raw: &str, out: &mut Transcript) -> bool {
@@ -167,7 +167,7 @@ impl Choice {
             return false;
         };
         self.reasoning.close(out);
-        self.said = None;
+        self.growing = None;
         self.last = Some(out.say_whole(&part, self.alternative));
         true
     }
@@ -176,20 +176,20 @@ impl Choice {
         let Some(raws) = json::read::<Vec<Raw<'_>>>(list) else {
             return false;
         };
-        let mut whole = true;
+        let mut all_known = true;
         for raw in raws.into_iter().filter_map(json::value) {
-            whole &= self.say_whole(raw, out);
+            all_known &= self.say_whole(raw, out);
         }
-        whole
+        all_known
     }
 
-    /// What a voice says is text, with its sound beside it as it came.
+    /// Records the transcript of audio as text, and the audio data unchanged with it.
     fn speak(&mut self, audio: &str, out: &mut Transcript) -> bool {
         let audio: Option<Audio<'_>> = audio.starts_with('{').then(|| json::read(audio)).flatten();
         let Some(audio) = audio else {
             return false;
         };
-        let piece = self.piece(Said::Speech, out);
+        let piece = self.piece(TextKind::Speech, out);
         if let Some(id) = json::token(audio.id) {
             out.set(piece, "audio_id", id);
         }
@@ -202,35 +202,35 @@ impl Choice {
         json::inner(audio.transcript).is_none_or(|text| out.push(piece, text))
     }
 
-    /// Annotations count from the beginning of the content.
+    /// Records annotations; their positions count from the beginning of the content.
     fn annotate(&mut self, list: &str, out: &mut Transcript) -> bool {
         let Some(raws) = json::read::<Vec<Raw<'_>>>(list) else {
             return false;
         };
         for raw in raws.into_iter().filter_map(json::value) {
-            let piece = match self.said {
+            let piece = match self.growing {
                 Some((_, piece)) => piece,
-                None => self.piece(Said::Text, out),
+                None => self.piece(TextKind::Text, out),
             };
             out.list(piece, "citations", json::kept(raw));
         }
         true
     }
 
-    /// The answer stops, for a reason spelled as inside a JSON string.
+    /// Ends the answer. The reason is escaped as in a JSON string.
     pub(super) fn stop(&mut self, reason: &str, native: Option<&str>, out: &mut Transcript) {
         let (standard, is_failure) = standard(reason);
         self.calls.settle(standard == "length", out);
         let own = native.unwrap_or(reason);
         let (own, standard_raw) = (format!("\"{own}\""), format!("\"{standard}\""));
-        let mut tell = |name, raw: &str| match (self.alternative, self.last) {
-            (0, _) => out.tell(name, raw),
+        let mut set_metadata = |name, raw: &str| match (self.alternative, self.last) {
+            (0, _) => out.set_metadata(name, raw),
             (_, Some(piece)) => out.note(piece, name, raw),
             _ => {}
         };
-        tell("finish_reason", &standard_raw);
+        set_metadata("finish_reason", &standard_raw);
         if own != standard_raw {
-            tell("provider_finish_reason", &own);
+            set_metadata("provider_finish_reason", &own);
         }
         self.finish = Some(Finish {
             standard,
@@ -240,7 +240,7 @@ impl Choice {
     }
 }
 
-/// The standard word for a server's own, and whether it tells of a failure.
+/// The standard finish reason for a server's, and whether it means a failure.
 fn standard(reason: &str) -> (&'static str, bool) {
     match reason {
         "stop" | "stop_sequence" | "eos" | "eos_token" | "end_turn" => ("stop", false),

@@ -1,4 +1,4 @@
-//! Reasoning, which every server tells in its own way, some in two at once.
+//! Reasoning, which servers send in different ways, some in two at once.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 
@@ -8,9 +8,9 @@ use crate::stream::json::{self, Raw};
 /// The reasoning of one answer.
 pub(super) struct Reasoning {
     alternative: u32,
-    /// What grows, and the number that its server gives it.
+    /// The growing piece, and the index that its server assigned.
     open: Option<(PieceNo, Option<u64>)>,
-    /// A piece that its provider's seal is still awaited for, although something else was said behind it.
+    /// A piece that still awaits its provider's seal, which may arrive after other text.
     unsealed: Option<PieceNo>,
     last: Option<PieceNo>,
 }
@@ -25,7 +25,7 @@ impl Reasoning {
         }
     }
 
-    /// Whether a message has any, or may have.
+    /// Whether a message contains reasoning, or may contain it.
     pub(super) fn is_in(message: &Message<'_>) -> bool {
         let list = |raw| json::value(raw).is_some_and(|list| list != "[]");
         json::value(message.reasoning).is_some_and(|text| text != "\"\"")
@@ -34,7 +34,7 @@ impl Reasoning {
             || list(message.thinking_blocks)
     }
 
-    /// The piece that was begun last.
+    /// The piece that began last.
     pub(super) const fn last(&self) -> Option<PieceNo> {
         self.last
     }
@@ -62,37 +62,37 @@ impl Reasoning {
         piece
     }
 
-    /// Takes what a message has of it; `false` when there is something in it that has no known shape.
+    /// Decodes the reasoning of a message; `false` if anything in it has an unknown shape.
     pub(super) fn take(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
-        let mut whole = true;
+        let mut all_known = true;
         let mut has_text = false;
         for raw in [message.reasoning_details, message.thinking_blocks] {
             let Some(list) = json::value(raw) else {
                 continue;
             };
             let Some(details) = json::read::<Vec<Detail<'_>>>(list) else {
-                whole = false;
+                all_known = false;
                 continue;
             };
-            // Who tells both tells the same texts twice.
-            let is_told = has_text;
+            // A server that sends both lists sends the same texts twice.
+            let is_repeated = has_text;
             for detail in &details {
-                let text = text_of(detail).filter(|_| !is_told);
+                let text = text_of(detail).filter(|_| !is_repeated);
                 has_text |= text.is_some();
-                whole &= self.detail(detail, text, out);
+                all_known &= self.detail(detail, text, out);
             }
         }
         // The same text as in the details, or the only one.
         let plain = json::some(message.reasoning_content).or(json::some(message.reasoning));
         if let Some(text) = plain.filter(|_| !has_text) {
             let piece = self.piece(out);
-            whole &= out.push(piece, text);
+            all_known &= out.push(piece, text);
         }
         let is_text = |raw| json::value(raw).is_none_or(|text| text.starts_with('"'));
-        whole && is_text(message.reasoning_content) && is_text(message.reasoning)
+        all_known && is_text(message.reasoning_content) && is_text(message.reasoning)
     }
 
-    /// Takes a thought of a content that is a list: a text, or a list of texts.
+    /// Decodes a thought in a content that is a list: a text, or a list of texts.
     pub(super) fn take_entry(&mut self, thinking: Raw<'_>, out: &mut Transcript) -> bool {
         if let Some(text) = json::inner(thinking) {
             let piece = self.piece(out);
@@ -102,14 +102,14 @@ impl Reasoning {
         let Some(entries) = entries else {
             return false;
         };
-        let mut whole = true;
+        let mut all_known = true;
         for entry in &entries {
-            whole &= json::inner(entry.text).is_some_and(|text| {
+            all_known &= json::inner(entry.text).is_some_and(|text| {
                 let piece = self.piece(out);
                 out.push(piece, text)
             });
         }
-        whole
+        all_known
     }
 
     fn detail(&mut self, detail: &Detail<'_>, text: Option<&str>, out: &mut Transcript) -> bool {
@@ -125,14 +125,14 @@ impl Reasoning {
             let is_sealed = signature.is_some() || data.is_some();
             self.unsealed = Some(piece).filter(|_| !is_sealed);
         }
-        let mut whole = text.is_none_or(|text| out.push(piece, text));
+        let mut all_known = text.is_none_or(|text| out.push(piece, text));
         if let Some(signature) = signature {
             out.extend(piece, "signature", signature);
         }
         if let Some(data) = data {
             self.sealed(piece, provider, data, json::token(detail.id), out);
         }
-        whole &= matches!(
+        all_known &= matches!(
             kind,
             "reasoning.text"
                 | "reasoning.summary"
@@ -140,10 +140,10 @@ impl Reasoning {
                 | "thinking"
                 | "redacted_thinking"
         );
-        whole
+        all_known
     }
 
-    /// The piece that a detail belongs to: the one of its number, and a seal that comes late to what awaits it.
+    /// The piece that a detail belongs to: the one with its index; a late seal belongs to the piece that awaits it.
     fn piece_of(&mut self, index: Option<u64>, is_late: bool, out: &mut Transcript) -> PieceNo {
         match &mut self.open {
             Some((piece, known)) if known.is_none() || index.is_none() || *known == index => {
@@ -158,7 +158,7 @@ impl Reasoning {
         }
     }
 
-    /// What only its provider can read, in the member that it is given back in.
+    /// Records data that only its provider can read, in the member in which that provider expects it back.
     fn sealed(
         &mut self,
         piece: PieceNo,
@@ -203,7 +203,7 @@ fn text_of<'a>(detail: &Detail<'a>) -> Option<&'a str> {
         .find_map(json::some)
 }
 
-/// Whose words these are, as a JSON string.
+/// The provider whose reasoning it is, as a JSON string.
 fn provider(kind: &str, format: Option<&str>) -> Option<&'static str> {
     const FORMATS: [(&str, &str); 5] = [
         ("anthropic", "\"anthropic\""),

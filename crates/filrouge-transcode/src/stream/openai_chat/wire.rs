@@ -1,36 +1,36 @@
-//! Chunks and responses of Chat Completions, as they come from OpenAI and from those that speak like it.
+//! Chunks and responses of Chat Completions, from OpenAI and from compatible servers.
 
 use crate::stream::json;
 
 json::members! {
-    /// A chunk, a whole response, or an error.
+    /// A chunk, a complete response, or an error.
     Chunk {
         id, object, model, choices: Option<Vec<Choice<'a>>>, usage, error, system_fingerprint, service_tier,
-        /// Azure, ahead of the first choice.
+        /// Sent by Azure, before the first choice.
         prompt_filter_results,
         moderation,
-        /// Perplexity and xAI, the same in every chunk.
+        /// Sent by Perplexity and xAI, the same in every chunk.
         citations,
-        /// Perplexity, the same in every chunk.
+        /// Sent by Perplexity, the same in every chunk.
         search_results,
         x_groq: Option<Groq<'a>>,
-        /// Of an error that is not inside a member `error`.
+        /// The message of an error that has no member `error`.
         message,
-        /// As `message`.
+        /// Another name for `message`.
         msg,
-        /// As `message`.
+        /// Another name for `message`.
         detail,
     }
 }
 
 impl Chunk<'_> {
-    /// Whether the whole object is an error.
+    /// Whether the object itself is an error.
     pub(super) fn is_error(&self) -> bool {
-        let told = [self.message, self.msg, self.detail];
-        self.choices.is_none() && told.into_iter().any(|raw| json::value(raw).is_some())
+        let messages = [self.message, self.msg, self.detail];
+        self.choices.is_none() && messages.into_iter().any(|raw| json::value(raw).is_some())
     }
 
-    /// Whether there is anything in it that this format has.
+    /// Whether it has any member of this format.
     pub(super) fn is_known(&self) -> bool {
         self.choices.is_some()
             || self.usage.is_some()
@@ -41,56 +41,56 @@ impl Chunk<'_> {
 }
 
 json::members! {
-    /// What Groq adds to its first and last chunk.
+    /// Groq's additions to its first and last chunk.
     Groq { usage, error }
 
-    /// What has come of one answer.
+    /// A piece of one answer.
     Choice {
         index: Option<u32>, delta: Option<Message<'a>>, message: Option<Message<'a>>, finish_reason,
-        /// OpenRouter: the word of the provider behind it.
+        /// Sent by OpenRouter: the finish reason of the provider it calls.
         native_finish_reason,
-        /// OpenRouter.
+        /// Sent by OpenRouter.
         error,
-        /// Moonshot.
+        /// Sent by Moonshot.
         usage,
     }
 
-    /// A message, or what has been added to one.
+    /// A message, or an addition to one.
     Message {
         content, refusal,
-        /// DeepSeek, vLLM, llama.cpp and many others.
+        /// Sent by DeepSeek, vLLM, llama.cpp and many others.
         reasoning_content,
-        /// OpenRouter, Groq, newer vLLM.
+        /// Sent by OpenRouter, Groq and newer vLLM.
         reasoning,
-        /// OpenRouter.
+        /// Sent by OpenRouter.
         reasoning_details,
-        /// LiteLLM.
+        /// Sent by LiteLLM.
         thinking_blocks,
         tool_calls: Option<Vec<ToolCall<'a>>>, function_call: Option<Function<'a>>, audio, annotations,
-        /// OpenRouter.
+        /// Sent by OpenRouter.
         images,
     }
 
-    /// A call, or what has been added to one.
+    /// A call, or an addition to one.
     ToolCall {
         index: Option<u64>, id, function: Option<Function<'a>>, custom: Option<Function<'a>>,
-        /// Google.
+        /// Sent by Google.
         extra_content: Option<Extra<'a>>,
     }
 
     /// A function's name and arguments, or a custom tool's name and input.
     Function { name, arguments, input }
 
-    /// What Google adds to a call.
+    /// Google's additions to a call.
     Extra { google: Option<Google<'a>> }
 
-    /// The signature of the thought behind a call.
+    /// The signature of the thought before a call.
     Google { thought_signature }
 
-    /// Spoken answers.
+    /// A spoken answer.
     Audio { id, transcript, data, expires_at }
 
-    /// A piece of reasoning with what its provider wants to have back.
+    /// A piece of reasoning with data that its provider expects back.
     Detail {
         kind = "type", index: Option<u64>, id, format, text, summary, thinking, data, signature,
     }
@@ -98,7 +98,7 @@ json::members! {
     /// An entry of a content that is a list.
     Entry {
         kind = "type", text, refusal,
-        /// Mistral: a list of texts.
+        /// Sent by Mistral: a list of texts.
         thinking,
     }
 }

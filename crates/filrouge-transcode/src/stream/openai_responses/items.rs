@@ -1,4 +1,4 @@
-//! Output items while they grow.
+//! Growing output items.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::message::{Message, Open};
 use super::{Event, Waiting, tools};
 use crate::stream::json::{self, Raw};
 
-/// Most output items of a response: a turn holds fewer.
-const MOST: usize = 50_000;
+/// The maximum number of output items of a response: a turn holds fewer.
+const MAX_ITEMS: usize = 50_000;
 
 json::members! {
-    /// What is asked of an output item of any type.
+    /// The members read from an output item of any type.
     Item {
         kind = "type", id, call_id, name, arguments, input, status, phase, content, summary,
         encrypted_content, action, operation, pending_safety_checks, code, container_id, queries, outputs,
@@ -25,7 +25,7 @@ json::members! {
 }
 
 struct Slot {
-    /// The item's id as its first event spells it.
+    /// The item's id in its first event.
     id: String,
     state: State,
 }
@@ -33,20 +33,20 @@ struct Slot {
 enum State {
     Message(Message),
     Reasoning(Thought),
-    /// A call whose arguments come as text.
+    /// A call whose arguments arrive as text.
     Call(PieceNo),
-    /// A call of the code interpreter, and whether code has come.
+    /// A call of the code interpreter, and whether any code has arrived.
     Code(PieceNo, bool),
-    /// A call whose arguments come with its end.
+    /// A call whose arguments arrive with its end.
     Silent(PieceNo),
-    /// Nothing is known of it before its end.
+    /// An item whose content arrives only with its end.
     Later,
     Done,
 }
 
 struct Thought {
     piece: PieceNo,
-    /// What the last text belongs to: reasoning itself or a summary, and which part of it.
+    /// The part that received the last text: of the reasoning itself or of a summary, with its index.
     last: Option<(bool, u64)>,
 }
 
@@ -64,7 +64,7 @@ impl Items {
         !self.waiting.is_empty()
     }
 
-    /// Which item an event belongs to.
+    /// The output index of the item that an event belongs to.
     pub(super) fn at(&self, event: &Event<'_>) -> Option<u64> {
         event.output_index.or_else(|| {
             let id = json::inner(event.item_id)?;
@@ -73,24 +73,24 @@ impl Items {
         })
     }
 
-    /// The place of an item that comes without one: behind the others.
+    /// The output index of an item that arrives without one: after all others.
     fn next(&self) -> u64 {
         self.slots
             .last_key_value()
             .map_or(0, |(at, _)| at.saturating_add(1))
     }
 
-    /// Whether there is no room for a further item.
+    /// Whether a further item exceeds the limit.
     fn is_full(&self, at: u64) -> bool {
-        self.slots.len() >= MOST && !self.slots.contains_key(&at)
+        self.slots.len() >= MAX_ITEMS && !self.slots.contains_key(&at)
     }
 
     fn state(&mut self, at: Option<u64>) -> Option<&mut State> {
         self.slots.get_mut(&at?).map(|slot| &mut slot.state)
     }
 
-    /// The message that an event belongs to, made if nothing is there: some servers begin with a delta. Without a
-    /// place it is the last item.
+    /// The message that an event belongs to; created if it is missing, because some servers begin with a delta. Without an index
+    /// it is the last item.
     pub(super) fn message(
         &mut self,
         at: Option<u64>,
@@ -142,9 +142,9 @@ impl Items {
                 State::Reasoning(Thought { piece, last: None })
             }
             _ => match tools::begin(kind, at, item, out) {
-                Some(tools::Begun::Text(piece)) => State::Call(piece),
-                Some(tools::Begun::Code(piece)) => State::Code(piece, false),
-                Some(tools::Begun::Silent(piece)) => State::Silent(piece),
+                Some(tools::StartedCall::Text(piece)) => State::Call(piece),
+                Some(tools::StartedCall::Code(piece)) => State::Code(piece, false),
+                Some(tools::StartedCall::Silent(piece)) => State::Silent(piece),
                 None => State::Later,
             },
         };
@@ -170,7 +170,7 @@ impl Items {
         true
     }
 
-    /// The items of a whole response, as far as they have not come yet.
+    /// Records the items of a complete response that have not arrived yet.
     pub(super) fn all(&mut self, output: &str, out: &mut Transcript) {
         let Some(output) = json::read::<Vec<&RawValue>>(output) else {
             return out.unknown(output);
@@ -186,7 +186,7 @@ impl Items {
         }
     }
 
-    /// Takes an item that is told whole.
+    /// Records an item that arrives complete.
     fn complete(&mut self, at: u64, item: &Item<'_>, raw: &str, out: &mut Transcript) {
         if !self.slots.contains_key(&at) {
             self.begin(at, item, out);
@@ -214,7 +214,7 @@ impl Items {
         }
     }
 
-    /// A piece of a call's arguments.
+    /// Adds a piece of a call's arguments.
     pub(super) fn grow(&mut self, at: Option<u64>, delta: Raw<'_>, out: &mut Transcript) -> bool {
         match (self.state(at), json::inner(delta)) {
             (Some(State::Call(piece)), Some(delta)) => out.push(*piece, delta),
@@ -222,17 +222,22 @@ impl Items {
         }
     }
 
-    /// A call's arguments, whole.
-    pub(super) fn grown(&mut self, at: Option<u64>, told: Raw<'_>, out: &mut Transcript) -> bool {
-        match (self.state(at), json::inner(told)) {
-            (Some(State::Call(piece)), Some(told)) => settle(*piece, 0, told, out),
+    /// Records a call's complete arguments.
+    pub(super) fn complete_arguments(
+        &mut self,
+        at: Option<u64>,
+        complete: Raw<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        match (self.state(at), json::inner(complete)) {
+            (Some(State::Call(piece)), Some(complete)) => settle(*piece, 0, complete, out),
             (Some(State::Done), Some(_)) => {}
             _ => return false,
         }
         true
     }
 
-    /// A piece of code: it becomes a string inside the text of the arguments.
+    /// Adds a piece of code, as part of a string inside the arguments' text.
     pub(super) fn code(&mut self, at: Option<u64>, delta: Raw<'_>, out: &mut Transcript) -> bool {
         match (self.state(at), json::inner(delta)) {
             (Some(State::Code(piece, begun)), Some(delta)) => {
@@ -245,7 +250,7 @@ impl Items {
         }
     }
 
-    /// A piece of reasoning itself (`own`), or of a summary of it.
+    /// Adds a piece of the reasoning itself (`own`), or of a summary of it.
     pub(super) fn think(
         &mut self,
         at: Option<u64>,
@@ -302,7 +307,8 @@ fn item<'a>(raw: Option<&'a RawValue>) -> Option<Item<'a>> {
     json::read(raw?.get())
 }
 
-/// An item that says something only now: an answer to a call, a question to the user, or what has no other shape.
+/// Records an item whose content arrives only with its end: the answer to a call, a question to the user, or an item of any other
+/// type.
 fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript) {
     if tools::output(item, waiting, out) {
         return;
@@ -323,21 +329,21 @@ fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript
     }
 }
 
-/// Adds to what has come of a text what it lacks; `from` is where it begins in its piece. Where it is another text
-/// altogether, the one that is told whole stands.
-pub(super) fn settle(piece: PieceNo, from: usize, told: &str, out: &mut Transcript) {
+/// Adds the missing rest of a complete text; `from` is where the text begins in its piece. If it differs from the text received
+/// so far, the complete text replaces that.
+pub(super) fn settle(piece: PieceNo, from: usize, complete: &str, out: &mut Transcript) {
     let Some(text) = out.text(piece) else { return };
     let Some((before, have)) = text.split_at_checked(from) else {
         return;
     };
-    match told.strip_prefix(have) {
+    match complete.strip_prefix(have) {
         Some("") => {}
         Some(rest) => {
             out.push(piece, rest);
         }
-        None if told.is_empty() || json::same(have, told) => {}
+        None if complete.is_empty() || json::same(have, complete) => {}
         None => {
-            let whole = format!("{before}{told}");
+            let whole = format!("{before}{complete}");
             out.replace(piece, &whole);
         }
     }

@@ -1,4 +1,4 @@
-//! Messages: texts, refusals and what they cite.
+//! Messages: texts, refusals and their citations.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_store::draft::PieceKind;
@@ -13,16 +13,16 @@ json::members! {
 }
 
 /// One part of a message.
-struct Said {
+struct MessagePart {
     /// Its `content_index`.
     index: u64,
     kind: PieceKind,
     piece: PieceNo,
-    /// Where it begins in its piece, in bytes: it may be joined to another part.
+    /// Its first byte in its piece, which it may share with another part.
     from: usize,
-    /// The same in characters.
+    /// The same position in characters.
     offset: u64,
-    /// How many annotations have come.
+    /// How many annotations have arrived.
     annotations: usize,
 }
 
@@ -30,15 +30,15 @@ struct Said {
 #[derive(Default)]
 pub(super) struct Message {
     phase: Option<String>,
-    parts: Vec<Said>,
+    parts: Vec<MessagePart>,
 }
 
-/// Which part is growing, and the phase of the last one: what joins a text may not do so while that grows.
+/// The growing part, and the phase of the last part: no other part may join a text while it grows.
 #[derive(Default)]
 pub(super) struct Open {
     part: Option<(u64, u64)>,
     phase: Option<String>,
-    /// The part that a joined text ends with.
+    /// The last part of a joined text.
     last: Option<(u64, u64)>,
 }
 
@@ -57,11 +57,11 @@ impl Message {
         kind: PieceKind,
         open: &mut Open,
         out: &mut Transcript,
-    ) -> Option<&mut Said> {
+    ) -> Option<&mut MessagePart> {
         if let Some(known) = self.parts.iter().position(|p| p.index == index) {
             return self.parts.get_mut(known).filter(|p| p.kind == kind);
         }
-        // Parts of one message come one behind the other.
+        // The parts of one message arrive one after the other.
         let free = open.part.is_none_or(|(message, _)| message == at);
         let joins = free && (!self.parts.is_empty() || open.phase == self.phase);
         let piece = out.say(kind, 0, joins);
@@ -70,7 +70,7 @@ impl Message {
         open.part = Some((at, index));
         open.last = open.part;
         open.phase.clone_from(&self.phase);
-        self.parts.push(Said {
+        self.parts.push(MessagePart {
             index,
             kind,
             piece,
@@ -81,8 +81,8 @@ impl Message {
         self.parts.last_mut()
     }
 
-    /// Takes a part that is told whole.
-    fn told(
+    /// Records a part that arrives complete.
+    fn complete_part(
         &mut self,
         at: u64,
         index: u64,
@@ -113,7 +113,7 @@ impl Message {
         true
     }
 
-    /// Takes the message as it is told at its end.
+    /// Records the complete message that its end event repeats.
     pub(super) fn complete(
         &mut self,
         at: u64,
@@ -125,7 +125,7 @@ impl Message {
         let contents = contents.and_then(json::read::<Vec<&RawValue>>);
         for (index, raw) in (0..).zip(contents.unwrap_or_default()) {
             let known = self.parts.iter().any(|p| p.index == index);
-            if !self.told(at, index, raw, open, out) && !known {
+            if !self.complete_part(at, index, raw, open, out) && !known {
                 match json::part(raw.get()) {
                     Some(part) => drop(out.say_whole(&part, 0)),
                     None => out.unknown(raw.get()),
@@ -141,8 +141,8 @@ impl Message {
     }
 }
 
-impl Said {
-    /// Keeps an annotation as it came; it counts from where its own part begins.
+impl MessagePart {
+    /// Records an annotation unchanged, with the offset of its part if that is not 0.
     fn cite(&mut self, annotation: &RawValue, out: &mut Transcript) {
         self.annotations += 1;
         let mut citation = json::kept(annotation.get());
@@ -167,12 +167,12 @@ impl Items {
         event: &Event<'_>,
         kind: PieceKind,
         out: &mut Transcript,
-    ) -> Option<&'s mut Said> {
+    ) -> Option<&'s mut MessagePart> {
         let (message, open, at) = self.message(at, event)?;
         message.part(at, event.content_index.unwrap_or_default(), kind, open, out)
     }
 
-    /// A piece of text.
+    /// Adds a piece of text.
     pub(super) fn say(
         &mut self,
         at: Option<u64>,
@@ -188,16 +188,16 @@ impl Items {
         part.is_some_and(|piece| out.push(piece, delta))
     }
 
-    /// A text, whole.
-    pub(super) fn said(
+    /// Records a complete text.
+    pub(super) fn complete_text(
         &mut self,
         at: Option<u64>,
         event: &Event<'_>,
         kind: PieceKind,
-        told: Raw<'_>,
+        text: Raw<'_>,
         out: &mut Transcript,
     ) -> bool {
-        let Some(told) = json::inner(told) else {
+        let Some(text) = json::inner(text) else {
             return false;
         };
         let Some((message, open, at)) = self.message(at, event) else {
@@ -208,12 +208,12 @@ impl Items {
             return false;
         };
         if open.last == Some((at, index)) {
-            settle(part.piece, part.from, told, out);
+            settle(part.piece, part.from, text, out);
         }
         true
     }
 
-    /// `content_part.added`: of a text or a refusal it begins one.
+    /// `content_part.added`: begins a text or a refusal.
     pub(super) fn part_added(
         &mut self,
         at: Option<u64>,
@@ -226,7 +226,7 @@ impl Items {
         let kind = match json::inner(content.kind) {
             Some("output_text" | "text") => PieceKind::Text,
             Some("refusal") => PieceKind::Refusal,
-            // What else there may be comes whole at its item's end.
+            // Other parts arrive complete at their item's end.
             _ => return true,
         };
         self.part(at, event, kind, out).is_some()
@@ -240,10 +240,10 @@ impl Items {
         out: &mut Transcript,
     ) -> bool {
         let Some(part) = event.part else { return false };
-        // The parts of reasoning, and those that come whole, are told at their item's end.
+        // The parts of reasoning, and parts that arrive complete, are recorded at their item's end.
         if let Some((message, open, at)) = self.message(at, event) {
             let index = event.content_index.unwrap_or_default();
-            message.told(at, index, part, open, out);
+            message.complete_part(at, index, part, open, out);
             if open.part == Some((at, index)) {
                 open.part = None;
             }
@@ -251,7 +251,7 @@ impl Items {
         true
     }
 
-    /// An annotation of a text.
+    /// Records an annotation of a text.
     pub(super) fn annotate(
         &mut self,
         at: Option<u64>,

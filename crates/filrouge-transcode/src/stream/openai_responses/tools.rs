@@ -1,4 +1,4 @@
-//! Calls of tools: those that wait for the caller, and those of the provider's own, which come with their answers.
+//! Calls of tools: those that wait for the caller, and those that the provider runs, which arrive with their answers.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_types::{Channel, Role};
@@ -7,21 +7,26 @@ use super::Waiting;
 use super::items::{Item, settle};
 use crate::stream::json::{self, Raw};
 
-/// How the arguments of the code interpreter begin, as spelled inside a string.
+/// The beginning of the code interpreter's arguments, escaped as in a JSON string.
 pub(super) const CODE_BEGINS: &str = r#"{\"code\":\""#;
 
 /// A call that has begun.
-pub(super) enum Begun {
-    /// Its arguments come as text.
+pub(super) enum StartedCall {
+    /// Its arguments arrive as text.
     Text(PieceNo),
     /// Its arguments are code.
     Code(PieceNo),
-    /// Its arguments come with its end.
+    /// Its arguments arrive with its end.
     Silent(PieceNo),
 }
 
-/// Begins a call; `None` for an item that is none.
-pub(super) fn begin(kind: &str, at: u64, item: &Item<'_>, out: &mut Transcript) -> Option<Begun> {
+/// Begins a call; `None` if the item is not a call.
+pub(super) fn begin(
+    kind: &str,
+    at: u64,
+    item: &Item<'_>,
+    out: &mut Transcript,
+) -> Option<StartedCall> {
     let id = call_id(at, item);
     let own = match kind {
         "function_call" | "custom_tool_call" | "mcp_call" => {
@@ -33,11 +38,11 @@ pub(super) fn begin(kind: &str, at: u64, item: &Item<'_>, out: &mut Transcript) 
             if let Some(label) = json::token(item.server_label) {
                 out.set(piece, "server_label", label);
             }
-            return Some(Begun::Text(piece));
+            return Some(StartedCall::Text(piece));
         }
         "code_interpreter_call" => {
             let piece = out.call(&id, "\"code_interpreter\"", 0);
-            return Some(Begun::Code(piece));
+            return Some(StartedCall::Code(piece));
         }
         "web_search_call" => "\"web_search\"",
         "file_search_call" => "\"file_search\"",
@@ -49,28 +54,28 @@ pub(super) fn begin(kind: &str, at: u64, item: &Item<'_>, out: &mut Transcript) 
         "apply_patch_call" => "\"apply_patch\"",
         _ => return None,
     };
-    Some(Begun::Silent(out.call(&id, own, 0)))
+    Some(StartedCall::Silent(out.call(&id, own, 0)))
 }
 
-/// The id that a call and its answer share, a JSON string.
+/// The id shared by a call and its answer, as a JSON string.
 fn call_id(at: u64, item: &Item<'_>) -> String {
-    let told = |raw| json::token(raw).filter(|token| *token != "\"\"");
-    match told(item.call_id).or_else(|| told(item.id)) {
+    let nonempty = |raw| json::token(raw).filter(|token| *token != "\"\"");
+    match nonempty(item.call_id).or_else(|| nonempty(item.id)) {
         Some(id) => id.to_owned(),
         None => format!("\"call_{at}\""),
     }
 }
 
-/// Takes the arguments of a call that came as text, and the id and name, as they stand at its end.
+/// Records the final text arguments, id and name of a call.
 pub(super) fn texts(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
-    let told = |raw| json::token(raw).filter(|token| *token != "\"\"");
-    out.name_call(piece, told(item.call_id), told(item.name));
+    let nonempty = |raw| json::token(raw).filter(|token| *token != "\"\"");
+    out.name_call(piece, nonempty(item.call_id), nonempty(item.name));
     if let Some(text) = json::inner(item.arguments).or_else(|| json::inner(item.input)) {
         settle(piece, 0, text, out);
     }
 }
 
-/// Ends the arguments of the code interpreter.
+/// Completes the arguments of the code interpreter.
 pub(super) fn code_end(piece: PieceNo, begun: bool, item: &Item<'_>, out: &mut Transcript) {
     let code = json::inner(item.code);
     if !begun && code.is_none() {
@@ -89,7 +94,7 @@ pub(super) fn code_end(piece: PieceNo, begun: bool, item: &Item<'_>, out: &mut T
     out.push(piece, "}");
 }
 
-/// Gives a call the arguments that its end tells.
+/// Sets a call's arguments from its end event.
 pub(super) fn arguments(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
     let member = |name: &str, raw: Raw<'_>| {
         json::value(raw).map(|value| format!("{{\"{name}\":{}}}", json::kept(value)))
@@ -107,7 +112,7 @@ pub(super) fn arguments(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
     }
 }
 
-/// Ends a call: one of the provider's own has its answer in the same item, another waits for the caller's.
+/// Ends a call. A call that the provider runs has its answer in the same item; any other waits for the caller's.
 pub(super) fn answer(
     piece: PieceNo,
     at: u64,
@@ -118,16 +123,16 @@ pub(super) fn answer(
     out.finish(piece);
     let id = call_id(at, item);
     let status = json::value(item.status).unwrap_or("\"completed\"");
-    let told = || format!("{{\"status\":{status}}}");
-    let either = |raw| json::value(raw).map_or_else(told, json::kept);
+    let status_only = || format!("{{\"status\":{status}}}");
+    let value_or_status = |raw| json::value(raw).map_or_else(status_only, json::kept);
     let content = match json::inner(item.kind).unwrap_or_default() {
-        "web_search_call" => told(),
-        "file_search_call" => either(item.results),
-        "code_interpreter_call" => either(item.outputs),
-        "image_generation_call" => image(item).unwrap_or_else(told),
+        "web_search_call" => status_only(),
+        "file_search_call" => value_or_status(item.results),
+        "code_interpreter_call" => value_or_status(item.outputs),
+        "image_generation_call" => image(item).unwrap_or_else(status_only),
         "mcp_call" => match json::value(item.error) {
             Some(error) => json::kept(error),
-            None => either(item.output),
+            None => value_or_status(item.output),
         },
         "tool_search_call" if json::inner(item.execution) == Some("server") => return,
         _ => {
@@ -140,7 +145,7 @@ pub(super) fn answer(
     result(&id, !failed, &content, out);
 }
 
-/// The image that was made, among the parts that say something.
+/// The generated image, as a list of parts.
 fn image(item: &Item<'_>) -> Option<String> {
     let data = json::some(item.result)?;
     let format = json::some(item.output_format).unwrap_or("png");
@@ -149,7 +154,7 @@ fn image(item: &Item<'_>) -> Option<String> {
     ))
 }
 
-/// Takes an item that answers a call; `false` when it is another one.
+/// Records an item that answers a call; `false` for any other item.
 pub(super) fn output(item: &Item<'_>, waiting: &mut Waiting, out: &mut Transcript) -> bool {
     let kind = json::inner(item.kind).unwrap_or_default();
     if !kind.ends_with("_output") {

@@ -1,15 +1,15 @@
-//! One rule, by its smallest example.
+//! One rule, shown by its smallest example.
 
 use filrouge_engine::restore::{RestoreQuery, Selection, Unanswered};
 use filrouge_transcode::Format;
 use filrouge_types::Variant;
 
-use crate::journal::{Journal, query};
+use crate::journal::{TestSession, query};
 use crate::journals::check::{accepted, all_tokens, kept};
-use crate::journals::told::told;
+use crate::journals::reported::reported;
 
-/// Items with what is told of them.
-pub(crate) type Fates<'a> = &'a [(u64, &'a str)];
+/// Items with their descriptions.
+pub(crate) type Reasons<'a> = &'a [(u64, &'a str)];
 
 pub(crate) fn all() -> RestoreQuery {
     RestoreQuery::default()
@@ -47,22 +47,22 @@ pub(crate) fn most(tokens: u64) -> RestoreQuery {
     }
 }
 
-/// Compares what is restored, line by line, and what becomes of the items; then every format must take it.
+/// Compares the restored plan, line by line, and the report on the items; then renders it in every format and checks it.
 #[track_caller]
 pub(crate) fn restored(
-    journal: &Journal,
+    journal: &TestSession,
     query: RestoreQuery,
     lines: &[&str],
-    dropped: Fates<'_>,
-    adapted: Fates<'_>,
+    dropped: Reasons<'_>,
+    adapted: Reasons<'_>,
 ) {
     let plan = journal.plan(query);
-    assert_eq!(told(&plan), lines);
-    let report = plan.fates.clone().report();
-    let told: Vec<_> = report.dropped.iter().map(|d| (d.seq, d.reason)).collect();
-    assert_eq!(told, dropped);
-    let told: Vec<_> = report.adapted.iter().map(|a| (a.seq, a.change)).collect();
-    assert_eq!(told, adapted);
+    assert_eq!(reported(&plan), lines);
+    let report = plan.dispositions.clone().report();
+    let reported: Vec<_> = report.dropped.iter().map(|d| (d.seq, d.reason)).collect();
+    assert_eq!(reported, dropped);
+    let reported: Vec<_> = report.adapted.iter().map(|a| (a.seq, a.change)).collect();
+    assert_eq!(reported, adapted);
     assert_eq!(report.window.tokens, all_tokens(&plan));
     let items = journal.items();
     kept(&report, items.len() as u64);

@@ -1,4 +1,4 @@
-//! What must hold for every context of every journal.
+//! Properties of every context of every session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use crate::plans::rules;
 
-/// The messages, once their provider's rules accept them.
+/// The messages, after checking that the provider's rules accept them.
 pub(crate) fn accepted(format: Format, context: &Context) -> Value {
     let text = context.messages.as_str();
     if format == Format::Pairs {
-        // Pairs are spelled as they were recorded, which not every reader takes.
+        // Pairs keep the recorded spelling of texts, which not every reader accepts.
         return Value::String(RawJson::parse(text).unwrap().as_str().to_owned());
     }
     let messages: Value =
@@ -31,7 +31,7 @@ pub(crate) fn accepted(format: Format, context: &Context) -> Value {
     messages
 }
 
-/// The seqs that are kept, once the report is found to be whole.
+/// The seqs that are kept, after checking that the report is complete.
 pub(crate) fn kept(report: &Report, last_seq: u64) -> BTreeSet<u64> {
     let window = &report.window;
     let dropped: Vec<u64> = report.dropped.iter().map(|d| d.seq).collect();
@@ -59,12 +59,12 @@ pub(crate) fn marks(text: &str) -> BTreeSet<&str> {
     text.split('~').filter(digits).collect()
 }
 
-/// In which items each mark stands.
+/// The items that contain each mark.
 #[derive(Default)]
 pub(crate) struct Marks(BTreeMap<String, BTreeSet<u64>>);
 
 impl Marks {
-    /// Takes note of what stands in items; what is redacted later is not forgotten.
+    /// Records the marks of items; those of items redacted later are kept.
     pub(crate) fn note(&mut self, items: &[Item]) {
         for item in items {
             for mark in marks(item.body.parts.as_str()) {
@@ -74,7 +74,7 @@ impl Marks {
         }
     }
 
-    /// Panics if a context shows what its report says is not shown.
+    /// Panics if a context shows items that its report lists as left out.
     pub(crate) fn nothing_leaks(&self, context: &Context, kept: &BTreeSet<u64>) {
         for mark in marks(context.messages.as_str()) {
             let seqs = self.0.get(mark);
@@ -83,7 +83,7 @@ impl Marks {
         }
     }
 
-    /// Panics unless a context shows the marks of kept items that are texts, calls or answers.
+    /// Panics unless a context shows the mark of each kept item that is a text, a call or an answer.
     pub(crate) fn nothing_is_lost(&self, items: &[Item], context: &Context, kept: &BTreeSet<u64>) {
         let found = marks(context.messages.as_str());
         let whole =
@@ -91,7 +91,7 @@ impl Marks {
         let adapted: BTreeSet<u64> = context.report.adapted.iter().map(|a| a.seq).collect();
         for item in items.iter().filter(whole) {
             let own = marks(item.body.parts.as_str());
-            // What of several parts is shown in part cannot be told from here.
+            // If only some of several parts are shown, it is unknown which.
             let parts: Vec<Value> =
                 serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
             let in_part = adapted.contains(&item.seq) && parts.len() != 1;
@@ -101,7 +101,7 @@ impl Marks {
     }
 }
 
-/// A turn's tokens by the estimate's documented rule, counted anew.
+/// A turn's tokens, counted independently by the estimate's documented rule.
 pub(crate) fn tokens(turn: &PlanTurn) -> u64 {
     let pair = |p: &Pair| 8 + quarter(p.question.inner()) + quarter(p.answer.inner());
     turn.blocks.iter().map(block).sum::<u64>() + turn.pair.as_ref().map_or(0, pair)
@@ -162,7 +162,7 @@ fn contents(contents: &[Content]) -> u64 {
     contents.iter().map(content).sum()
 }
 
-/// The provider whose words a format's messages are, with them.
+/// The provider that a format's messages are for, with the messages.
 pub(crate) fn history(format: Format, messages: Value) -> Option<(Provider, Value)> {
     rules(format).map(|provider| (provider, messages))
 }

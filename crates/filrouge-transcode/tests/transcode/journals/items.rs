@@ -1,14 +1,14 @@
-//! Items in few words.
+//! Short constructors of items.
 
 use filrouge_types::{Channel, ItemBody, RawJson, Role, Variant};
 use serde_json::{Value, json};
 
-/// An item of any parts.
+/// An item with any parts.
 pub(crate) fn item(role: Role, channel: &str, parts: Value) -> ItemBody {
     raw_item(role, channel, &parts.to_string())
 }
 
-/// An item of parts as they are spelled.
+/// An item with parts as raw JSON.
 pub(crate) fn raw_item(role: Role, channel: &str, parts: &str) -> ItemBody {
     ItemBody::new(
         role,
@@ -17,12 +17,12 @@ pub(crate) fn raw_item(role: Role, channel: &str, parts: &str) -> ItemBody {
     )
 }
 
-pub(crate) fn said(role: Role, channel: &str, text: &str) -> ItemBody {
+pub(crate) fn text_item(role: Role, channel: &str, text: &str) -> ItemBody {
     item(role, channel, json!([{"type": "text", "text": text}]))
 }
 
 pub(crate) fn note(text: &str) -> ItemBody {
-    said(Role::System, "system_note", text)
+    text_item(Role::System, "system_note", text)
 }
 
 pub(crate) fn part(part: Value) -> ItemBody {
@@ -62,7 +62,7 @@ pub(crate) fn summary(text: &str, covers: Option<Value>) -> ItemBody {
     let metadata = covers.map(|covers| RawJson::write(&json!({"covers": covers})).unwrap());
     ItemBody {
         metadata,
-        ..said(Role::System, "summary", text)
+        ..text_item(Role::System, "summary", text)
     }
 }
 

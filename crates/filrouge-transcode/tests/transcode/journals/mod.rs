@@ -1,7 +1,7 @@
-//! What tests of restored journals share.
+//! Helpers shared by tests of restored sessions.
 
 pub(crate) mod case;
 pub(crate) mod check;
 pub(crate) mod items;
 pub(crate) mod random;
-pub(crate) mod told;
+pub(crate) mod reported;

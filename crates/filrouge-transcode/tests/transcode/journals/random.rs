@@ -1,14 +1,14 @@
-//! Random journals: what may come, and what should not come too.
+//! Random sessions: valid steps, and steps that should not occur.
 
 use filrouge_types::{Failure, ItemBody, JsonText, RawJson, Role, Variant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::journal::{Journal, asking};
+use crate::journal::{TestSession, asking};
 use crate::journals::items::{raw_item, translated};
 
-/// One thing done to a journal; what it refuses changes nothing.
+/// One operation on a session; a refused one changes nothing.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Start { request: u8, language: u8 },
@@ -22,7 +22,7 @@ pub(crate) enum Step {
     Redact { back: u64 },
 }
 
-/// An item before it has its mark.
+/// An item before it gets its mark.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     role: Role,
@@ -31,7 +31,7 @@ pub(crate) struct Shape {
     model: Option<&'static str>,
     translated: bool,
     covers: Option<(u64, u64)>,
-    /// Which calls it is about.
+    /// The calls that the item refers to.
     ids: u8,
 }
 
@@ -56,7 +56,7 @@ const CHANNELS: [&str; 18] = [
     "x-own",
 ];
 
-/// `@` is the item's mark, `#` and `%` are ids of calls.
+/// `@` is replaced by the item's mark, `#` and `%` by ids of calls.
 const SAID: [&str; 12] = [
     r#"{"type":"text","text":"~@~"}"#,
     r#"{"type":"text","text":"~@~ \n\t "}"#,
@@ -201,7 +201,7 @@ fn shape() -> impl Strategy<Value = Shape> {
         )
 }
 
-/// Steps of a journal of at most eight requests.
+/// Steps of a session with at most eight requests.
 pub(crate) fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
     let request = || prop_oneof![4 => 0..3_u8, 1 => 0..8_u8];
     let step = prop_oneof![
@@ -252,13 +252,13 @@ impl Shape {
     }
 }
 
-/// Which of two languages a text is given in.
+/// A text in one of two languages, or in both.
 fn languages(language: u8, text: &str) -> [Option<String>; 2] {
     [language != 1, language == 1 || language == 2].map(|is| is.then(|| text.to_owned()))
 }
 
-/// A turn's request: mostly one that is open, so that little is refused.
-fn request_of(j: &Journal, number: u8) -> String {
+/// A step's request: mostly one whose turn is open, so that few steps are refused.
+fn request_of(j: &TestSession, number: u8) -> String {
     let open = j.open_requests();
     match open.len() {
         0 => format!("r{number}"),
@@ -267,17 +267,17 @@ fn request_of(j: &Journal, number: u8) -> String {
     }
 }
 
-/// Does a step; `mark` stands in what it writes.
-pub(crate) fn play(j: &Journal, step: &Step, mark: usize) {
+/// Performs a step; the items that it writes contain `mark`.
+pub(crate) fn play(j: &TestSession, step: &Step, mark: usize) {
     let text = format!("~{mark}~");
     let name = |request: &u8| request_of(j, *request);
     let partial = |is: &bool| is.then_some(text.as_str());
-    // A refused step is one more thing that may happen.
+    // A refused step is also a valid case.
     let _ = match step {
         Step::Start { request, language } => start(j, &format!("r{request}"), *language, &text),
         Step::Append { request, item } => {
             let appended = j.try_append(&name(request), vec![item.item(mark)]);
-            // There is no such turn, or it has ended: the next one begins.
+            // The turn does not exist or has ended: begin the next one.
             appended.or_else(|_| start(j, &format!("n{}", mark % 8), 0, &text))
         }
         Step::Finalize {
@@ -310,7 +310,7 @@ pub(crate) fn play(j: &Journal, step: &Step, mark: usize) {
     };
 }
 
-fn start(j: &Journal, request: &str, language: u8, text: &str) -> Result<(), Failure> {
+fn start(j: &TestSession, request: &str, language: u8, text: &str) -> Result<(), Failure> {
     let mut start = asking(request, "");
     let [neutral, translated] = languages(language, text);
     start.question_neutral = neutral.map(|t| JsonText::from_plain(&t));
@@ -318,5 +318,5 @@ fn start(j: &Journal, request: &str, language: u8, text: &str) -> Result<(), Fai
     j.try_start(start).map(|_| ())
 }
 
-/// Which language a context is asked for in.
+/// The language that a context is queried in.
 pub(crate) const VARIANTS: [Variant; 2] = [Variant::Neutral, Variant::Translated];

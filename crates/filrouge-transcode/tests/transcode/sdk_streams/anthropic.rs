@@ -3,7 +3,7 @@
 use filrouge_provider_rules::Provider;
 use serde_json::{Value, json};
 
-use super::scenario::{Scenario, bad_gateway, lasting, named, passing};
+use super::scenario::{Scenario, bad_gateway, named, permanent, retryable};
 
 const PROVIDER: Provider = Provider::Anthropic;
 
@@ -27,7 +27,7 @@ fn end(reason: &str) -> Vec<Value> {
     ]
 }
 
-/// A block: how it begins, and what is added to it.
+/// A block: its start event and its deltas.
 fn block(index: u64, begins: Value, deltas: &[Value]) -> Vec<Value> {
     let mut events =
         vec![json!({"type": "content_block_start", "index": index, "content_block": begins})];
@@ -194,7 +194,7 @@ fn steps() -> Vec<Scenario> {
     ]
 }
 
-/// Everything at once, a call that grows while a text does among it.
+/// All kinds of blocks, with a call and a text that grow at the same time.
 fn interleaved() -> Scenario {
     let (one, two) = (weather(0), time(1));
     let mut mixed = vec![one[0].clone(), two[0].clone()];
@@ -231,19 +231,19 @@ fn oddities() -> Vec<Scenario> {
                 .replacen("}\n\n", "}\r\r", 1),
         ),
         Scenario::streamed(PROVIDER, "overloaded in the middle", broken(overloaded))
-            .failing(passing("overloaded_error")),
+            .failing(retryable("overloaded_error")),
         Scenario::streamed(
             PROVIDER,
             "a fault in the middle",
             broken(error("api_error", "Internal server error")),
         )
-        .failing(passing("api_error")),
+        .failing(retryable("api_error")),
         Scenario::streamed(
             PROVIDER,
             "an error at the beginning",
             named(&[error("invalid_request_error", "no")]),
         )
-        .failing(lasting("invalid_request_error")),
+        .failing(permanent("invalid_request_error")),
     ]
 }
 
@@ -259,14 +259,24 @@ fn refused() -> Vec<Scenario> {
     let overloaded = error("overloaded_error", "Overloaded");
     let key = error("authentication_error", "invalid x-api-key");
     vec![
-        refused("a rate limit", 429, &limit, passing("rate_limit_error")),
-        refused("a fault of the server", 500, &server, passing("api_error")),
-        refused("overloaded", 529, &overloaded, passing("overloaded_error")),
+        refused("a rate limit", 429, &limit, retryable("rate_limit_error")),
+        refused(
+            "a fault of the server",
+            500,
+            &server,
+            retryable("api_error"),
+        ),
+        refused(
+            "overloaded",
+            529,
+            &overloaded,
+            retryable("overloaded_error"),
+        ),
         refused(
             "a key that is wrong",
             401,
             &key,
-            lasting("authentication_error"),
+            permanent("authentication_error"),
         ),
         bad_gateway(PROVIDER),
     ]
@@ -299,7 +309,7 @@ fn whole() -> Vec<Scenario> {
             status: 529,
             ..Scenario::whole(PROVIDER, "overloaded, no stream", &error)
         }
-        .failing(passing("overloaded_error")),
+        .failing(retryable("overloaded_error")),
     ]
 }
 

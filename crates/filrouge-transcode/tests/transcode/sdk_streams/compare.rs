@@ -1,4 +1,4 @@
-//! What an SDK has told of an answer against what was recorded of it.
+//! Compares what an SDK parsed of an answer with what was recorded of it.
 
 use std::collections::BTreeMap;
 
@@ -42,43 +42,47 @@ fn thoughts(play: &Play<'_>, sdk: &Value, ours: &Recorded) -> Result<(), String>
     let is_something = |thought: &Thought| {
         !thought.text.is_empty() || thought.signature.is_some() || thought.sealed.is_some()
     };
-    let told = sdk["thoughts"].as_array().unwrap().iter();
-    let told = told.map(|thought| Thought {
+    let reported = sdk["thoughts"].as_array().unwrap().iter();
+    let reported = reported.map(|thought| Thought {
         text: word(&thought["text"]).unwrap(),
         signature: word(&thought["signature"]),
         sealed: word(&thought["sealed"]),
     });
-    let mut told: Vec<Thought> = told.filter(is_something).collect();
+    let mut reported: Vec<Thought> = reported.filter(is_something).collect();
     let ours: Vec<Thought> = ours
         .thoughts
         .iter()
         .filter(|t| is_something(t))
         .cloned()
         .collect();
-    // Of what was not complete the text is recorded, which somebody may have seen, and nothing that only its provider
-    // reads: it is never sent back.
+    // Of an incomplete thought only the text, which people may have seen, is recorded. Its sealed data is not: it is never sent
+    // back.
     if play.ending != Ending::Whole
-        && told != ours
-        && let Some(last) = told.pop()
+        && reported != ours
+        && let Some(last) = reported.pop()
     {
         let last = Thought {
             signature: None,
             sealed: None,
             ..last
         };
-        told.extend(Some(last).filter(is_something));
+        reported.extend(Some(last).filter(is_something));
     }
-    same("thoughts", told, ours)
+    same("thoughts", reported, ours)
 }
 
 fn calls(sdk: &Value, ours: &Recorded) -> Result<(), String> {
-    let told = sdk["calls"].as_array().unwrap();
-    same("number of calls", told.len(), ours.calls.len())?;
-    for (told, call) in told.iter().zip(&ours.calls) {
-        same("name of a call", told["name"].as_str(), Some(&*call.name))?;
-        match told["id"].as_str() {
+    let reported = sdk["calls"].as_array().unwrap();
+    same("number of calls", reported.len(), ours.calls.len())?;
+    for (reported, call) in reported.iter().zip(&ours.calls) {
+        same(
+            "name of a call",
+            reported["name"].as_str(),
+            Some(&*call.name),
+        )?;
+        match reported["id"].as_str() {
             Some(id) => same("id of a call", id, &call.id)?,
-            // Gemini calls without ids: each has one of ours.
+            // Gemini's calls have no ids: each gets one from the decoder.
             None => {
                 let same_id = ours.calls.iter().filter(|other| other.id == call.id);
                 same("calls of one id", 1, same_id.count())?;
@@ -86,7 +90,7 @@ fn calls(sdk: &Value, ours: &Recorded) -> Result<(), String> {
         }
         same(
             "signature of a call",
-            told["signature"].as_str(),
+            reported["signature"].as_str(),
             call.signature.as_deref(),
         )?;
         let has_failed = ours.status == Some(TurnStatus::Failed);
@@ -99,36 +103,36 @@ fn calls(sdk: &Value, ours: &Recorded) -> Result<(), String> {
                 ours.status
             ));
         }
-        if let Some(arguments) = told["arguments"].as_str() {
+        if let Some(arguments) = reported["arguments"].as_str() {
             same_arguments(arguments, call)?;
         }
     }
     Ok(())
 }
 
-fn same_arguments(told: &str, call: &Call) -> Result<(), String> {
+fn same_arguments(reported: &str, call: &Call) -> Result<(), String> {
     let value = |text: &str| match text {
         "" => Some(json!({})),
         text => serde_json::from_str::<Value>(text).ok(),
     };
-    match (value(told), value(&call.arguments)) {
-        (Some(told), Some(ours)) => same("arguments", told, ours),
-        _ => same("text of arguments", told, &call.arguments),
+    match (value(reported), value(&call.arguments)) {
+        (Some(reported), Some(ours)) => same("arguments", reported, ours),
+        _ => same("text of arguments", reported, &call.arguments),
     }
 }
 
 fn usage(provider: Provider, sdk: &Value, ours: &Recorded) -> Result<(), String> {
-    let told = sdk["usage"].as_object();
+    let reported = sdk["usage"].as_object();
     let empty = json!({});
     let recorded = ours.usage.as_ref().unwrap_or(&empty).as_object().unwrap();
-    for (name, value) in told.into_iter().flatten() {
+    for (name, value) in reported.into_iter().flatten() {
         same(name, Some(value), recorded.get(name))?;
     }
     if provider != Provider::Anthropic {
-        // The counts of Messages come in two pieces; the SDK's accumulation knows some members of the second only.
+        // The counts of Messages arrive in two events; the SDK's accumulation has some members of the second only.
         same(
             "members of usage",
-            told.map_or(0, |u| u.len()),
+            reported.map_or(0, |u| u.len()),
             recorded.len(),
         )?;
     }
@@ -136,7 +140,7 @@ fn usage(provider: Provider, sdk: &Value, ours: &Recorded) -> Result<(), String>
     same("counts", counts.unwrap_or_default(), ours.counts)
 }
 
-/// The standard word for the SDK's, as the providers document theirs.
+/// The standard finish reason for the SDK's, according to the provider's documentation.
 fn standard(provider: Provider, word: &str, has_calls: bool) -> &'static str {
     match (provider, word) {
         (Provider::OpenaiChat, "stop") | (Provider::Anthropic, "end_turn" | "stop_sequence") => {
@@ -165,18 +169,18 @@ fn end(play: &Play<'_>, way: &str, sdk: &Value, ours: &Recorded) -> Result<(), S
     }
     let Some(failed) = &ours.error else {
         return Err(format!(
-            "{way}: the SDK has no end, recorded is {:?}",
+            "{way}: the SDK reports no end, but {:?} is recorded",
             ours.status
         ));
     };
     same("status", Some(TurnStatus::Failed), ours.status)?;
     let (code, source) = (&*failed.code, &*failed.source);
     match (error["kind"].as_str(), play.ending) {
-        (Some("told"), _) => told(play.scenario, error, failed),
+        (Some("told"), _) => reported(play.scenario, error, failed),
         (Some("broken"), Ending::Lost(_)) => {
             same("error", ("client_gone", "client"), (code, source))
         }
-        // A body that just ends is no error for most SDKs; the end of the answer is missing all the same.
+        // Most SDKs do not report a body that just ends as an error; the end of the answer is still missing.
         (None | Some("unreadable"), Ending::Short(_)) => {
             let codes = ["stream_truncated", "stream_empty", "stream_malformed"];
             same(
@@ -186,7 +190,7 @@ fn end(play: &Play<'_>, way: &str, sdk: &Value, ours: &Recorded) -> Result<(), S
             )
         }
         other => Err(format!(
-            "the SDK ends with {other:?}, recorded is {failed:?}"
+            "the SDK ends with {other:?}, but {failed:?} is recorded"
         )),
     }
 }
@@ -196,10 +200,10 @@ fn finished(provider: Provider, word: &str, ours: &Recorded) -> Result<(), Strin
     let expected = standard(provider, word, has_calls);
     same("standard reason", Some(expected), ours.finish.as_deref())?;
     let implied = provider == Provider::OpenaiResponses && word == "completed";
-    let told = Some(word).filter(|word| *word != expected && !implied);
+    let reported = Some(word).filter(|word| *word != expected && !implied);
     same(
         "reason",
-        told,
+        reported,
         ours.provider_finish
             .as_deref()
             .filter(|own| *own != expected),
@@ -218,8 +222,8 @@ fn finished(provider: Provider, word: &str, ours: &Recorded) -> Result<(), Strin
     same("status", Some(status), ours.status)
 }
 
-/// An error that the provider told.
-fn told(scenario: &Scenario, error: &Value, failed: &Failed) -> Result<(), String> {
+/// An error that the provider sent.
+fn reported(scenario: &Scenario, error: &Value, failed: &Failed) -> Result<(), String> {
     let Some(expected) = scenario.error else {
         return Err(format!("the SDK raised {error}"));
     };

@@ -3,7 +3,7 @@
 use filrouge_provider_rules::Provider;
 use serde_json::{Value, json};
 
-use super::scenario::{Scenario, bad_gateway, lasting, passing, unnamed};
+use super::scenario::{Scenario, bad_gateway, permanent, retryable, unnamed};
 
 const PROVIDER: Provider = Provider::Gemini;
 
@@ -18,7 +18,7 @@ fn event(parts: Value, reason: Option<&str>) -> Value {
             "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 1117}]}})
 }
 
-/// One event for each part, and the reason with the last one.
+/// One event for each part, and the finish reason in the last one.
 fn streamed(name: &'static str, parts: &[Value], reason: &str) -> Scenario {
     let mut events: Vec<Value> = parts
         .iter()
@@ -118,18 +118,18 @@ fn failures() -> Vec<Scenario> {
     let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "gemini-3-pro-preview",
         "usageMetadata": {"promptTokenCount": 7, "totalTokenCount": 7}});
     vec![
-        refused("a rate limit", &limit, passing("RESOURCE_EXHAUSTED")),
-        refused("a fault of the server", &server, passing("INTERNAL")),
-        refused("overloaded", &overloaded, passing("UNAVAILABLE")),
+        refused("a rate limit", &limit, retryable("RESOURCE_EXHAUSTED")),
+        refused("a fault of the server", &server, retryable("INTERNAL")),
+        refused("overloaded", &overloaded, retryable("UNAVAILABLE")),
         refused(
             "a request that is wrong",
             &wrong,
-            lasting("INVALID_ARGUMENT"),
+            permanent("INVALID_ARGUMENT"),
         ),
         Scenario::streamed(PROVIDER, "an error in the middle", middle)
-            .failing(passing("UNAVAILABLE")),
+            .failing(retryable("UNAVAILABLE")),
         Scenario::streamed(PROVIDER, "a prompt that is blocked", unnamed(&[blocked]))
-            .failing(lasting("PROHIBITED_CONTENT")),
+            .failing(permanent("PROHIBITED_CONTENT")),
         bad_gateway(PROVIDER),
     ]
 }
@@ -148,7 +148,7 @@ fn whole() -> Vec<Scenario> {
             status: 503,
             ..Scenario::whole(PROVIDER, "overloaded, no stream", &error)
         }
-        .failing(passing("UNAVAILABLE")),
+        .failing(retryable("UNAVAILABLE")),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! The providers' official SDKs read scripted answers from an upstream on loopback, and what they parse is what is
-//! recorded of the same bytes: whole, and broken off anywhere.
+//! The providers' official SDKs read scripted answers from a loopback server. What they parse must equal what is recorded of the
+//! same bytes: complete, and cut off anywhere.
 
 use std::path::Path;
 
@@ -21,13 +21,13 @@ mod output;
 mod recorded;
 mod scenario;
 
-/// How many bytes a chunk has, by turns.
+/// Chunk sizes, used in turn.
 const SIZES: [usize; 5] = [7, 1 << 20, 1, 64, 333];
 
-/// Bytes of an answer up to which it is given byte by byte.
+/// The largest answer that is sent byte by byte.
 const SMALL: usize = 1_000;
 
-/// Where the events of a stream end.
+/// The ends of a stream's events.
 fn boundaries(body: &[u8]) -> Vec<usize> {
     let ends = |at: &usize| {
         let head = &body[..*at];
@@ -38,8 +38,8 @@ fn boundaries(body: &[u8]) -> Vec<usize> {
     (1..body.len()).filter(ends).collect()
 }
 
-/// Where answers are broken off: behind some events, within some, and where only the end of an event is missing. Each
-/// answer is at half of these places, its neighbour at the others.
+/// Positions at which answers are cut off: after some events, within some, and where only the end of an event is missing. Each
+/// answer is cut at half of these positions, its neighbor at the others.
 fn breaks(body: &[u8]) -> Vec<Ending> {
     let boundaries = boundaries(body);
     let some = |count: usize| {
@@ -59,9 +59,8 @@ fn breaks(body: &[u8]) -> Vec<Ending> {
         .collect()
 }
 
-/// Not within the end of an event. Behind CR the line has ended, as the standard of server-sent events has it, while
-/// the SDKs wait for LF; and where a body ends behind the data of an event, that counts here, as it does for the SDK of
-/// Gemini, while the others leave it out.
+/// Avoids cuts within the end of an event. By the standard of server-sent events a line ends after CR, but the SDKs wait for LF.
+/// If a body ends right after an event's data, filrouge and Gemini's SDK emit the event, but the other SDKs do not.
 fn between(ending: Ending, body: &[u8]) -> Ending {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let behind = |at: usize| at + body[at..].iter().take_while(|byte| is_end(byte)).count();
@@ -112,7 +111,7 @@ fn check(provider: Provider, scenarios: &[Scenario]) {
         let (at, ours) = now.as_ref().unwrap();
         assert_eq!(*at, reading.answer);
         let play = &plays[*at];
-        if let Err(difference) = compare(play, &reading.way, &reading.told, ours) {
+        if let Err(difference) = compare(play, &reading.way, &reading.reported, ours) {
             let (name, ending, way) = (play.scenario.name, play.ending, &reading.way);
             wrong.push(format!("{name}, {ending:?}, {way}: {difference}"));
         }
@@ -142,9 +141,9 @@ fn gemini_is_recorded_as_the_sdk_reads_it() {
     check(Provider::Gemini, &gemini::scenarios());
 }
 
-/// What a comparison is worth: any other word of an SDK is a difference.
+/// Checks the comparison itself: any changed value of an SDK is reported as a difference.
 #[test]
-fn differences_are_seen() {
+fn the_comparison_finds_every_difference() {
     let scenarios = anthropic::scenarios();
     let scenario = scenarios
         .iter()

@@ -3,7 +3,7 @@
 use filrouge_provider_rules::Provider;
 use serde_json::{Value, json};
 
-use super::scenario::{Scenario, bad_gateway, lasting, passing, unnamed};
+use super::scenario::{Scenario, bad_gateway, permanent, retryable, unnamed};
 
 const PROVIDER: Provider = Provider::OpenaiChat;
 
@@ -43,7 +43,7 @@ fn counted(cached: u64, reasoning: u64) -> Value {
             "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}})
 }
 
-/// What follows the answer: its reason, its counts, and the end.
+/// The events after the answer: finish reason, counts, and the end.
 fn end(reason: &str, usage: Value) -> Vec<Value> {
     let stop = json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": reason}]);
     let mut counts = event(json!([]));
@@ -150,7 +150,7 @@ fn texts() -> Vec<Scenario> {
             ),
         ),
         streamed(
-            "reasoning of a server that speaks like it",
+            "reasoning of a compatible server",
             vec![
                 delta(json!({"reasoning_content": "Let me "})),
                 delta(json!({"reasoning_content": "see."})),
@@ -165,13 +165,13 @@ fn calls() -> Vec<Scenario> {
     let custom = json!({"tool_calls": [{"index": 0, "id": "call_c3", "type": "custom",
         "custom": {"name": "run_sql", "input": "SELECT "}}]});
     let more = json!({"tool_calls": [{"index": 0, "custom": {"input": "1; -- é"}}]});
-    let mut told = vec![text("I look "), text("that up.")];
-    told.extend(parallel());
+    let mut reported = vec![text("I look "), text("that up.")];
+    reported.extend(parallel());
     vec![
         streamed("a call", parallel()[..4].to_vec(), "tool_calls"),
         streamed("two calls", parallel(), "tool_calls"),
         streamed("two calls that grow at once", interleaved(), "tool_calls"),
-        streamed("text and calls", told, "tool_calls"),
+        streamed("text and calls", reported, "tool_calls"),
         streamed(
             "a call without arguments",
             vec![call(0, "call_n", "now"), arguments(0, "{}")],
@@ -186,7 +186,7 @@ fn calls() -> Vec<Scenario> {
             "length",
         ),
         streamed(
-            "arguments that are no JSON",
+            "arguments that are not JSON",
             vec![
                 call(0, "call_x", "write"),
                 arguments(0, "{'text': "),
@@ -238,7 +238,7 @@ fn oddities() -> Vec<Scenario> {
             "an error in the middle",
             unnamed(&[begin(), text("It is"), text(" so"), error]),
         )
-        .failing(passing("server_error")),
+        .failing(retryable("server_error")),
     ]
 }
 
@@ -254,24 +254,29 @@ fn refused() -> Vec<Scenario> {
     let refused =
         |name, status, body: &Value, error| Scenario::refused(PROVIDER, name, status, body, error);
     vec![
-        refused("a rate limit", 429, &limit, passing("rate_limit_exceeded")),
+        refused(
+            "a rate limit",
+            429,
+            &limit,
+            retryable("rate_limit_exceeded"),
+        ),
         refused(
             "a quota that is used up",
             429,
             &quota,
-            lasting("insufficient_quota"),
+            permanent("insufficient_quota"),
         ),
         refused(
             "a fault of the server",
             500,
             &server,
-            passing("server_error"),
+            retryable("server_error"),
         ),
         refused(
             "a request that is wrong",
             400,
             &request,
-            lasting("unknown_parameter"),
+            permanent("unknown_parameter"),
         ),
         bad_gateway(PROVIDER),
     ]
@@ -300,7 +305,7 @@ fn whole() -> Vec<Scenario> {
             status: 429,
             ..Scenario::whole(PROVIDER, "a rate limit, no stream", &error)
         }
-        .failing(passing("rate_limit_exceeded")),
+        .failing(retryable("rate_limit_exceeded")),
     ]
 }
 

@@ -4,7 +4,7 @@ use filrouge_provider_rules::Provider;
 use serde_json::{Value, json};
 
 use super::output::{Item, call, message, reasoning};
-use super::scenario::{Scenario, bad_gateway, lasting, named, passing};
+use super::scenario::{Scenario, bad_gateway, named, permanent, retryable};
 
 const PROVIDER: Provider = Provider::OpenaiResponses;
 
@@ -28,8 +28,8 @@ fn numbered(mut events: Vec<Value>) -> String {
 }
 
 fn begin() -> Vec<Value> {
-    let told = |kind: &str| json!({"type": format!("response.{kind}"), "response": response("in_progress", &[])});
-    vec![told("created"), told("in_progress")]
+    let reported = |kind: &str| json!({"type": format!("response.{kind}"), "response": response("in_progress", &[])});
+    vec![reported("created"), reported("in_progress")]
 }
 
 fn events(items: &[Item]) -> Vec<Value> {
@@ -40,7 +40,7 @@ fn streamed(name: &'static str, items: &[Item]) -> Scenario {
     stopped(name, items, None)
 }
 
-/// An answer that stopped for a reason before it was complete.
+/// An answer that stopped early for a reason.
 fn stopped(name: &'static str, items: &[Item], reason: Option<&str>) -> Scenario {
     let output: Vec<Value> = items.iter().map(|item| item.done.clone()).collect();
     let status = if reason.is_some() {
@@ -77,30 +77,38 @@ fn time(at: usize) -> Item {
     )
 }
 
-fn said(deltas: &[&str]) -> Item {
+fn text_message(deltas: &[&str]) -> Item {
     message(0, "output_text", deltas)
 }
 
 fn texts() -> Vec<Scenario> {
     let halves =
-        String::from_utf8(streamed("", &[said(&["A fox: 🦊; ", "🧵 e\u{301}"])]).body).unwrap();
-    // Only the two deltas are cut in the character; what tells the text whole has it whole.
+        String::from_utf8(streamed("", &[text_message(&["A fox: 🦊; ", "🧵 e\u{301}"])]).body)
+            .unwrap();
+    // Only the two deltas are split within the character; the repeated complete text is not.
     let halves = halves
         .replacen("; \"", "; \\ud83e\"", 1)
         .replacen("\"🧵", "\"\\uddf5", 1)
         .replace("; 🧵", "; \\ud83e\\uddf5")
         .replace('🦊', "\\ud83e\\udd8a");
     vec![
-        streamed("text", &[said(&["Hello", ", ", "world\n"])]),
+        streamed("text", &[text_message(&["Hello", ", ", "world\n"])]),
         streamed(
             "text of many scripts",
-            &[said(&["Grüße, 👩‍👩‍👧 ", "мир, 世界\u{2028}", "\u{0}\"\\/\t"])],
+            &[text_message(&[
+                "Grüße, 👩‍👩‍👧 ",
+                "мир, 世界\u{2028}",
+                "\u{0}\"\\/\t",
+            ])],
         ),
         Scenario::streamed(PROVIDER, "characters in two escapes, in two events", halves),
         streamed("nothing", &[]),
         streamed(
             "two messages",
-            &[said(&["One. "]), message(1, "output_text", &["Two", "."])],
+            &[
+                text_message(&["One. "]),
+                message(1, "output_text", &["Two", "."]),
+            ],
         ),
         streamed(
             "refusal",
@@ -108,12 +116,12 @@ fn texts() -> Vec<Scenario> {
         ),
         stopped(
             "text that is too long",
-            &[said(&["One, two"])],
+            &[text_message(&["One, two"])],
             Some("max_output_tokens"),
         ),
         stopped(
             "text that a filter stops",
-            &[said(&["How to"])],
+            &[text_message(&["How to"])],
             Some("content_filter"),
         ),
     ]
@@ -156,14 +164,14 @@ fn steps() -> Vec<Scenario> {
         interleaved(),
         streamed(
             "text and calls",
-            &[said(&["I look ", "that up."]), weather(1), time(2)],
+            &[text_message(&["I look ", "that up."]), weather(1), time(2)],
         ),
         streamed(
             "a call without arguments",
             &[call(0, "function_call", "call_n", "now", &["{}"])],
         ),
         streamed(
-            "arguments that are no JSON",
+            "arguments that are not JSON",
             &[call(
                 0,
                 "function_call",
@@ -209,7 +217,7 @@ fn steps() -> Vec<Scenario> {
 }
 
 fn oddities() -> Vec<Scenario> {
-    let hello = said(&["Hello", " there"]);
+    let hello = text_message(&["Hello", " there"]);
     let failed = |code: &str, message: &str| {
         let mut last = response("failed", &[]);
         last["error"] = json!({"code": code, "message": message});
@@ -221,7 +229,7 @@ fn oddities() -> Vec<Scenario> {
         "message": "Your input exceeds the context window of this model.", "param": "input"}});
     let in_the_middle =
         |error: Value| numbered([begin(), hello.events[..4].to_vec(), vec![error]].concat());
-    let mut strange = said(&["Hello", " there"]);
+    let mut strange = text_message(&["Hello", " there"]);
     strange.events.insert(3, json!({"type": "response.output_text.sparkle", "output_index": 0, "item_id": "msg_0", "glitter": 1}));
     strange.events.insert(1, json!({"type": "keepalive"}));
     let streamed_error = |name, body| Scenario::streamed(PROVIDER, name, body);
@@ -231,11 +239,11 @@ fn oddities() -> Vec<Scenario> {
             "a fault at the end",
             failed("server_error", "The model failed to generate a response."),
         )
-        .failing(passing("server_error")),
+        .failing(retryable("server_error")),
         streamed_error("an error in the middle", in_the_middle(error))
-            .failing(passing("rate_limit_exceeded")),
+            .failing(retryable("rate_limit_exceeded")),
         streamed_error("an error in the middle, in a member", in_the_middle(nested))
-            .failing(lasting("context_length_exceeded")),
+            .failing(permanent("context_length_exceeded")),
     ]
 }
 
@@ -259,18 +267,23 @@ fn refused() -> Vec<Scenario> {
         "The server had an error while processing your request.",
     );
     vec![
-        refused("a rate limit", 429, &limit, passing("rate_limit_exceeded")),
+        refused(
+            "a rate limit",
+            429,
+            &limit,
+            retryable("rate_limit_exceeded"),
+        ),
         refused(
             "a quota that is used up",
             429,
             &quota,
-            lasting("insufficient_quota"),
+            permanent("insufficient_quota"),
         ),
         refused(
             "a fault of the server",
             500,
             &server,
-            passing("server_error"),
+            retryable("server_error"),
         ),
         bad_gateway(PROVIDER),
     ]
@@ -285,7 +298,7 @@ fn whole() -> Vec<Scenario> {
     failed["error"] = json!({"code": "server_error", "message": "The model failed."});
     let error = json!({"error": {"message": "Slow down", "type": "requests", "param": null, "code": "rate_limit_exceeded"}});
     vec![
-        whole("whole text", &[said(&["Hello 🌍"])]),
+        whole("whole text", &[text_message(&["Hello 🌍"])]),
         whole("whole refusal", &[message(0, "refusal", &["No."])]),
         whole(
             "whole steps",
@@ -296,12 +309,12 @@ fn whole() -> Vec<Scenario> {
                 time(3),
             ],
         ),
-        Scenario::whole(PROVIDER, "a fault, no stream", &failed).failing(passing("server_error")),
+        Scenario::whole(PROVIDER, "a fault, no stream", &failed).failing(retryable("server_error")),
         Scenario {
             status: 429,
             ..Scenario::whole(PROVIDER, "a rate limit, no stream", &error)
         }
-        .failing(passing("rate_limit_exceeded")),
+        .failing(retryable("rate_limit_exceeded")),
     ]
 }
 

@@ -1,8 +1,8 @@
-//! Output items of Responses, and the events that they come in.
+//! Output items of OpenAI's Responses, with their events.
 
 use serde_json::{Value, json};
 
-/// An output item while it comes: its events, and what it is at its end.
+/// An output item: its events, and its final form.
 pub(crate) struct Item {
     pub(crate) events: Vec<Value>,
     pub(crate) done: Value,

@@ -1,4 +1,4 @@
-//! What the recorder has made of an answer, in the words that the SDKs' readings have.
+//! The recorded answer, in the form of the SDKs' results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::scenario::{Ending, Play};
-use crate::journal::Journal;
+use crate::journal::TestSession;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
@@ -23,7 +23,7 @@ pub(crate) struct Recorded {
     pub(crate) finish: Option<String>,
     pub(crate) provider_finish: Option<String>,
     pub(crate) usage: Option<Value>,
-    /// As the statistics count: input, output, reasoning, cache read and cache write.
+    /// The counts of the statistics: input, output, reasoning, cache read and cache write.
     pub(crate) counts: [u64; 5],
     pub(crate) models: Vec<String>,
     pub(crate) error: Option<Failed>,
@@ -40,7 +40,7 @@ pub(crate) struct Thought {
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// As text.
+    /// The arguments as text.
     pub(crate) arguments: String,
     pub(crate) is_partial: bool,
     pub(crate) signature: Option<String>,
@@ -77,8 +77,8 @@ struct Part<'a> {
     detail: Option<Value>,
 }
 
-/// A JSON string without its escapes. A half of a character that is left alone is three U+FFFD, one for each byte that
-/// it would be; an SDK's text has one.
+/// A JSON string with its escapes decoded. A lone surrogate becomes three U+FFFD, one for each byte that it would have; an SDK's
+/// text has one.
 fn plain(raw: Option<&RawValue>) -> String {
     let Some(raw) = raw else {
         return String::new();
@@ -97,7 +97,7 @@ impl Recorded {
         self.finish = word("finish_reason").or(self.finish.take());
         self.provider_finish = word("provider_finish_reason").or(self.provider_finish.take());
         if let Some(usage) = &item.body.usage {
-            assert_eq!(self.usage, None, "the usage of a response is told once");
+            assert_eq!(self.usage, None, "the usage of a response is recorded once");
             self.usage = Some(serde_json::from_str(usage.as_str()).unwrap());
         }
         if let Some(model) = &item.body.model {
@@ -107,7 +107,7 @@ impl Recorded {
             "stream_events" => return,
             _ => serde_json::from_str(item.body.parts.as_str()).unwrap(),
         };
-        // Which of several answers one is that has broken off is not told: the tests have two.
+        // It is unknown which of several answers an interrupted item belongs to: the tests have two.
         let is_other = item.body.channel.as_str() == "alternative";
         let alternative = is_other.then(|| metadata["choice"].as_u64().unwrap_or(1));
         for part in parts {
@@ -159,7 +159,7 @@ impl Recorded {
 
 /// Records the bytes of a play, in its chunks.
 pub(crate) fn record(play: &Play<'_>) -> Recorded {
-    let j = Journal::paused();
+    let j = TestSession::paused();
     j.start("r", "?");
     let what = RecordStream {
         session_id: j.session.clone(),

@@ -1,16 +1,16 @@
-//! Answers of providers, as they write them.
+//! Answers of providers, as the providers send them.
 
 use filrouge_provider_rules::Provider;
 use filrouge_provider_rules::sdk::streams::Answer;
 use filrouge_transcode::StreamFormat;
 use serde_json::Value;
 
-/// The error that an answer tells.
+/// The error in an answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told {
-    /// Its word, which the SDK's exception has, too.
+pub(crate) struct Reported {
+    /// Its code, which the SDK's exception also has.
     pub(crate) code: &'static str,
-    /// Whether asking again can help.
+    /// Whether a retry may succeed.
     pub(crate) retryable: bool,
 }
 
@@ -23,8 +23,8 @@ pub(crate) struct Scenario {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
     pub(crate) body: Vec<u8>,
-    /// The error it ends with; `None` of an answer without one.
-    pub(crate) error: Option<Told>,
+    /// The error that the answer ends with; `None` for an answer without one.
+    pub(crate) error: Option<Reported>,
 }
 
 impl Scenario {
@@ -54,7 +54,7 @@ impl Scenario {
         name: &'static str,
         status: u16,
         body: &Value,
-        error: Told,
+        error: Reported,
     ) -> Self {
         Self {
             stream: true,
@@ -63,7 +63,7 @@ impl Scenario {
         }
     }
 
-    pub(crate) fn failing(mut self, error: Told) -> Self {
+    pub(crate) fn failing(mut self, error: Reported) -> Self {
         self.error = Some(error);
         self
     }
@@ -73,7 +73,7 @@ impl Scenario {
     }
 }
 
-/// What a gateway answers that cannot reach the provider.
+/// The answer of a gateway that cannot reach the provider.
 pub(crate) fn bad_gateway(provider: Provider) -> Scenario {
     let page = "<html>\n<head><title>502 Bad Gateway</title></head>\n<body>\n<center><h1>502 Bad Gateway</h1></center>\n</body>\n</html>\n";
     Scenario {
@@ -81,33 +81,33 @@ pub(crate) fn bad_gateway(provider: Provider) -> Scenario {
         content_type: "text/html",
         ..Scenario::streamed(provider, "a page of a gateway", page.to_owned())
     }
-    .failing(Told {
+    .failing(Reported {
         code: "stream_malformed",
         retryable: false,
     })
 }
 
-pub(crate) const fn passing(code: &'static str) -> Told {
-    Told {
+pub(crate) const fn retryable(code: &'static str) -> Reported {
+    Reported {
         code,
         retryable: true,
     }
 }
 
-pub(crate) const fn lasting(code: &'static str) -> Told {
-    Told {
+pub(crate) const fn permanent(code: &'static str) -> Reported {
+    Reported {
         code,
         retryable: false,
     }
 }
 
-/// Events without names, as OpenAI's Chat Completions and Gemini have them.
+/// Events without names, as in OpenAI's Chat Completions and Gemini.
 pub(crate) fn unnamed(events: &[Value]) -> String {
     let events = events.iter();
     events.map(|event| format!("data: {event}\n\n")).collect()
 }
 
-/// Events that have their type for a name.
+/// Events named after their type.
 pub(crate) fn named(events: &[Value]) -> String {
     let event = |event: &Value| {
         let name = event["type"].as_str().unwrap();
@@ -116,7 +116,7 @@ pub(crate) fn named(events: &[Value]) -> String {
     events.iter().map(event).collect()
 }
 
-/// An answer as it is given: cut into chunks, and perhaps broken off.
+/// An answer as sent: cut into chunks, and possibly cut off.
 pub(crate) struct Play<'s> {
     pub(crate) scenario: &'s Scenario,
     pub(crate) chunks: Vec<&'s [u8]>,
@@ -126,11 +126,11 @@ pub(crate) struct Play<'s> {
 /// How an answer's bytes end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// All of them came.
+    /// All of them arrived.
     Whole,
-    /// The connection was lost behind so many.
+    /// The connection was lost after this many bytes.
     Lost(usize),
-    /// A body ended behind so many as if that were all.
+    /// The body ended after this many bytes, as if it were complete.
     Short(usize),
 }
 

@@ -1,5 +1,5 @@
-//! What holds for recorded streams of every format. A format's streams are the files of `fixtures/streams/FORMAT`:
-//! `NAME.sse` or `NAME.json` as it came, and beside it `NAME.items` with what it is recorded as.
+//! Properties of recorded streams of every format. A format's streams are the files of `fixtures/streams/FORMAT`: `NAME.sse` or
+//! `NAME.json` is the input, and `NAME.items` next to it the recorded items.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use filrouge_types::RawJson;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::journal::{Journal, query};
+use crate::journal::{TestSession, query};
 use crate::journals::check::accepted;
 use crate::journals::items;
 
@@ -18,8 +18,8 @@ mod texts;
 
 use texts::{Texts, blocks, is_beginning_of, recorded_texts};
 
-/// Bytes of streams up to which every cut is tried.
-const SMALL: usize = 6000;
+/// The largest stream, in bytes, that is cut at every position.
+const CUT_BYTES_MAX: usize = 6000;
 
 /// A stream of the fixtures.
 pub(crate) struct Stream {
@@ -50,7 +50,7 @@ pub(crate) fn streams(format: StreamFormat) -> Vec<Stream> {
     streams
 }
 
-/// A decoder that has been given these chunks and the end; nothing was taken from it.
+/// A decoder after these chunks and the end, with all items still in its transcript.
 pub(crate) fn decoded<'a>(
     format: StreamFormat,
     chunks: impl IntoIterator<Item = &'a [u8]>,
@@ -63,7 +63,7 @@ pub(crate) fn decoded<'a>(
     decoder
 }
 
-/// What a stream is recorded as when what is ready is taken after every chunk.
+/// The record of a stream whose ready items are taken after every chunk.
 pub(crate) fn recorded<'a>(
     format: StreamFormat,
     chunks: impl IntoIterator<Item = &'a [u8]>,
@@ -76,10 +76,10 @@ pub(crate) fn recorded<'a>(
     }
     decoder.end();
     items.extend(decoder.transcript_mut().take_ready());
-    told(&items, decoder.transcript())
+    record_text(&items, decoder.transcript())
 }
 
-fn told(items: &[ReadyItem], transcript: &Transcript) -> String {
+fn record_text(items: &[ReadyItem], transcript: &Transcript) -> String {
     let mut out = match transcript.ended().unwrap() {
         Ended::Failed(error) => format!(
             "failed {} {} {} {}\n",
@@ -105,7 +105,7 @@ fn told(items: &[ReadyItem], transcript: &Transcript) -> String {
         }
     }
     for block in transcript.blocks() {
-        let (role, channel) = block.place();
+        let (role, channel) = block.role_and_channel();
         write!(
             out,
             "\n{} {role} {} unfinished",
@@ -119,52 +119,56 @@ fn told(items: &[ReadyItem], transcript: &Transcript) -> String {
         out.push('\n');
     }
     if items.iter().all(|ready| ready.number.is_none()) {
-        writeln!(out, "\ntold {:?}", transcript.told()).unwrap();
+        writeln!(out, "\nreported {:?}", transcript.reported()).unwrap();
     }
     out
 }
 
-/// Compares each stream's record with its file. What was made is left beside the build, to be read and, when it is
-/// right, copied over the file.
+/// Compares each stream's record with its golden file. The records are written to the build folder, to be reviewed and, if
+/// right, copied over the golden files.
 pub(crate) fn check_goldens(format: StreamFormat) {
-    let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("streams-{format}"));
-    std::fs::create_dir_all(&made).unwrap();
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("streams-{format}"));
+    std::fs::create_dir_all(&folder).unwrap();
     let mut wrong = Vec::new();
     for stream in streams(format) {
         let record = recorded(format, [&stream.bytes[..]]);
-        let made = made.join(format!("{}.items", stream.name));
-        std::fs::write(&made, &record).unwrap();
+        let file = folder.join(format!("{}.items", stream.name));
+        std::fs::write(&file, &record).unwrap();
         if std::fs::read_to_string(&stream.golden).unwrap_or_default() != record {
-            wrong.push(format!("{}\n{record}", made.display()));
+            wrong.push(format!("{}\n{record}", file.display()));
         }
     }
-    assert!(wrong.is_empty(), "copy when right:\n{}", wrong.join("\n\n"));
+    assert!(
+        wrong.is_empty(),
+        "copy these over the golden files if they are right:\n{}",
+        wrong.join("\n\n")
+    );
 }
 
-/// However the bytes are cut, the same is recorded.
+/// Checks that the record does not depend on how the bytes are split.
 pub(crate) fn check_chunks(format: StreamFormat) {
     for stream in streams(format) {
-        let whole = recorded(format, [&stream.bytes[..]]);
+        let uncut = recorded(format, [&stream.bytes[..]]);
         for size in [1, 2, 3, 7, 64, 1000] {
             let cut = recorded(format, stream.bytes.chunks(size));
-            assert_eq!(cut, whole, "{} in chunks of {size}", stream.name);
+            assert_eq!(cut, uncut, "{} in chunks of {size}", stream.name);
         }
     }
 }
 
-/// Texts only grow, up to what is recorded.
+/// Checks that texts only grow, up to the recorded text.
 pub(crate) fn check_growth(format: StreamFormat) {
     for stream in streams(format) {
         let mut decoder = Decoder::new(format);
         let mut before = Texts::new();
-        let mut taken = Texts::new();
+        let mut collected = Texts::new();
         for chunk in stream.bytes.chunks(16) {
             decoder.push(chunk);
             if decoder.transcript().ended().is_none() {
-                taken.extend(recorded_texts(&decoder.transcript_mut().take_ready()));
+                collected.extend(recorded_texts(&decoder.transcript_mut().take_ready()));
             }
             let mut now = blocks(decoder.transcript());
-            now.extend(taken.clone());
+            now.extend(collected.clone());
             if decoder.transcript().ended().is_none() {
                 assert!(
                     is_beginning_of(&before, &now),
@@ -185,32 +189,32 @@ pub(crate) fn check_growth(format: StreamFormat) {
                 stream.name
             );
         }
-        taken.extend(last);
-        taken.extend(ready);
+        collected.extend(last);
+        collected.extend(ready);
         assert!(
-            is_beginning_of(&before, &taken),
-            "{}: {before:?} {taken:?}",
+            is_beginning_of(&before, &collected),
+            "{}: {before:?} {collected:?}",
             stream.name
         );
     }
 }
 
-/// A stream that is cut off has failed, unless it had told its end: `told` gives how many bytes that takes. What is
-/// recorded of it is a beginning of what is recorded of the whole stream.
-pub(crate) fn check_cuts(format: StreamFormat, told: impl Fn(&Stream) -> Option<usize>) {
+/// Checks that a truncated stream fails, unless its end had arrived: `end_of` returns the number of bytes up to that end. Its
+/// record is a prefix of the complete stream's record.
+pub(crate) fn check_cuts(format: StreamFormat, end_of: impl Fn(&Stream) -> Option<usize>) {
     for stream in streams(format) {
-        let mut whole = decoded(format, [&stream.bytes[..]]);
-        let mut all = recorded_texts(&whole.transcript_mut().take_ready());
-        all.extend(blocks(whole.transcript()));
+        let mut complete = decoded(format, [&stream.bytes[..]]);
+        let mut all = recorded_texts(&complete.transcript_mut().take_ready());
+        all.extend(blocks(complete.transcript()));
         let enough = match stream.bytes.first() {
-            // An array is told whole by its last value.
+            // A JSON body is complete with its last `}`.
             Some(b'{' | b'[') => {
                 let last = stream.bytes.iter().rposition(|b| *b == b'}');
                 last.map_or(0, |at| at + 1)
             }
-            _ => told(&stream).unwrap_or(stream.bytes.len()),
+            _ => end_of(&stream).unwrap_or(stream.bytes.len()),
         };
-        let step = 1 + stream.bytes.len() / SMALL;
+        let step = 1 + stream.bytes.len() / CUT_BYTES_MAX;
         for cut in (0..stream.bytes.len()).step_by(step) {
             let mut decoder = decoded(format, [&stream.bytes[..cut]]);
             let place = format!("{} cut at {cut}", stream.name);
@@ -223,18 +227,18 @@ pub(crate) fn check_cuts(format: StreamFormat, told: impl Fn(&Stream) -> Option<
             if cut < enough {
                 assert!(matches!(ended, Ended::Failed(_)), "{place}: {ended:?}");
             } else {
-                assert_eq!(Some(ended), whole.transcript().ended(), "{place}");
+                assert_eq!(Some(ended), complete.transcript().ended(), "{place}");
             }
         }
     }
 }
 
-/// How many bytes of a stream it takes up to the last event that has this in it, with its line end.
-pub(crate) fn up_to(stream: &Stream, marks: &[&str]) -> Option<usize> {
+/// The number of bytes up to the end of the last line that contains one of `marks`, without its line break.
+pub(crate) fn end_of_last_line(stream: &Stream, marks: &[&str]) -> Option<usize> {
     let text = std::str::from_utf8(&stream.bytes).unwrap();
     let at = marks.iter().filter_map(|mark| text.rfind(mark)).max()?;
     let line = text[at..].find(['\r', '\n']).unwrap_or(text.len() - at);
-    // An event whose line is not ended is shown at the end of the bytes.
+    // At the end of the bytes, a line without a line break is decoded as well.
     Some(at + line)
 }
 
@@ -251,28 +255,28 @@ fn check_items(items: &[ReadyItem]) {
     }
 }
 
-/// Any bytes end, are held in bounds, and make items that are JSON.
-fn survives(format: StreamFormat, bytes: &[u8], chunk: usize) {
+/// Checks that decoding these bytes terminates, uses bounded memory, and yields items that are valid JSON.
+fn check_decoding(format: StreamFormat, bytes: &[u8], chunk: usize) {
     let mut decoder = Decoder::new(format).with_frame_bytes(1 << 16);
-    let mut taken = Vec::new();
+    let mut items = Vec::new();
     for chunk in bytes.chunks(chunk) {
         decoder.push(chunk);
-        // Names of members, marks and escapes come on top of what came.
+        // Names of members, marks and escapes are added to the input's size.
         assert!(
             decoder.held() <= 6 * bytes.len() + (1 << 17),
             "{}",
             decoder.held()
         );
-        taken.extend(decoder.transcript_mut().take_ready());
+        items.extend(decoder.transcript_mut().take_ready());
     }
     decoder.end();
-    taken.extend(decoder.transcript_mut().take_ready());
+    items.extend(decoder.transcript_mut().take_ready());
     assert!(decoder.transcript().ended().is_some());
-    check_items(&taken);
+    check_items(&items);
 }
 
-/// Events of all streams of a format in any order, and streams with mutated bytes.
-pub(crate) fn check_storms(format: StreamFormat) {
+/// Decodes events of all streams of a format in random order, and streams with mutated bytes.
+pub(crate) fn check_random_events(format: StreamFormat) {
     let streams = streams(format);
     let mut events: Vec<Vec<u8>> = Vec::new();
     for stream in &streams {
@@ -282,7 +286,7 @@ pub(crate) fn check_storms(format: StreamFormat) {
                 .map(|event| format!("{event}\n\n").into_bytes()),
         );
     }
-    // Terminal events would end most storms at once.
+    // Terminal events would end most of these inputs at once.
     let is_last = |e: &Vec<u8>| {
         let text = String::from_utf8_lossy(e);
         ["[DONE]", "_stop\"", "completed", "FINISHED"]
@@ -297,28 +301,27 @@ pub(crate) fn check_storms(format: StreamFormat) {
     };
     let mut runner = proptest::test_runner::TestRunner::new(config);
     runner
-        .run(&any, |(picks, changes, stream, storm, chunk)| {
-            let mut bytes = if storm {
+        .run(&any, |(picks, changes, stream, is_random, chunk)| {
+            let mut bytes = if is_random {
                 let picked = picks.iter().map(|pick| pick.get(&events));
-                let few = |event: &&Vec<u8>| !is_last(event) || picks.len() % (last + 2) == 0;
-                picked.filter(few).flatten().copied().collect()
+                let keeps = |event: &&Vec<u8>| !is_last(event) || picks.len() % (last + 2) == 0;
+                picked.filter(keeps).flatten().copied().collect()
             } else {
                 stream.get(&streams).bytes.clone()
             };
-            for (at, byte) in changes.into_iter().take(if storm { 2 } else { 40 }) {
+            for (at, byte) in changes.into_iter().take(if is_random { 2 } else { 40 }) {
                 if !bytes.is_empty() {
                     let at = at.index(bytes.len());
                     bytes[at] = byte;
                 }
             }
-            survives(format, &bytes, 1 + usize::from(chunk) * 8);
+            check_decoding(format, &bytes, 1 + usize::from(chunk) * 8);
             Ok(())
         })
         .unwrap();
 }
 
-/// What is recorded of a stream, with answers to the calls that have none, in the words of `to`: checked by the
-/// provider's own rules.
+/// A stream's record, with answers to the unanswered calls, rendered in the format `to` and checked against the provider's rules.
 pub(crate) fn restored(stream: &Stream, format: StreamFormat, to: Format) -> serde_json::Value {
     let mut decoder = decoded(format, [&stream.bytes[..]]);
     let ready = decoder.transcript_mut().take_ready();
@@ -335,7 +338,7 @@ pub(crate) fn restored(stream: &Stream, format: StreamFormat, to: Format) -> ser
         }
     }
     calls.retain(|id| !answered.contains(id));
-    let journal = Journal::new();
+    let journal = TestSession::new();
     journal.start("a", "q");
     let results = calls.iter().map(|id| items::result(id));
     let all: Vec<_> = ready.into_iter().map(|r| r.item).chain(results).collect();
@@ -345,7 +348,7 @@ pub(crate) fn restored(stream: &Stream, format: StreamFormat, to: Format) -> ser
     accepted(to, &journal.context(to, query(to)))
 }
 
-/// What is recorded can be given to every provider.
+/// Checks that the record can be sent to every provider.
 pub(crate) fn check_restored(format: StreamFormat) {
     for stream in streams(format) {
         for to in Format::ALL {

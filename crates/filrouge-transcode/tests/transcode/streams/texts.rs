@@ -1,13 +1,13 @@
-//! What recorded streams say, without the words around it.
+//! The texts of recorded streams, without their metadata.
 
 use std::collections::BTreeMap;
 
-use filrouge_engine::stream::{Block, Part, ReadyItem, Transcript};
+use filrouge_engine::stream::{ReadyItem, StreamBlock, StreamPart, Transcript};
 use filrouge_store::draft::PieceKind;
 use filrouge_types::{JsonText, RawJson};
 use serde_json::value::RawValue;
 
-/// What each item says, and what each that is not one yet says so far.
+/// The text of each item, and the text so far of each incomplete one.
 pub(super) type Texts = BTreeMap<u64, String>;
 
 fn plain(inner: &str) -> String {
@@ -15,8 +15,8 @@ fn plain(inner: &str) -> String {
     JsonText::from_raw(token).unwrap().to_plain()
 }
 
-/// The text of a list of parts; of those that are no text, their JSON.
-fn said(parts: &str) -> String {
+/// The text of a list of parts; for parts without text, their JSON.
+fn text_of_parts(parts: &str) -> String {
     let parts: Vec<&RawValue> = serde_json::from_str(parts).unwrap();
     let text = |part: &&RawValue| {
         let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(part.get()).unwrap();
@@ -37,10 +37,10 @@ fn said(parts: &str) -> String {
     parts.iter().map(text).collect()
 }
 
-fn growing(block: &Block) -> String {
-    let text = |part: &Part| match part.kind {
-        PieceKind::Whole if part.text.starts_with('[') => said(&part.text),
-        PieceKind::Whole => part.text.clone(),
+fn growing(block: &StreamBlock) -> String {
+    let text = |part: &StreamPart| match part.kind {
+        PieceKind::Complete if part.text.starts_with('[') => text_of_parts(&part.text),
+        PieceKind::Complete => part.text.clone(),
         PieceKind::ToolCall => match plain(&part.text) {
             args if args.trim() == "{}" => String::new(),
             args => args.trim_start().to_owned(),
@@ -51,18 +51,18 @@ fn growing(block: &Block) -> String {
 }
 
 pub(super) fn blocks(transcript: &Transcript) -> Texts {
-    let text = |block: &Block| (block.number, growing(block));
+    let text = |block: &StreamBlock| (block.number, growing(block));
     transcript.blocks().map(text).collect()
 }
 
 pub(super) fn recorded_texts(ready: &[ReadyItem]) -> Texts {
-    let text = |ready: &ReadyItem| Some((ready.number?, said(ready.item.parts.as_str())));
+    let text = |ready: &ReadyItem| Some((ready.number?, text_of_parts(ready.item.parts.as_str())));
     ready.iter().filter_map(text).collect()
 }
 
 pub(super) fn is_beginning_of(some: &Texts, whole: &Texts) -> bool {
     some.iter().all(|(number, text)| {
-        // Half a character becomes a whole one.
+        // An incomplete surrogate pair at the end becomes a complete character later.
         let text = text.trim_end_matches('\u{fffd}');
         whole.get(number).is_some_and(|all| all.starts_with(text))
     })

@@ -1,4 +1,4 @@
-//! How far a copy is, on stderr: a bar on a terminal, else a line for each stage and for each second of it.
+//! The progress of a copy on stderr: a bar on a terminal, else one line per stage, and one per second within a stage.
 
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use filrouge_engine::anchor::Anchor;
-use filrouge_store::copy::{Stage, Watch};
+use filrouge_store::copy::{CopyObserver, CopyStage};
 use filrouge_store::{Keyring, Position};
 use filrouge_types::{ErrorCode, Failure};
 use indicatif::ProgressBar;
 
 use crate::output::{bar, say};
 
-/// Between two lines of one stage.
+/// The minimum time between two lines of one stage.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Progress {
@@ -22,12 +22,12 @@ pub(super) struct Progress {
     anchors: PathBuf,
     keyring: Arc<Keyring>,
     bar: Option<ProgressBar>,
-    /// The stage that was shown, and when.
-    shown: Option<(Stage, Instant)>,
+    /// The stage of the last line, and when it was printed.
+    shown: Option<(CopyStage, Instant)>,
 }
 
 impl Progress {
-    /// Ends the copy once `stop` is set; makes the new store's anchor among `anchors`.
+    /// Creates a progress that ends the copy once `stop` is set. The new store's anchor is written in the folder `anchors`.
     pub(super) fn new(stop: Arc<AtomicBool>, anchors: PathBuf, keyring: Arc<Keyring>) -> Self {
         let bar = stderr()
             .is_terminal()
@@ -41,12 +41,12 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, stage: Stage, done: u64, all: u64) {
+    fn show(&mut self, stage: CopyStage, done: u64, all: u64) {
         let words = match stage {
-            Stage::Source => "verifying the source",
-            Stage::Commits => "copying commits",
-            Stage::Sessions => "copying sessions",
-            Stage::Copy => "verifying the copy",
+            CopyStage::Source => "verifying the source",
+            CopyStage::Commits => "copying commits",
+            CopyStage::Sessions => "copying sessions",
+            CopyStage::Copy => "verifying the copy",
         };
         if let Some(bar) = &self.bar {
             bar.set_message(words);
@@ -54,18 +54,18 @@ impl Progress {
             bar.set_position(done);
             return;
         }
-        let shown = self
+        let is_recent = self
             .shown
             .is_some_and(|(s, at)| s == stage && at.elapsed() < SHOW_EVERY);
-        if !shown {
+        if !is_recent {
             self.shown = Some((stage, Instant::now()));
             say(format_args!("{words}: {done}/{all}"));
         }
     }
 }
 
-impl Watch for Progress {
-    fn step(&mut self, stage: Stage, done: u64, all: u64) -> Result<(), Failure> {
+impl CopyObserver for Progress {
+    fn progress(&mut self, stage: CopyStage, done: u64, all: u64) -> Result<(), Failure> {
         if self.stop.load(Ordering::Relaxed) {
             let what = "the copy was stopped";
             return Err(Failure::new(ErrorCode::StoreUnavailable, what));
@@ -74,7 +74,7 @@ impl Watch for Progress {
         Ok(())
     }
 
-    fn witness(&mut self, store: &str, position: Position) -> Result<(), Failure> {
+    fn write_anchor(&mut self, store: &str, position: Position) -> Result<(), Failure> {
         Anchor::new(&self.anchors, store, self.keyring.clone()).set(&position)
     }
 }

@@ -1,4 +1,4 @@
-//! Which of a copy's two stores has failed.
+//! Names the failed one of a copy's two stores.
 
 use filrouge_types::{ErrorCode, Failure};
 
@@ -19,9 +19,10 @@ impl Side {
         }
     }
 
-    /// Names the store that has failed, without its password. What is wrong with its data is told as it is.
-    pub(super) fn of(self, url: &StoreUrl, failure: Failure) -> Failure {
-        let failure = self.hinting(failure);
+    /// Prefixes a failure with the option and the URL of its store, without the password. Integrity errors and missing
+    /// keys are reported unchanged.
+    pub(super) fn with_store(self, url: &StoreUrl, failure: Failure) -> Failure {
+        let failure = self.with_option(failure);
         match failure.code {
             ErrorCode::IntegrityError | ErrorCode::KeyMissing => failure,
             _ => Failure {
@@ -31,8 +32,8 @@ impl Side {
         }
     }
 
-    /// Hints speak of the option that names the store of every other command.
-    pub(super) fn hinting(self, mut failure: Failure) -> Failure {
+    /// Makes a hint about `--store`, the option of every other command, name this side's option.
+    pub(super) fn with_option(self, mut failure: Failure) -> Failure {
         let hint = failure.hint.take();
         failure.hint = hint.map(|hint| hint.replace("--store", self.option()));
         failure

@@ -1,4 +1,4 @@
-//! Who holds a session, and what its application knew last (DESIGN §6).
+//! A session's lease holder, and the newest state of its application (DESIGN §6).
 
 use std::io::{self, Write};
 
@@ -9,23 +9,23 @@ use serde::Serialize;
 
 use crate::output::printable;
 
-/// Lease and newest checkpoint.
+/// The lease and the newest checkpoint.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Call {
+pub(crate) struct CallState {
     /// `null` when it cannot be read.
     lease: Option<Lease>,
-    /// The newest that can be read.
+    /// The newest readable checkpoint.
     checkpoint: Option<Checkpoint>,
-    /// How many newer ones cannot.
+    /// How many newer checkpoints are unreadable.
     pub(crate) checkpoints_unreadable: usize,
 }
 
-impl Call {
-    /// Looks at a session that can be read.
+impl CallState {
+    /// Reads the state of a readable session.
     ///
     /// # Errors
-    /// `session_not_found`, and the ledger's.
-    pub(crate) async fn of(
+    /// `session_not_found`; errors of the ledger.
+    pub(crate) async fn read(
         engine: &Engine,
         caller: &Caller,
         id: &SessionId,
@@ -41,12 +41,12 @@ impl Call {
         })
     }
 
-    /// Whether there is nothing to tell an operator.
+    /// Whether the newest checkpoint is readable, or there is none, so that an operator need not act.
     pub(super) const fn is_well(&self) -> bool {
         self.checkpoints_unreadable == 0
     }
 
-    /// Where the newest checkpoint that can be read stands, and its label.
+    /// The seq and the label of the newest readable checkpoint.
     pub(crate) fn checkpoint(&self) -> Option<String> {
         let checkpoint = self.checkpoint.as_ref()?;
         let label = checkpoint.label.as_deref();
@@ -54,7 +54,7 @@ impl Call {
         Some(format!("{}{label}", checkpoint.seq))
     }
 
-    /// By whom the session is held, and until when.
+    /// The lease holder, and when the lease expires.
     pub(crate) fn held(&self) -> Option<String> {
         let lease = self.lease.as_ref()?;
         let (holder, until) = (printable(lease.holder.as_ref()?), lease.expires_at?);

@@ -1,4 +1,4 @@
-//! What a restore would send and leave out, in each format.
+//! The messages that a restore would send and leave out, in each format.
 
 use std::collections::BTreeSet;
 
@@ -15,29 +15,30 @@ use serde::de::IgnoredAny;
 #[derive(Serialize)]
 pub(super) struct Restored {
     pub(super) format: &'static str,
-    /// `null` when it fails.
-    pub(super) context: Option<Sent>,
-    /// Why it fails.
+    /// `null` when the restore fails.
+    pub(super) context: Option<SentContext>,
+    /// The error of a restore that fails.
     pub(super) error: Option<Refused>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Sent {
-    /// How many messages there are.
+pub(super) struct SentContext {
+    /// The number of messages that are sent.
     pub(super) messages: usize,
-    /// What is kept, left out and changed.
+    /// The messages that were kept, left out and changed.
     pub(super) report: Report,
-    /// What is otherwise with `unanswered=error`; `null` when nothing is.
-    pub(super) unanswered_as_errors: Option<Otherwise>,
+    /// The changes that `unanswered=error` would cause; `null` when there are none.
+    pub(super) unanswered_as_errors: Option<WithErrors>,
 }
 
+/// The same restore with `unanswered=error`.
 #[derive(Serialize)]
-pub(super) struct Otherwise {
+pub(super) struct WithErrors {
     pub(super) messages: usize,
     pub(super) kept: usize,
-    /// The items that are left out without it.
+    /// The items that are sent only with `unanswered=error`.
     pub(super) restored: Vec<u64>,
-    /// The calls that are answered by an error.
+    /// The calls that `unanswered=error` answers with an error.
     pub(super) answered: Vec<u64>,
 }
 
@@ -53,7 +54,7 @@ impl Restored {
     }
 }
 
-/// Plans are read once and rendered in each format.
+/// Restores in each format; the plans are shared.
 pub(super) async fn all(
     engine: &Engine,
     caller: &Caller,
@@ -79,18 +80,18 @@ pub(super) async fn all(
         let dropped = engine.context.restore(caller, id, query).await;
         let answered = engine.context.restore(caller, id, errors).await;
         for format in formats().filter(|f| *f != Format::Pairs) {
-            restored.push(of(format, &dropped, Some(&answered)));
+            restored.push(restored_as(format, &dropped, Some(&answered)));
         }
     }
     if formats().any(|f| f == Format::Pairs) {
         let plan = engine.context.restore(caller, id, pairs).await;
-        restored.push(of(Format::Pairs, &plan, None));
+        restored.push(restored_as(Format::Pairs, &plan, None));
     }
     restored
 }
 
-/// Puts into the findings about unanswered calls what the restores do with them.
-pub(super) fn tell(diagnosis: &mut Diagnosis, restored: &[Restored]) {
+/// Adds to the findings about unanswered calls how the restores treat these calls.
+pub(super) fn add_findings(diagnosis: &mut Diagnosis, restored: &[Restored]) {
     let sent = || restored.iter().filter_map(|one| one.context.as_ref());
     let left_out: BTreeSet<u64> = sent()
         .flat_map(|sent| &sent.report.dropped)
@@ -124,19 +125,19 @@ pub(super) fn tell(diagnosis: &mut Diagnosis, restored: &[Restored]) {
     }
 }
 
-/// Ascending numbers: `1-3, 7`.
+/// Formats ascending numbers as ranges: `1-3, 7`.
 pub(super) fn ranges(seqs: &[u64]) -> String {
     let runs = seqs.chunk_by(|a, b| a + 1 == *b);
-    let told = runs.filter_map(|run| match (run.first()?, run.last()?) {
+    let texts = runs.filter_map(|run| match (run.first()?, run.last()?) {
         (first, last) if first == last => Some(first.to_string()),
         (first, last) => Some(format!("{first}-{last}")),
     });
-    told.collect::<Vec<_>>().join(", ")
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 type Planned = Result<Plan, Failure>;
 
-fn of(format: Format, dropped: &Planned, answered: Option<&Planned>) -> Restored {
+fn restored_as(format: Format, dropped: &Planned, answered: Option<&Planned>) -> Restored {
     let refused = |failure: &Failure| Restored {
         format: format.as_str(),
         context: None,
@@ -150,13 +151,13 @@ fn of(format: Format, dropped: &Planned, answered: Option<&Planned>) -> Restored
         Err(failure) => return refused(failure),
     };
     let unanswered_as_errors = match answered {
-        Some(Ok(plan)) => otherwise(&sent, plan, format),
+        Some(Ok(plan)) => with_errors(&sent, plan, format),
         Some(Err(failure)) => return refused(failure),
         None => None,
     };
     Restored {
         format: format.as_str(),
-        context: Some(Sent {
+        context: Some(SentContext {
             messages: messages(&sent),
             report: sent.report,
             unanswered_as_errors,
@@ -170,7 +171,7 @@ fn messages(context: &Context) -> usize {
     all.map_or(0, |all| all.len())
 }
 
-fn otherwise(sent: &Context, plan: &Plan, format: Format) -> Option<Otherwise> {
+fn with_errors(sent: &Context, plan: &Plan, format: Format) -> Option<WithErrors> {
     let errors = &render(plan.clone(), format);
     if sent == errors {
         return None;
@@ -187,11 +188,11 @@ fn otherwise(sent: &Context, plan: &Plan, format: Format) -> Option<Otherwise> {
         Block::Calls(calls) => calls.calls.as_slice(),
         Block::Say(_) => &[],
     });
-    let made = calls.filter(|call| call.result.seq.is_none());
-    Some(Otherwise {
+    let unanswered = calls.filter(|call| call.result.seq.is_none());
+    Some(WithErrors {
         messages: messages(errors),
         kept: errors.report.kept,
         restored,
-        answered: made.map(|call| call.seq).collect(),
+        answered: unanswered.map(|call| call.seq).collect(),
     })
 }

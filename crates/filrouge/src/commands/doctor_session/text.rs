@@ -1,4 +1,4 @@
-//! The state of a session, to read.
+//! The state of a session as text.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use filrouge_store::verify::Verdict;
 use filrouge_types::{JsonText, RawJson, Session, TurnStatus};
 
 use super::State;
-use super::restored::{Restored, Sent, ranges};
+use super::restored::{Restored, SentContext, ranges};
 use crate::output::{first_line, printable, second};
 
-/// Most characters of a text that somebody has written.
+/// The maximum number of characters of a recorded text on one line.
 const WIDTH: usize = 100;
 
 pub(super) fn write(out: &mut impl Write, state: &State) -> io::Result<()> {
@@ -51,7 +51,7 @@ fn section<T>(
     Ok(())
 }
 
-/// A text on one line, no longer than is sensible.
+/// A text on one line, cut to [`WIDTH`].
 fn short(text: &str) -> String {
     first_line(&text.replace(['\n', '\r', '\t'], " "), WIDTH)
 }
@@ -91,17 +91,17 @@ fn session_lines(out: &mut impl Write, session: &Session) -> io::Result<()> {
     let owner = session
         .identity_id
         .as_ref()
-        .map_or("nobody", |i| i.as_str());
+        .map_or_else(|| "anonymous".to_owned(), |i| format!("of {i}"));
     writeln!(
         out,
-        "            {}, of {}, {}, last seq {}",
+        "            {}, {}, {}, last seq {}",
         session.status,
-        short(owner),
+        short(&owner),
         count(session.turn_count, "turn"),
         session.last_seq
     )?;
-    let (made, changed) = (second(session.created_at), second(session.updated_at));
-    writeln!(out, "            made {made}, updated {changed}")
+    let (created, updated) = (second(session.created_at), second(session.updated_at));
+    writeln!(out, "            created {created}, updated {updated}")
 }
 
 fn findings(out: &mut impl Write, state: &State) -> io::Result<()> {
@@ -143,7 +143,7 @@ fn pending(turn: &PendingTurn) -> Vec<String> {
     if let Some(recorder) = &turn.recorder {
         let gone = if recorder.gone { ", which is gone" } else { "" };
         lines.push(format!(
-            "  stream {} by {:?}{gone}, begun {}, last sign of life {} ago",
+            "  stream {} by {:?}{gone}, begun {}, last heartbeat {} ago",
             recorder.stream,
             short(&recorder.writer),
             second(recorder.begun_at),
@@ -156,7 +156,10 @@ fn pending(turn: &PendingTurn) -> Vec<String> {
     if turn.status == TurnStatus::Open
         && let Some(left) = turn.interrupted_in_ms
     {
-        lines.push(format!("  interrupted in {} if nothing comes", span(left)));
+        lines.push(format!(
+            "  interrupted in {} if nothing is written",
+            span(left)
+        ));
     }
     lines
 }
@@ -178,12 +181,12 @@ fn piece(piece: &DraftPiece) -> String {
     let done = if piece.done { "done" } else { "growing" };
     let plain = |text: &Option<JsonText>| text.as_ref().map(JsonText::to_plain);
     let value = piece.value.as_ref().map(|v| v.as_str().to_owned());
-    let told = [
+    let texts = [
         plain(&piece.call_id),
         plain(&piece.name),
         plain(&piece.args),
     ];
-    let told = told
+    let texts = texts
         .into_iter()
         .chain([plain(&piece.text), value])
         .flatten();
@@ -194,7 +197,7 @@ fn piece(piece: &DraftPiece) -> String {
         piece.kind,
         done,
         piece.chars,
-        short(&told.collect::<Vec<_>>().join(" "))
+        short(&texts.collect::<Vec<_>>().join(" "))
     )
 }
 
@@ -218,23 +221,23 @@ fn call(call: &UnansweredCall) -> Vec<String> {
 }
 
 fn error(error: &TurnError) -> Vec<String> {
-    let told = |text: &Option<String>| short(text.as_deref().unwrap_or("-"));
+    let or_dash = |text: &Option<String>| short(text.as_deref().unwrap_or("-"));
     let retryable = match error.retryable {
         Some(true) => "retryable",
         Some(false) => "not retryable",
-        None => "retryable or not: not told",
+        None => "retryable or not: unknown",
     };
     let mut lines = vec![
         format!(
             "{:>5}  {}: {}",
             error.seq,
-            told(&error.code),
-            told(&error.message)
+            or_dash(&error.code),
+            or_dash(&error.message)
         ),
         format!(
             "       turn {}, source {}, {retryable}, {}",
             error.turn_id,
-            told(&error.source),
+            or_dash(&error.source),
             second(error.at)
         ),
     ];
@@ -281,7 +284,7 @@ fn restored(restored: &Restored) -> Vec<String> {
         .map_or_else(Vec::new, |sent| sent_lines(format, sent))
 }
 
-fn sent_lines(format: &str, sent: &Sent) -> Vec<String> {
+fn sent_lines(format: &str, sent: &SentContext) -> Vec<String> {
     let report = &sent.report;
     let mut lines = vec![format!(
         "{format:<17} {}: {} kept, {} left out, {} changed",
@@ -296,7 +299,7 @@ fn sent_lines(format: &str, sent: &Sent) -> Vec<String> {
     lines.extend(by_reason("changed", adapted));
     if let Some(other) = &sent.unanswered_as_errors {
         lines.push(format!(
-            "  with unanswered=error: {}, {} kept; back: {}; answered by an error: {}",
+            "  with unanswered=error: {}, {} kept; restored: {}; answered by an error: {}",
             count(other.messages as u64, "message"),
             count(other.kept as u64, "item"),
             short(&ranges(&other.restored)),
@@ -325,13 +328,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_follow_one_another_are_told_as_ranges() {
+    fn consecutive_numbers_are_reported_as_ranges() {
         assert_eq!(ranges(&[1, 2, 3, 7, 9, 10]), "1-3, 7, 9-10");
         assert_eq!(ranges(&[]), "");
     }
 
     #[test]
-    fn texts_stay_on_one_line_and_steer_no_terminal() {
+    fn texts_stay_on_one_line_without_control_characters() {
         assert_eq!(short("a\nb\u{1b}[2J\tc"), "a b\u{fffd}[2J c");
         assert_eq!(short(&"x".repeat(500)).chars().count(), WIDTH);
     }

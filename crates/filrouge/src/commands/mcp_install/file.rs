@@ -1,4 +1,4 @@
-//! Reading and replacing a configuration: the old one stays beside it, and nobody ever sees half of the new one.
+//! Reads and replaces a configuration file: the old version is kept, and readers never see a partial new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Usage;
 
-/// Most bytes of a configuration.
+/// The maximum number of bytes of a configuration.
 const SIZE_MAX: u64 = 64 << 20;
-/// Most backups of one file.
+/// The maximum number of backups of one file.
 const BACKUPS_MAX: u32 = 10_000;
 
 fn failed(path: &Path, error: &io::Error) -> Usage {
@@ -21,7 +21,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Usage> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            // A link that leads nowhere would be replaced by a file.
+            // A dangling link would be replaced by a file.
             return match fs::symlink_metadata(path) {
                 Ok(_) => Err(Usage::new(format!(
                     "{} is a link to nothing",
@@ -42,8 +42,8 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Usage> {
     Ok(Some(text))
 }
 
-/// Puts `new` in the place of `old`, which the file has to hold still, and gives the backup's path. Where a link leads
-/// to the file, the link stays. The mode is kept.
+/// Replaces the file's content by `new` if it still is `old`, and returns the backup's path. A link to the file stays a
+/// link. The mode is kept.
 pub(super) fn replace(
     path: &Path,
     old: Option<&str>,
@@ -61,21 +61,21 @@ pub(super) fn replace(
         None => 0o600,
     };
     let backup = match old {
-        Some(old) => Some(keep(&target, old, mode)?),
+        Some(old) => Some(back_up(&target, old, mode)?),
         None => None,
     };
-    let draft = with_ending(&target, &format!(".filrouge-{}", std::process::id()));
-    let written = write(&draft, new, mode).and_then(|()| {
+    let temporary = with_ending(&target, &format!(".filrouge-{}", std::process::id()));
+    let written = write(&temporary, new, mode).and_then(|()| {
         if read(&target).ok().as_ref().map(|now| now.as_deref()) != Some(old) {
             return Err(io::Error::other(
                 "it has changed meanwhile; nothing was changed",
             ));
         }
-        fs::rename(&draft, &target)
+        fs::rename(&temporary, &target)
     });
     if let Err(e) = written {
-        // What is left of it is of no use.
-        let _ = fs::remove_file(&draft);
+        // The temporary file is useless now.
+        let _ = fs::remove_file(&temporary);
         return Err(failed(&target, &e).into());
     }
     if let Some(folder) = target.parent() {
@@ -90,8 +90,8 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Writes what the file was to `NAME.bak.N`, with the first number that is free.
-fn keep(target: &Path, old: &str, mode: u32) -> Result<PathBuf, Usage> {
+/// Writes the old content to `NAME.bak.N`, with the first free number.
+fn back_up(target: &Path, old: &str, mode: u32) -> Result<PathBuf, Usage> {
     for number in 1..=BACKUPS_MAX {
         let backup = with_ending(target, &format!(".bak.{number}"));
         match write(&backup, old, mode) {
@@ -106,7 +106,7 @@ fn keep(target: &Path, old: &str, mode: u32) -> Result<PathBuf, Usage> {
     )))
 }
 
-/// Makes a new file, flushed.
+/// Creates a file, and flushes it.
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options

@@ -1,29 +1,29 @@
-//! An entry in JSON, with or without comments: put into the text, of which nothing else changes.
+//! Adds an entry to JSON text, with or without comments; nothing else in the text changes.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 
-use super::{Edit, NAME, Refused, compared};
+use super::{Edit, NAME, Refused, existing_entry};
 
-/// What is to be in a file.
+/// The entry that a file should have.
 pub(super) struct Wanted<'a> {
-    /// The member of the document that holds servers.
+    /// The member of the document that contains the servers.
     pub(super) section: &'static str,
-    /// What the entry runs; more behind it is the user's own.
+    /// The command and arguments of the entry; the user may append more.
     pub(super) runs: &'a [&'a str],
     /// The server's entry.
     pub(super) entry: Value,
-    /// Whether the file's program reads comments and commas behind the last member.
+    /// Whether the client accepts comments and trailing commas.
     pub(super) comments: bool,
-    /// What a new file begins with.
+    /// The first member of a new file.
     pub(super) head: Option<(&'static str, Value)>,
 }
 
-/// The mark some editors begin a file with.
+/// The byte order mark that some editors write.
 const MARK: &str = "\u{feff}";
 
-/// What is to become of `text`.
+/// Computes the edit of `text`.
 pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
     let marked = text.strip_prefix(MARK);
     let inner = marked.unwrap_or(text);
@@ -42,7 +42,7 @@ pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
     let document = root
         .object_value()
         .ok_or_else(|| not_object("the document"))?;
-    match one(&document, wanted.section).map_err(by_hand)? {
+    match unique_member(&document, wanted.section).map_err(by_hand)? {
         None => {
             let section = serde_json::json!({ NAME: wanted.entry });
             document.append(wanted.section, input(&section));
@@ -50,12 +50,12 @@ pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
         Some(section) => {
             let section = section.object_value();
             let section = section.ok_or_else(|| not_object(wanted.section))?;
-            if let Some(entry) = one(&section, NAME).map_err(by_hand)? {
-                let place = format!("{}.{NAME}", wanted.section);
+            if let Some(entry) = unique_member(&section, NAME).map_err(by_hand)? {
+                let name = format!("{}.{NAME}", wanted.section);
                 let entry = entry.value().and_then(|value| value.to_serde_value());
                 let entry = entry.unwrap_or_default();
                 let is_off = entry["enabled"] == false;
-                return compared(&place, runs(&entry, wanted.runs), is_off).map_err(by_hand);
+                return existing_entry(&name, runs(&entry, wanted.runs), is_off).map_err(by_hand);
             }
             section.append(NAME, input(&wanted.entry));
         }
@@ -66,7 +66,7 @@ pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
     )))
 }
 
-/// Reads one document; what is wrong is returned with its line and column.
+/// Parses one document; an error names its line and column.
 fn read(text: &str, comments: bool) -> Result<CstRootNode, String> {
     if !comments {
         serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|why| {
@@ -93,7 +93,7 @@ fn read(text: &str, comments: bool) -> Result<CstRootNode, String> {
     })
 }
 
-/// A value to put in; entries hold texts, words and lists of them.
+/// Converts a value for insertion.
 fn input(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
@@ -111,7 +111,7 @@ fn input(value: &Value) -> CstInputValue {
 }
 
 impl Wanted<'_> {
-    /// What to write by hand.
+    /// The lines to write by hand.
     fn lines(&self) -> String {
         format!(
             "{:#}",
@@ -130,26 +130,28 @@ fn new_file(wanted: &Wanted<'_>) -> String {
     format!("{:#}\n", Value::Object(document))
 }
 
-/// The member of a name; programs differ in which of two they take.
-fn one(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>, String> {
+/// The member of this name. A duplicate is refused: programs differ in which of the two they read.
+fn unique_member(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>, String> {
     let members = object.properties().into_iter();
-    let mut found = members.filter(|member| member.decoded_name().as_deref() == Some(name));
-    match (found.next(), found.next()) {
-        (_, Some(_)) => Err(format!("{name} stands in it twice")),
+    let mut named = members.filter(|member| member.decoded_name().as_deref() == Some(name));
+    match (named.next(), named.next()) {
+        (_, Some(_)) => Err(format!("{name} is in the file twice")),
         (member, None) => Ok(member),
     }
 }
 
-/// Whether an entry runs this, its arguments beside the command or within it.
+/// Whether an entry runs this command, with its arguments in `args` or after the command.
 fn runs(entry: &Value, wanted: &[&str]) -> bool {
     let words = |name: &str| match &entry[name] {
         Value::Array(words) => words.iter().map(Value::as_str).collect(),
         Value::Null => Vec::new(),
         word => vec![word.as_str()],
     };
-    let whole = [words("command"), words("args")].concat();
-    let mut whole = whole.into_iter();
-    wanted.iter().all(|word| whole.next() == Some(Some(word)))
+    let command_line = [words("command"), words("args")].concat();
+    let mut command_line = command_line.into_iter();
+    wanted
+        .iter()
+        .all(|word| command_line.next() == Some(Some(word)))
 }
 
 #[cfg(test)]

@@ -1,31 +1,31 @@
-//! A table in TOML: put at the end, where everything before it stays as it is.
+//! Appends a table to TOML; everything before it stays unchanged.
 
 use toml::{Table, Value};
 
-use super::{Edit, NAME, Refused, compared};
+use super::{Edit, NAME, Refused, existing_entry};
 
-/// The section of servers.
+/// The table whose members are the MCP servers.
 const SECTION: &str = "mcp_servers";
 
-/// What is to become of `text`.
+/// Computes the edit that adds the server to `text`.
 pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
     let table: Table = toml::from_str(text).map_err(|e| malformed(&e, text))?;
     let lines = entry(command);
-    let other = |what: String| Refused {
+    let by_hand = |what: String| Refused {
         what,
         by_hand: Some(lines.clone()),
     };
-    let found = match table.get(SECTION) {
+    let existing = match table.get(SECTION) {
         None => None,
         Some(Value::Table(servers)) => servers.get(NAME),
-        Some(_) => return Err(other(format!("{SECTION} is no table"))),
+        Some(_) => return Err(by_hand(format!("{SECTION} is no table"))),
     };
-    if let Some(found) = found {
-        let first = found.get("args").and_then(|args| args.get(0));
-        let is_same = found.get("command").and_then(Value::as_str) == Some(command)
+    if let Some(existing) = existing {
+        let first = existing.get("args").and_then(|args| args.get(0));
+        let is_same = existing.get("command").and_then(Value::as_str) == Some(command)
             && first.and_then(Value::as_str) == Some("mcp");
-        let is_off = found.get("enabled") == Some(&Value::Boolean(false));
-        return compared(&format!("[{SECTION}.{NAME}]"), is_same, is_off).map_err(other);
+        let is_off = existing.get("enabled") == Some(&Value::Boolean(false));
+        return existing_entry(&format!("[{SECTION}.{NAME}]"), is_same, is_off).map_err(by_hand);
     }
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut new = text.to_owned();
@@ -36,9 +36,9 @@ pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
         new.push_str(line_end);
     }
     new.push_str(&lines.replace('\n', line_end));
-    // A section written as one value in braces takes no table behind it.
+    // No table can be appended to a section that is an inline table.
     if toml::from_str::<Table>(&new).is_err() {
-        return Err(other(format!("{SECTION} is written in one line")));
+        return Err(by_hand(format!("{SECTION} is written in one line")));
     }
     Ok(Edit::Change(new))
 }
@@ -69,32 +69,32 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_put_behind_everything() {
+    fn a_table_is_appended() {
         let old = "# mine\nmodel = \"x\" # too\n[mcp_servers.other]\ncommand = \"y\"";
         let new = changed(old).unwrap_or_default();
         assert!(
             new.starts_with(&format!("{old}\n\n[mcp_servers.filrouge]\n")),
             "{new}"
         );
-        assert!(matches!(edit(&new, "/bin/filrouge"), Ok(Edit::There)));
+        assert!(matches!(edit(&new, "/bin/filrouge"), Ok(Edit::Unchanged)));
         assert!(changed("").is_some_and(|new| new.starts_with("[mcp_servers.filrouge]")));
         assert!(changed("a = 1\r\n").is_some_and(|new| new.ends_with("args = [\"mcp\"]\r\n")));
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
-        for (text, place) in [
+    fn malformed_or_unsupported_text_is_refused() {
+        for (text, expected) in [
             ("a = 1\nb = \n", "line 2"),
             ("mcp_servers = 1\n", "no table"),
             ("mcp_servers = { x = { command = \"y\" } }\n", "one line"),
             (
                 "[mcp_servers.filrouge]\ncommand = \"other\"\n",
-                "another one",
+                "already exists and differs",
             ),
         ] {
             let refused = edit(text, "/bin/filrouge").err().map(|why| why.what);
             assert!(
-                refused.as_ref().is_some_and(|what| what.contains(place)),
+                refused.as_ref().is_some_and(|what| what.contains(expected)),
                 "{refused:?}"
             );
         }

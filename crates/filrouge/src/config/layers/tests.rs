@@ -5,7 +5,7 @@ fn layers(text: &str) -> Result<Layers<'_>, Usage> {
 }
 
 #[test]
-fn variables_go_by_names() {
+fn variables_are_named_after_settings() {
     for (name, wanted) in [
         ("store", "FILROUGE_STORE"),
         ("sources", "FILROUGE_SOURCE"),
@@ -25,12 +25,12 @@ fn a_wrong_form_and_an_unknown_name_are_refused_with_their_lines() -> Result<(),
     assert!(wrong.is_err_and(|e| e.detail == "/f/c.toml: line 2: listen must be a text"));
     let mut some = layers("[spool]\nbytes = 0x10\n\nrows = 1")?;
     assert_eq!(some.number("spool.bytes", 0..=16, 1_u64)?, 16);
-    let left = some.finish().err().map(|e| e.detail);
+    let error = some.finish().err().map(|e| e.detail);
     assert_eq!(
-        left.as_deref(),
+        error.as_deref(),
         Some("/f/c.toml: line 4: unknown field `spool.rows`")
     );
-    let known = layers("[spol]\n")?.finish().is_err();
-    assert!(known, "an empty section that nobody knows");
+    let is_refused = layers("[spol]\n")?.finish().is_err();
+    assert!(is_refused, "an empty section with an unknown name");
     Ok(())
 }

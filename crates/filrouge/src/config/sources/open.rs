@@ -1,4 +1,4 @@
-//! The histories that are asked for, opened
+//! Opens the requested histories.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,67 +15,69 @@ use tokio::runtime::Handle;
 
 use super::SourceName;
 use crate::config::{Config, home, path_in};
-use crate::exit::{Usage, told};
+use crate::exit::{Usage, detail_and_hint};
 use crate::open::{self, Index, Need, Opened, operator};
 
-/// Bytes of conversations that one process keeps in memory.
+/// The maximum number of bytes of conversations in one process's cache.
 const CACHE_BYTES: usize = 48 << 20;
-/// How old a listing of another program's history may be that a question is answered by.
+/// The maximum age of a listing of another program's history that answers a query.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The histories of coding agents that were found, and what else was asked for.
+/// The histories of coding agents that were found, and whether the ledger was requested.
 #[derive(Default)]
-pub(crate) struct Found {
-    /// In the order in which they are asked.
+pub(crate) struct FoundHistories {
+    /// The sources, in the order in which they are queried.
     pub(crate) sources: Vec<Arc<dyn Source>>,
-    /// Whether the ledger is asked for, by its name or with everything.
-    pub(crate) ledger: Option<Asked>,
-    /// Where is looked, to tell.
+    /// Whether the ledger was requested, by its name or as one of all sources.
+    pub(crate) ledger: Option<SourceRequest>,
+    /// The searched places, for messages.
     pub(crate) places: Vec<String>,
-    /// What is there and cannot be read, to tell.
+    /// Existing histories that cannot be read, for messages.
     pub(crate) notes: Vec<String>,
 }
 
-/// How something was asked for.
+/// How a source was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// By its name: it has to be there.
+pub(crate) enum SourceRequest {
+    /// It was requested by its name, and must exist.
     Named,
-    /// With everything that is there.
-    IfThere,
+    /// It was requested as one of all sources that exist.
+    IfExists,
 }
 
-/// Finds the histories that `asked` names; without a name those of the settings, else all that are there. Nothing is
-/// read yet.
+/// Finds the histories that `requested` names; if it is empty, those of the settings, or all that exist. Reads nothing yet.
 ///
 /// # Errors
-/// [`Usage`] for a history that is named and not there, or cannot be opened.
-pub(crate) fn histories(config: &Config, asked: &[SourceName]) -> Result<Found, Usage> {
-    let mut found = Found::default();
+/// [`Usage`] for a named history that does not exist or cannot be opened.
+pub(crate) fn histories(
+    config: &Config,
+    requested: &[SourceName],
+) -> Result<FoundHistories, Usage> {
+    let mut found = FoundHistories::default();
     let named = match &config.sources {
-        _ if !asked.is_empty() => asked,
+        _ if !requested.is_empty() => requested,
         Some(names) => names,
         None => {
-            found.ledger = Some(Asked::IfThere);
+            found.ledger = Some(SourceRequest::IfExists);
             for program in PROGRAMS {
-                found.add_if_there(program);
+                found.add_if_exists(program);
             }
             return Ok(found);
         }
     };
     for name in named {
         match name {
-            SourceName::Ledger => found.ledger = Some(Asked::Named),
-            SourceName::Of(program, path) => found.add(program, path.as_deref())?,
+            SourceName::Ledger => found.ledger = Some(SourceRequest::Named),
+            SourceName::Program(program, path) => found.add(program, path.as_deref())?,
         }
     }
     Ok(found)
 }
 
-/// Where this process runs.
-struct Here;
+/// The environment of this process.
+struct ProcessEnvironment;
 
-impl Surroundings for Here {
+impl Surroundings for ProcessEnvironment {
     fn path_in(&self, variable: &str) -> Option<PathBuf> {
         path_in(variable)
     }
@@ -85,43 +87,43 @@ impl Surroundings for Here {
     }
 }
 
-impl Found {
+impl FoundHistories {
     fn add(&mut self, program: &'static Program, path: Option<&Path>) -> Result<(), Usage> {
-        // What is the program's own place is told by its variables, unless a path says what is meant.
+        // Without a path, the program's environment variables determine where its history is.
         let places = match path {
             Some(path) => vec![path.to_owned()],
-            None => (program.places)(&Here),
+            None => (program.places)(&ProcessEnvironment),
         };
         if places.is_empty() {
             let what = format!("{}: HOME is not set", program.name);
             return Err(Usage::new(what).with_hint("name a path, or set HOME"));
         }
-        let (mut missing, mut later, all) = (None, Vec::new(), places.len());
+        let (mut last_error, mut missing, all) = (None, Vec::new(), places.len());
         for path in places {
             match (program.open)(&path) {
                 Ok(sources) => self.push(program, &path, sources),
                 Err(e) => {
-                    missing = Some(e);
-                    later.push(path);
+                    last_error = Some(e);
+                    missing.push(path);
                 }
             }
         }
-        match missing {
-            Some(e) if later.len() == all => {
+        match last_error {
+            Some(e) if missing.len() == all => {
                 Err(Usage::new(e.to_string()).with_hint(program.hint_for(&e)))
             }
-            // One of two places is there; the other may come.
+            // At least one place exists; another one may be created later.
             _ => {
-                let later = later.iter().flat_map(|path| (program.watch)(path));
-                self.sources.extend(later);
+                let watched = missing.iter().flat_map(|path| (program.watch)(path));
+                self.sources.extend(watched);
                 Ok(())
             }
         }
     }
 
-    /// A program that was never used here is left out without a word, and read once it is used.
-    fn add_if_there(&mut self, program: &'static Program) {
-        for path in (program.places)(&Here) {
+    /// Adds a program's history if it exists; a missing one is watched without a notice, and read once it exists.
+    fn add_if_exists(&mut self, program: &'static Program) {
+        for path in (program.places)(&ProcessEnvironment) {
             let sources = (program.watch)(&path);
             match path.exists() {
                 true => self.push(program, &path, sources),
@@ -130,18 +132,20 @@ impl Found {
         }
     }
 
-    /// Opens the ledger, if it is asked for; one that was not named only if it is there.
+    /// Opens the ledger, if it was requested; one that was not named, only if it exists.
     ///
     /// # Errors
-    /// A ledger that is named and cannot be opened.
+    /// A named ledger that cannot be opened.
     pub(crate) async fn open_ledger(
         &mut self,
         config: &Config,
         index: Index,
     ) -> anyhow::Result<Option<Opened>> {
         Ok(match self.ledger {
-            Some(Asked::Named) => Some(open::open_indexed(config, Need::Existing, index).await?),
-            Some(Asked::IfThere) => ledger_if_there(config, index, &mut self.notes).await,
+            Some(SourceRequest::Named) => {
+                Some(open::open_indexed(config, Need::Existing, index).await?)
+            }
+            Some(SourceRequest::IfExists) => ledger_if_exists(config, index, &mut self.notes).await,
             None => None,
         })
     }
@@ -153,39 +157,39 @@ impl Found {
     }
 }
 
-/// The histories of coding agents as one library; without a name those of the settings, else all that are there. The
-/// ledger is not in it: see [`everything`].
+/// The histories of coding agents as one library: those that `requested` names; if it is empty, those of the settings,
+/// or all that exist. The library does not contain the ledger: see [`open_with_ledger`].
 ///
 /// # Errors
 /// [`Usage`], as [`histories`].
-pub(crate) fn open(config: &Config, asked: &[SourceName]) -> anyhow::Result<Library> {
-    let sources = histories(config, asked)?.sources;
-    Ok(Library::new(sources, CACHE_BYTES).believing_for(FRESH))
+pub(crate) fn open(config: &Config, requested: &[SourceName]) -> anyhow::Result<Library> {
+    let sources = histories(config, requested)?.sources;
+    Ok(Library::new(sources, CACHE_BYTES).with_max_listing_age(FRESH))
 }
 
-/// A library with the ledger in it, if it was asked for.
-pub(crate) struct Everything {
+/// An open library that includes the ledger, if it was requested.
+pub(crate) struct OpenLibrary {
     pub(crate) library: Library,
-    /// What was found; the histories of other programs are the library's first sources.
-    pub(crate) found: Found,
-    /// The open ledger; the library's own is behind it.
+    /// The found histories of other programs, which are the library's first sources.
+    pub(crate) found: FoundHistories,
+    /// The open ledger, which is the library's last source.
     pub(crate) opened: Option<Opened>,
 }
 
-impl Everything {
-    /// Asks the library; its answers block, so that they are waited for beside the runtime's own threads.
+impl OpenLibrary {
+    /// Queries the library on a blocking thread, since its answers block.
     ///
     /// # Errors
-    /// When the question panicked, which is told on stderr.
-    pub(crate) async fn ask<T: Send + 'static>(
+    /// When the query panicked, which is printed on stderr.
+    pub(crate) async fn query<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Library) -> T + Send + 'static,
+        query: impl FnOnce(&Library) -> T + Send + 'static,
     ) -> anyhow::Result<T> {
         let library = self.library.clone();
-        Ok(tokio::task::spawn_blocking(move || question(&library)).await?)
+        Ok(tokio::task::spawn_blocking(move || query(&library)).await?)
     }
 
-    /// Who searches all of it: the ledger by its index, if it was opened with one. Called on the runtime.
+    /// The searcher over all sources; uses the ledger's index if it was opened with one. Must be called on the runtime.
     pub(crate) fn searcher(&self, config: &Config, indexes: Option<&Arc<Indexes>>) -> Searcher {
         let opened = self.opened.as_ref();
         let by_index = opened.and_then(|opened| Some((opened, opened.engine.index_feed.index()?)));
@@ -195,7 +199,8 @@ impl Everything {
                 let clock = Arc::new(SystemClock);
                 let feed = LedgerFeed::new(engine.clone(), index.clone(), clock);
                 let ledger = LedgerSearch::new(engine, Arc::new(feed), operator(config), runtime);
-                Searcher::new(self.library.first(self.found.sources.len())).with_ledger(ledger)
+                Searcher::new(self.library.with_first_sources(self.found.sources.len()))
+                    .with_ledger(ledger)
             }
             None => Searcher::new(self.library.clone()),
         };
@@ -205,7 +210,7 @@ impl Everything {
         }
     }
 
-    /// Finishes with the ledger.
+    /// Closes the library and the ledger.
     pub(crate) async fn close(self) {
         drop(self.library);
         if let Some(opened) = self.opened {
@@ -214,17 +219,17 @@ impl Everything {
     }
 }
 
-/// As [`open()`], with the ledger's own sessions behind the others, as its operator sees them; with its index for who
-/// searches.
+/// As [`open()`], with the ledger's sessions after the others, as its operator sees them. Only an opened `index` makes
+/// searches of the ledger fast.
 ///
 /// # Errors
 /// [`Usage`], as [`histories`]; a ledger that is named and cannot be opened.
-pub(crate) async fn everything(
+pub(crate) async fn open_with_ledger(
     config: &Config,
-    asked: &[SourceName],
+    requested: &[SourceName],
     index: Index,
-) -> anyhow::Result<Everything> {
-    let mut found = histories(config, asked)?;
+) -> anyhow::Result<OpenLibrary> {
+    let mut found = histories(config, requested)?;
     let opened = found.open_ledger(config, index).await?;
     let mut sources = found.sources.clone();
     if let Some(opened) = &opened {
@@ -233,20 +238,24 @@ pub(crate) async fn everything(
         sources.push(Arc::new(ledger));
         found.places.push(format!("ledger ({})", config.store));
     }
-    Ok(Everything {
-        library: Library::new(sources, CACHE_BYTES).believing_for(FRESH),
+    Ok(OpenLibrary {
+        library: Library::new(sources, CACHE_BYTES).with_max_listing_age(FRESH),
         found,
         opened,
     })
 }
 
-async fn ledger_if_there(config: &Config, index: Index, notes: &mut Vec<String>) -> Option<Opened> {
+async fn ledger_if_exists(
+    config: &Config,
+    index: Index,
+    notes: &mut Vec<String>,
+) -> Option<Opened> {
     let opened = match open::store_exists(config) {
         Ok(false) => return None,
         Ok(true) => open::open_indexed(config, Need::Existing, index).await,
         Err(e) => Err(e),
     };
     opened
-        .map_err(|e| notes.push(format!("ledger: {}", told(&e).0)))
+        .map_err(|e| notes.push(format!("ledger: {}", detail_and_hint(&e).0)))
         .ok()
 }

@@ -1,4 +1,4 @@
-//! Events, keys and signals of one session, until it is left.
+//! The event loop of one session: events, keys and signals, until the user leaves.
 
 use std::io;
 use std::time::Duration;
@@ -11,34 +11,34 @@ use filrouge_team::team::Team;
 
 use super::greeting;
 use crate::output::{printable, say};
-use crate::team::desk::{Desk, Session};
+use crate::team::deployment::{Deployment, Session};
 use crate::team::editor::{Editor, Typed};
-use crate::team::look::Look;
 use crate::team::orders;
 use crate::team::screen::Screen;
-use crate::team::signals::{Asked, Signals};
+use crate::team::signals::{Signals, StopRequest};
+use crate::team::style::Style;
 use crate::team::words::fill;
 
-/// Messages shown of a session that goes on.
-const RECALLED: usize = 6;
-/// Between two positions of the turning line.
-const TURN: Duration = Duration::from_millis(100);
+/// The number of messages that are shown when a session is resumed.
+const SHOWN_ON_RESUME: usize = 6;
+/// The time between two frames of the spinner.
+const FRAME_TIME: Duration = Duration::from_millis(100);
 
-/// Why a session was left.
+/// The reason why a session was left.
 pub(super) enum End {
     Left,
-    Signal(Asked),
-    /// Another team is to be deployed.
+    Signal(StopRequest),
+    /// The user deploys another team.
     Deploy(Box<Team>),
 }
 
-/// What follows what was typed.
+/// The next step after a typed line.
 pub(super) enum Next {
-    /// The floor is still the human's.
+    /// The human still has the floor.
     Prompt,
-    /// Others have it.
+    /// Others have the floor.
     Wait,
-    /// The session is left, or ended.
+    /// The user leaves the session, or ends it.
     Leave {
         ends: bool,
     },
@@ -46,45 +46,46 @@ pub(super) enum Next {
 }
 
 pub(super) struct Talk<'a> {
-    pub(super) desk: &'a Desk<'a>,
+    pub(super) deployment: &'a Deployment<'a>,
     pub(super) team: &'a Team,
     pub(super) session: Session,
     pub(super) screen: Screen<io::Stdout, io::Stdout>,
     editor: Editor,
     waiting: Vec<Route>,
-    /// The human who is waited for: a member's id.
-    asked: Option<Box<str>>,
-    /// Whether Ctrl-C was pressed, and nothing since.
+    /// The human that the team waits for: a member's id.
+    awaited_human: Option<Box<str>>,
+    /// Whether the last input was Ctrl-C.
     wants_to_leave: bool,
-    /// What was told last of snapshot files.
-    warned: Option<String>,
+    /// The last warning about snapshot files.
+    last_warning: Option<String>,
 }
 
 impl<'a> Talk<'a> {
     pub(super) fn new(
-        desk: &'a Desk<'a>,
+        deployment: &'a Deployment<'a>,
         team: &'a Team,
         session: Session,
         editor: Editor,
     ) -> Self {
-        let look = match desk.is_coloured {
-            true => Look::of(team),
-            false => Look::plain(),
+        let style = match deployment.is_colored {
+            true => Style::of(team),
+            false => Style::plain(),
         };
         Self {
-            screen: Screen::new(io::stdout(), io::stdout(), desk.words, look, true),
-            desk,
+            screen: Screen::new(io::stdout(), io::stdout(), deployment.words, style, true),
+            deployment,
             team,
             session,
             editor,
             waiting: Vec::new(),
-            asked: None,
+            awaited_human: None,
             wants_to_leave: false,
-            warned: None,
+            last_warning: None,
         }
     }
 
-    /// Talks until somebody leaves, and gives the session free. Why it was left, and whether all was kept.
+    /// Runs until the user leaves, then releases the session. Returns why it was left, and whether everything was
+    /// recorded.
     pub(super) async fn run(
         mut self,
         signals: &mut Signals,
@@ -96,68 +97,68 @@ impl<'a> Talk<'a> {
             false => self.session.coordinator.leave().await,
         };
         let id = printable(self.session.record.session_id());
-        let words = self.desk.words;
-        let mut told = Ok(());
+        let words = self.deployment.words;
+        let mut shown = Ok(());
         while let Ok(event) = self.session.events.try_recv() {
-            told = told.and(self.screen.show(&event));
+            shown = shown.and(self.screen.show(&event));
         }
         let farewell = if ends { words.ended } else { words.left };
         if closed.is_ok() && self.session.coordinator.message_count() > 0 {
             say(format_args!("\r{}", fill(farewell, &[("id", &id)])));
         }
-        let told = told.map_err(anyhow::Error::from);
+        let shown = shown.map_err(anyhow::Error::from);
         (
             ended.map(|(end, _)| end),
-            closed.map_err(anyhow::Error::from).and(told),
+            closed.map_err(anyhow::Error::from).and(shown),
         )
     }
 
     async fn converse(&mut self, signals: &mut Signals) -> anyhow::Result<(End, bool)> {
         self.greet()?;
-        let (mut is_humans, mut is_stopping) = (false, false);
-        let mut ticks = tokio::time::interval(TURN);
+        let (mut human_has_floor, mut is_stopping) = (false, false);
+        let mut ticks = tokio::time::interval(FRAME_TIME);
         loop {
             tokio::select! {
-                asked = signals.next() => match asked {
-                    Asked::Interrupt if !is_humans && !is_stopping => {
-                        self.screen.note(self.desk.words.stopping)?;
+                signal = signals.next() => match signal {
+                    StopRequest::Interrupt if !human_has_floor && !is_stopping => {
+                        self.screen.note(self.deployment.words.stopping)?;
                         let coordinator = self.session.coordinator.clone();
                         is_stopping = true;
                         tokio::spawn(async move {
-                            // What comes of it is told by events.
+                            // Events report the result.
                             let _ = coordinator.cancel().await;
                         });
                     }
-                    Asked::Interrupt => return Ok((End::Left, false)),
-                    asked => return Ok((End::Signal(asked), false)),
+                    StopRequest::Interrupt => return Ok((End::Left, false)),
+                    signal => return Ok((End::Signal(signal), false)),
                 },
                 event = self.session.events.recv() => {
                     let Some(event) = event else {
                         return Ok((End::Left, false));
                     };
-                    if self.show(&event)? && !is_humans {
-                        is_humans = true;
+                    if self.show(&event)? && !human_has_floor {
+                        human_has_floor = true;
                         self.prompt()?;
                     }
                 }
-                typed = self.editor.next(), if is_humans => match self.typed(typed).await? {
+                typed = self.editor.next(), if human_has_floor => match self.typed(typed).await? {
                     Next::Prompt => self.prompt()?,
-                    Next::Wait => (is_humans, is_stopping) = (false, false),
+                    Next::Wait => (human_has_floor, is_stopping) = (false, false),
                     Next::Leave { ends } => return Ok((End::Left, ends)),
                     Next::Deploy(team) => return Ok((End::Deploy(team), false)),
                 },
-                _ = ticks.tick(), if self.screen.is_thinking() => self.screen.turn()?,
+                _ = ticks.tick(), if self.screen.is_thinking() => self.screen.spin()?,
             }
         }
     }
 
-    /// Shows an event; whether a human has the floor now.
+    /// Shows an event; returns whether a human has the floor now.
     fn show(&mut self, event: &TeamEvent) -> io::Result<bool> {
         self.screen.show(event)?;
         match event {
             TeamEvent::Queue(routes) => self.waiting.clone_from(routes),
             TeamEvent::HandedOver(state) => {
-                self.asked.clone_from(&state.waiting_for);
+                self.awaited_human.clone_from(&state.waiting_for);
                 return Ok(true);
             }
             _ => {}
@@ -165,17 +166,17 @@ impl<'a> Talk<'a> {
         Ok(false)
     }
 
-    /// Shows what has happened meanwhile, and asks for a line.
+    /// Shows pending events, and then requests a line.
     fn prompt(&mut self) -> io::Result<()> {
         while let Ok(event) = self.session.events.try_recv() {
             self.show(&event)?;
         }
         for warning in self.session.record.take_warnings() {
             let why = printable(&warning.to_string());
-            if self.warned.as_deref() != Some(&*why) {
-                let text = fill(self.desk.words.snapshot_not_written, &[("why", &why)]);
-                self.screen.wrong(&text)?;
-                self.warned = Some(why);
+            if self.last_warning.as_deref() != Some(&*why) {
+                let text = fill(self.deployment.words.snapshot_not_written, &[("why", &why)]);
+                self.screen.error(&text)?;
+                self.last_warning = Some(why);
             }
         }
         if !self.waiting.is_empty() {
@@ -183,10 +184,13 @@ impl<'a> Talk<'a> {
             let names: Vec<_> = waiting
                 .map(|route| self.name_of(&route.member_id))
                 .collect();
-            let text = fill(self.desk.words.waiting, &[("names", &names.join(", "))]);
+            let text = fill(
+                self.deployment.words.waiting,
+                &[("names", &names.join(", "))],
+            );
             self.screen.note(&text)?;
         }
-        let human = self.asked.as_deref();
+        let human = self.awaited_human.as_deref();
         let human = human.and_then(|id| self.team.member(id));
         let (id, name) = human.map_or(("", "…"), |human| (&human.id, &human.name));
         let (plain, styled) = (printable(name), self.screen.name(id, name));
@@ -204,20 +208,20 @@ impl<'a> Talk<'a> {
             Typed::Line(line) => line,
             Typed::Interrupt if !self.wants_to_leave => {
                 self.wants_to_leave = true;
-                self.screen.note(self.desk.words.again)?;
+                self.screen.note(self.deployment.words.again)?;
                 return Ok(Next::Prompt);
             }
             Typed::Interrupt | Typed::End => return Ok(Next::Leave { ends: false }),
             Typed::Failed(why) => anyhow::bail!("the terminal: {why}"),
         };
         self.wants_to_leave = false;
-        self.obey(orders::read(&line)).await
+        self.execute(orders::read(&line)).await
     }
 
     fn greet(&mut self) -> io::Result<()> {
-        let words = self.desk.words;
+        let words = self.deployment.words;
         let screen = &self.screen;
-        let text = greeting(self.desk, self.team, |id, name| screen.name(id, name));
+        let text = greeting(self.deployment, self.team, |id, name| screen.name(id, name));
         self.screen.note(&text)?;
         if !self.session.is_resumed {
             return Ok(());
@@ -230,7 +234,7 @@ impl<'a> Talk<'a> {
         }
         if let Some(newest) = messages.last() {
             let (when, count) = (
-                self.desk.when(newest.at),
+                self.deployment.when(newest.at),
                 words.messages(messages.len() as u64),
             );
             let text = fill(words.resumed, &[("when", &when), ("count", &count)]);
@@ -238,9 +242,9 @@ impl<'a> Talk<'a> {
         }
         for message in messages
             .iter()
-            .skip(messages.len().saturating_sub(RECALLED))
+            .skip(messages.len().saturating_sub(SHOWN_ON_RESUME))
         {
-            let when = self.desk.when(message.at);
+            let when = self.deployment.when(message.at);
             self.screen.message(message, &when)?;
         }
         for id in &self.session.interrupted {

@@ -1,4 +1,4 @@
-//! Durable sessions beside a Redis in trouble.
+//! Durable sessions while Redis has faults.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 
 use super::{Site, Worker, meanwhile, trouble_of_cluster, trouble_of_one, wait_for};
-use crate::http::Client;
-use crate::workload::{Step, Writer};
+use crate::http::CrashClient;
+use crate::workload::{WriteStep, Writer};
 use crate::world::Clock;
 use crate::{Seed, model};
 
@@ -17,25 +17,25 @@ const WRITERS: u32 = 4;
 const SESSIONS: usize = 12;
 
 #[test]
-fn durable_sessions_do_not_notice_redis() {
-    let seed = Seed::of("durable_sessions_do_not_notice_redis");
+fn faults_of_redis_do_not_affect_durable_sessions() {
+    let seed = Seed::of("faults_of_redis_do_not_affect_durable_sessions");
     let redis = Redis::start();
     let site = Site::new(&redis.socket_url(), &[]);
-    unmoved(&seed, &site, |rng, calm| trouble_of_one(&redis, rng, calm));
+    assert_unaffected(&seed, &site, |rng, calm| trouble_of_one(&redis, rng, calm));
 }
 
 #[test]
-fn durable_sessions_do_not_notice_a_cluster() {
-    let seed = Seed::of("durable_sessions_do_not_notice_a_cluster");
+fn faults_of_a_cluster_do_not_affect_durable_sessions() {
+    let seed = Seed::of("faults_of_a_cluster_do_not_affect_durable_sessions");
     let cluster = RedisCluster::with_replicas();
     let site = Site::new(&cluster.url(), &[]);
-    unmoved(&seed, &site, |rng, calm| {
+    assert_unaffected(&seed, &site, |rng, calm| {
         trouble_of_cluster(&cluster, rng, calm);
     });
 }
 
-/// Writers are never refused, and readers see what the ledger holds, while `trouble` is made.
-fn unmoved(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng, &dyn Fn())) {
+/// Checks during `trouble` that writers are never refused and that readers see the ledger's data.
+fn assert_unaffected(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng, &dyn Fn())) {
     let clock = Clock::default();
     let sessions: Vec<String> = (1..=SESSIONS).map(|n| format!("session-{n}")).collect();
     let mut writers: Vec<Writer> = (1..=WRITERS)
@@ -44,7 +44,7 @@ fn unmoved(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng, &dyn Fn()
     let (written, compared) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let mut workers: Vec<Worker<'_>> = Vec::new();
     for (n, writer) in writers.iter_mut().enumerate() {
-        writer.turn_to(&sessions);
+        writer.switch_to(&sessions);
         let (clock, written) = (&clock, &written);
         workers.push(Box::new(move |ending| {
             let clients = [site.client(n), site.client(n + 1)];
@@ -52,7 +52,7 @@ fn unmoved(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng, &dyn Fn()
             while !ending.load(Ordering::SeqCst) {
                 sent += 1;
                 match writer.step(&clients[sent % 2], clock) {
-                    Ok(Step::Settled) => written.fetch_add(1, Ordering::SeqCst),
+                    Ok(WriteStep::Settled) => written.fetch_add(1, Ordering::SeqCst),
                     other => panic!("{other:?}: {:?}", writer.ops().last()),
                 };
             }
@@ -81,7 +81,8 @@ fn unmoved(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng, &dyn Fn()
     site.home.verify();
 }
 
-/// What a session's newest finalized turns are, wherever they are read: equal whenever nobody wrote meanwhile.
+/// Compares a session's newest finalized turns from the hot store and from the ledger; they must be equal unless a
+/// write happened in between.
 fn compare(
     site: &Site,
     mut rng: StdRng,
@@ -115,14 +116,14 @@ fn names(turns: &[Value]) -> Vec<String> {
 
 const NEWEST: usize = 5;
 
-/// The newest finalized turns, from wherever the server takes them.
-fn recent(client: &Client, session: &str) -> Option<Vec<Value>> {
+/// The newest finalized turns, from the hot store or the ledger, as the server chooses.
+fn recent(client: &CrashClient, session: &str) -> Option<Vec<Value>> {
     let path = format!("/api/v1/sessions/{session}/turns?status=finalized&limit={NEWEST}");
     data(client, &path)
 }
 
-/// The same from the list of all turns, which is the ledger's alone.
-fn finalized(client: &Client, session: &str) -> Option<Vec<Value>> {
+/// The same turns from the list of all turns, which only the ledger answers.
+fn finalized(client: &CrashClient, session: &str) -> Option<Vec<Value>> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {
         let path = format!("/api/v1/sessions/{session}/turns?limit=500{cursor}");
@@ -143,7 +144,7 @@ fn finalized(client: &Client, session: &str) -> Option<Vec<Value>> {
     Some(all.split_off(all.len().saturating_sub(NEWEST)))
 }
 
-fn data(client: &Client, path: &str) -> Option<Vec<Value>> {
+fn data(client: &CrashClient, path: &str) -> Option<Vec<Value>> {
     let reply = client
         .try_get(path)
         .unwrap_or_else(|e| panic!("{path}: {}", e.0));

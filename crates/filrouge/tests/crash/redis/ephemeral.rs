@@ -1,4 +1,4 @@
-//! Sessions that are in a Redis in trouble, and nowhere else.
+//! Sessions that exist only in a Redis with faults.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{PATIENCE, Site, meanwhile, trouble_of_cluster, trouble_of_one, wait_for};
 use crate::Seed;
-use crate::http::{Client, Reply};
+use crate::http::{CrashClient, CrashReply};
 
 mod history;
 
@@ -25,7 +25,7 @@ fn ephemeral_sessions_are_never_answered_wrongly() {
     let seed = Seed::of("ephemeral_sessions_are_never_answered_wrongly");
     let redis = Redis::start();
     let site = Site::new(&redis.socket_url(), AUTHENTICATED);
-    loud(&seed, &site, Loss::Told, |rng, calm| {
+    loud(&seed, &site, Loss::Reported, |rng, calm| {
         trouble_of_one(&redis, rng, calm);
     });
 }
@@ -59,23 +59,23 @@ fn loud(seed: &Seed, site: &Site, loss: Loss, trouble: impl FnOnce(&mut StdRng, 
     });
 }
 
-/// A visitor, who goes from one server to the other.
+/// A visitor who alternates between the two servers.
 struct Caller {
     session: String,
-    clients: [Client; 2],
+    clients: [CrashClient; 2],
     rng: StdRng,
     made: u64,
     history: History,
-    /// Questions that were redacted, whenever that was.
+    /// Questions whose turns were redacted.
     redacted: BTreeSet<String>,
 }
 
-/// An answer other than that the hot store does not answer.
+/// An answer that is not `hot_unavailable`.
 struct Settled {
-    reply: Reply,
-    /// Who gave it.
+    reply: CrashReply,
+    /// The server that gave it.
     server: usize,
-    /// Who was asked: all but the last one may have done it and failed to say so.
+    /// All servers that were asked: each but the last may have executed the request and failed to answer.
     asked: BTreeSet<usize>,
 }
 
@@ -96,8 +96,8 @@ impl Caller {
         format!("/api/v1/sessions/{}{rest}", self.session)
     }
 
-    /// Asks either server until it is settled.
-    fn settled(&mut self, ask: impl Fn(&Client) -> Reply) -> Settled {
+    /// Sends a request to either server until it is settled.
+    fn settled(&mut self, ask: impl Fn(&CrashClient) -> CrashReply) -> Settled {
         let rng = &mut self.rng;
         settled(&self.clients, || rng.random_range(0..2), ask)
     }
@@ -155,13 +155,13 @@ impl Caller {
                 let made: Vec<State> = open.into_iter().filter_map(redact).collect();
                 self.found(server, &made, reply);
             }
-            // Again, which changes nothing.
+            // The redaction is repeated, which changes nothing.
             (200, _) => {
                 let mut open = self.history.open_to(&BTreeSet::from([server]));
                 open.retain(|state| state.has(&turn));
                 self.found(server, &open, reply);
             }
-            // The session is there in a state from before that turn.
+            // The session exists in a state from before that turn.
             (404, "turn_not_found") => {
                 let mut open = self.history.open_to(&BTreeSet::from([server]));
                 open.retain(|state| !state.has(&turn));
@@ -172,7 +172,8 @@ impl Caller {
         }
     }
 
-    /// What is shown is what was acknowledged, but for what was redacted; or it is said that nothing is there.
+    /// Checks that the server shows the acknowledged turns, without the redacted ones, or reports that the session is
+    /// gone.
     fn look(&mut self) {
         let path = self.path("/turns?limit=500");
         let settled = self.settled(|client| get(client, &path));
@@ -180,13 +181,14 @@ impl Caller {
         self.looked(&settled, &open);
     }
 
-    /// A server has answered from one of these states; where several are possible, the same server tells which.
-    fn found(&mut self, server: usize, states: &[State], reply: &Reply) {
+    /// Notes that a server answered from one of these states; where several are possible, a read from the same server
+    /// decides.
+    fn found(&mut self, server: usize, states: &[State], reply: &CrashReply) {
         let name = &self.session;
         match states {
             [] => panic!("{name}: server {server} cannot say {}", reply.body),
             [state] => self.history.saw(server, state),
-            // Whichever it is, any other one may be shown next.
+            // Any of the others may be shown next, so the choice does not matter.
             [state, ..] if self.history.loss == Loss::OfTheNewest => {
                 self.history.saw(server, state);
             }
@@ -217,28 +219,28 @@ impl Caller {
         let questions = |state: &State| state.questions(&self.redacted);
         let Some(state) = open.iter().find(|state| questions(state) == shown) else {
             let (name, server) = (&self.session, settled.server);
-            let told: Vec<_> = self.history.turns().iter().map(|t| &t.question).collect();
+            let reported: Vec<_> = self.history.turns().iter().map(|t| &t.question).collect();
             let open: Vec<_> = open.iter().map(questions).collect();
             panic!(
-                "{name}: server {server} shows {shown:?}, may show {open:?}; told last {told:?}"
+                "{name}: server {server} shows {shown:?}, may show {open:?}; shown last {reported:?}"
             );
         };
         self.history.saw(settled.server, state);
     }
 
-    /// The session is gone, as was said.
-    fn lost(&mut self, reply: &Reply) {
+    /// The server reported that the session is gone.
+    fn lost(&mut self, reply: &CrashReply) {
         let known = ["session_not_found", "turn_expired"];
         assert!(known.contains(&reply.code()), "{}", reply.body);
         self.history.lost();
     }
 }
 
-/// Asks one server after the other until one gives an answer other than that the hot store does not answer.
+/// Sends a request to one server after the other until the answer is not `hot_unavailable`.
 fn settled(
-    clients: &[Client; 2],
+    clients: &[CrashClient; 2],
     mut next: impl FnMut() -> usize,
-    ask: impl Fn(&Client) -> Reply,
+    ask: impl Fn(&CrashClient) -> CrashReply,
 ) -> Settled {
     let (begun, mut asked) = (Instant::now(), BTreeSet::new());
     loop {
@@ -253,17 +255,21 @@ fn settled(
             };
         }
         assert_eq!(reply.code(), "hot_unavailable", "{}", reply.body);
-        assert!(begun.elapsed() < PATIENCE, "never settled: {}", reply.body);
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "not settled in time: {}",
+            reply.body
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-fn post(client: &Client, path: &str, body: &serde_json::Value) -> Reply {
+fn post(client: &CrashClient, path: &str, body: &serde_json::Value) -> CrashReply {
     let reply = client.post(path, body);
     reply.unwrap_or_else(|e| panic!("{path}: {}", e.0))
 }
 
-fn get(client: &Client, path: &str) -> Reply {
+fn get(client: &CrashClient, path: &str) -> CrashReply {
     let reply = client.try_get(path);
     reply.unwrap_or_else(|e| panic!("{path}: {}", e.0))
 }

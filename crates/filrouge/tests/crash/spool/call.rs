@@ -1,22 +1,22 @@
-//! A live call that is written over HTTP, and what it must leave.
+//! A live call over HTTP, and the check of its items in the ledger.
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{CrashClient, CrashReply};
 
 /// A call: one turn, held by one lease, with an item for each step.
 pub(crate) struct Call {
     session: String,
     fence: Value,
     items: String,
-    /// The texts that were answered, in order.
+    /// The acknowledged texts, in order.
     answered: Vec<String>,
     spooled: usize,
 }
 
 impl Call {
-    /// Takes the session and starts its turn, in the ledger.
-    pub(crate) fn begin(client: &Client, session: &str) -> Self {
+    /// Acquires the session's lease and starts its turn, in the ledger.
+    pub(crate) fn begin(client: &CrashClient, session: &str) -> Self {
         let path = format!("/api/v1/sessions/{session}");
         let ask = json!({"holder": "h", "create": true, "ttl_ms": 600_000});
         let resumed = client
@@ -39,8 +39,8 @@ impl Call {
         }
     }
 
-    /// One more item.
-    pub(crate) fn write(&mut self, client: &Client) -> Reply {
+    /// Writes one more item.
+    pub(crate) fn write(&mut self, client: &CrashClient) -> CrashReply {
         let text = self.answered.len().to_string();
         let parts = json!([{"type": "text", "text": text}]);
         let item = json!({"role": "assistant", "channel": "observation", "parts": parts});
@@ -53,13 +53,13 @@ impl Call {
         reply
     }
 
-    /// How many of its writes had to wait.
+    /// The number of its writes that were spooled.
     pub(crate) fn spooled(&self) -> usize {
         self.spooled
     }
 
-    /// The journal holds all that was answered.
-    pub(crate) fn check(&self, client: &Client) {
+    /// Checks that the ledger contains all acknowledged texts.
+    pub(crate) fn check(&self, client: &CrashClient) {
         let page = client.get(&format!("{}/items?limit=500", self.session));
         let items = page["data"].as_array().expect("items");
         let text = |item: &Value| item["parts"][0]["text"].as_str().map(str::to_owned);
@@ -73,8 +73,8 @@ impl Call {
     }
 }
 
-/// Waits until nothing waits any more; nothing may have been refused.
-pub(crate) fn drained(client: &Client) {
+/// Waits until the spool is empty; no write may have been refused.
+pub(crate) fn drained(client: &CrashClient) {
     let begun = std::time::Instant::now();
     loop {
         let ready = client.get("/readyz");

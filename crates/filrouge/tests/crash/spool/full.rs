@@ -1,4 +1,4 @@
-//! A disk without space for what waits: said plainly, and nothing that was answered is lost.
+//! A disk without space for the spool: writes are refused with a clear error, and no acknowledged write is lost.
 
 use std::fs;
 
@@ -6,11 +6,11 @@ use filrouge_testbed::{Options, Server as Database};
 
 use super::call::{Call, drained};
 use crate::disk::Faults;
-use crate::http::Client;
-use crate::server::{Home, Server};
+use crate::http::CrashClient;
+use crate::server::{CrashServer, Home};
 
 #[test]
-fn a_disk_without_space_is_said_and_loses_nothing() {
+fn a_disk_without_space_is_reported_and_loses_nothing() {
     let database = Database::start(Options::default());
     let home = Home::with_store(&database.url(&database.database()));
     let (arm, free) = (home.beside("arm"), home.beside("free"));
@@ -21,8 +21,8 @@ fn a_disk_without_space_is_said_and_loses_nothing() {
         ..Faults::default()
     };
     let after = [("FILROUGE_SPOOL_AFTER_MS", "150")];
-    let server = Server::start_set(&home, &faults, &after);
-    let client = Client::new(server.origin());
+    let server = CrashServer::start_set(&home, &faults, &after);
+    let client = CrashClient::new(server.origin());
     let mut call = Call::begin(&client, "call");
     database.stop_immediate();
     fs::write(&arm, "").expect("arm the fault");
@@ -39,7 +39,7 @@ fn a_disk_without_space_is_said_and_loses_nothing() {
     assert_eq!(call.write(&client).code(), "spool_full");
     fs::write(&free, "").expect("make room");
     assert_eq!(call.write(&client).status, 202);
-    database.start_again();
+    database.restart();
     drained(&client);
     call.check(&client);
     server.stop();

@@ -1,4 +1,4 @@
-//! SIGKILL while calls wait, and while they are drained.
+//! SIGKILL while calls wait in the spool, and while the spool is drained.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use rand::Rng;
 
 use super::call::{Call, drained};
 use crate::disk::Faults;
-use crate::http::Client;
-use crate::server::{Home, Server};
+use crate::http::CrashClient;
+use crate::server::{CrashServer, Home};
 use crate::{Seed, number};
 
 const CALLS: usize = 3;
 
-fn start(home: &Home) -> Server {
+fn start(home: &Home) -> CrashServer {
     let after = [("FILROUGE_SPOOL_AFTER_MS", "150")];
-    Server::start_set(home, &Faults::default(), &after)
+    CrashServer::start_set(home, &Faults::default(), &after)
 }
 
 #[test]
-fn what_waits_survives_every_kill() {
-    let seed = Seed::of("what_waits_survives_every_kill");
+fn spooled_writes_survive_every_kill() {
+    let seed = Seed::of("spooled_writes_survive_every_kill");
     let mut rng = seed.rng(0);
     let rounds = number("FILROUGE_CRASH_SPOOL_ROUNDS", 4);
     let database = Database::start(Options::default());
@@ -29,7 +29,7 @@ fn what_waits_survives_every_kill() {
     let mut server = start(&home);
     let mut spooled = 0;
     for round in 0..rounds {
-        let client = Client::new(server.origin());
+        let client = CrashClient::new(server.origin());
         let names: Vec<_> = (0..CALLS).map(|n| format!("call-{round}-{n}")).collect();
         let mut calls: Vec<_> = names.iter().map(|s| Call::begin(&client, s)).collect();
         cut.hold();
@@ -39,7 +39,7 @@ fn what_waits_survives_every_kill() {
             let reply = calls[call].write(&client);
             assert!(reply.is_success(), "round {round}: {reply:?}");
         }
-        // Killed while all waits, or some moment after the ledger is back.
+        // Killed while the ledger is unreachable, or shortly after it is back.
         if rng.random_bool(0.7) {
             cut.release();
             std::thread::sleep(Duration::from_millis(rng.random_range(0..400)));
@@ -52,7 +52,7 @@ fn what_waits_survives_every_kill() {
             server.kill();
             server = start(&home);
         }
-        let client = Client::new(server.origin());
+        let client = CrashClient::new(server.origin());
         drained(&client);
         for call in &calls {
             call.check(&client);

@@ -1,4 +1,4 @@
-//! What must be in the journal of what was sent and shown.
+//! Compares the ledger with what was sent and shown.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::script::Script;
-use super::sender::{Ending, Plan, Sent, Upload, said};
+use super::sender::{Ending, Plan, Sent, StreamUpload, content_of};
 use super::watcher::Shown;
-use crate::http::Client;
+use crate::http::CrashClient;
 
-/// One stream: what was to be sent, and what came of it.
+/// One stream: its plan, and its result.
 pub(super) struct Played {
     pub(super) plan: Plan,
     pub(super) sent: Sent,
 }
 
-/// All items of a session, which stand one behind the other and bear names of their own.
-pub(super) fn journal(client: &Client, session: &str) -> Vec<Value> {
+/// All items of a session; checks that their seqs are dense and their ids unique.
+pub(super) fn journal(client: &CrashClient, session: &str) -> Vec<Value> {
     let (mut items, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = client.get(&format!(
@@ -44,8 +44,8 @@ pub(super) fn journal(client: &Client, session: &str) -> Vec<Value> {
     items
 }
 
-/// The items of a turn that a stream has brought.
-pub(super) fn brought<'a>(items: &'a [Value], turn: &str) -> Vec<&'a Value> {
+/// The items of a turn that a stream produced.
+pub(super) fn stream_items<'a>(items: &'a [Value], turn: &str) -> Vec<&'a Value> {
     let of_stream = |item: &&Value| {
         item["turn_id"] == turn
             && item["role"] == "assistant"
@@ -56,13 +56,15 @@ pub(super) fn brought<'a>(items: &'a [Value], turn: &str) -> Vec<&'a Value> {
     items.iter().filter(of_stream).collect()
 }
 
-/// What the journal has of a turn's streams.
+/// The recorded content of a turn's streams.
 pub(super) fn recorded(items: &[Value], turn: &str) -> String {
-    let brought = brought(items, turn).into_iter();
-    brought.map(|item| said(&item["parts"])).collect()
+    let stream_items = stream_items(items, turn).into_iter();
+    stream_items
+        .map(|item| content_of(&item["parts"]))
+        .collect()
 }
 
-/// How late the server's drafts were, at the worst, for their readers.
+/// The longest delay between a word that was sent and a draft that showed it to a reader.
 pub(super) fn lateness<'a>(played: &[Played], shown: impl Iterator<Item = &'a Shown>) -> Duration {
     let mut worst = Duration::ZERO;
     for (seen, turn, news) in shown.flat_map(|s| &s.grown) {
@@ -74,7 +76,7 @@ pub(super) fn lateness<'a>(played: &[Played], shown: impl Iterator<Item = &'a Sh
             continue;
         };
         let word = news[at..].split(' ').next().expect("a word");
-        // Half a word says nothing.
+        // An incomplete word cannot be found.
         let Some(at) = sent.text.find(&format!("{word} ")) else {
             continue;
         };
@@ -84,21 +86,21 @@ pub(super) fn lateness<'a>(played: &[Played], shown: impl Iterator<Item = &'a Sh
     worst
 }
 
-/// What became of one stream.
-pub(super) struct Outcome {
+/// The result of one stream.
+pub(super) struct StreamOutcome {
     pub(super) status: String,
-    /// How long before `killed` the first thing was sent that is missing.
+    /// How long before `killed` the first missing piece was sent.
     pub(super) missing: Option<Duration>,
 }
 
-/// One stream after its server was killed: what is recorded is what was sent up to some moment; everything that was
-/// acknowledged stays.
+/// Checks one stream after its server was killed: the record is a prefix of what was sent, and everything that was
+/// acknowledged is kept.
 pub(super) fn stream(
-    client: &Client,
+    client: &CrashClient,
     items: &[Value],
     played: &Played,
     killed: Instant,
-) -> Outcome {
+) -> StreamOutcome {
     let Played { plan, sent } = played;
     let turn = client.get(&plan.path());
     let status = turn["status"].as_str().expect("a status").to_owned();
@@ -108,8 +110,8 @@ pub(super) fn stream(
         "{plan:?}\nsent: {:?}\nrecorded: {text:?}",
         sent.text
     );
-    if let Some(told) = sent.told() {
-        assert_eq!(status, told, "an acknowledged end is lost: {plan:?}");
+    if let Some(reported) = sent.reported() {
+        assert_eq!(status, reported, "an acknowledged end is lost: {plan:?}");
         if sent.finished {
             assert_eq!(text, sent.text, "{plan:?}");
         }
@@ -118,8 +120,8 @@ pub(super) fn stream(
         assert_eq!(status, "cancelled", "{plan:?}");
     }
     let possible = match (plan.ending, status.as_str()) {
-        (_, "interrupted") => sent.told().is_none(),
-        // Nothing had come to the ledger, or all, and the results of calls are waited for.
+        (_, "interrupted") => sent.reported().is_none(),
+        // The ledger contains nothing of the stream, or all of it while the turn waits for results of calls.
         (_, "open") => text.is_empty() || (sent.finished && text == sent.text),
         (Ending::Finish(_), "finalized") => text == sent.text,
         (Ending::Vanish(_), "failed") | (Ending::Cancel(_), "cancelled") => true,
@@ -128,7 +130,7 @@ pub(super) fn stream(
     assert!(possible, "{plan:?}: {status}\n{text:?}");
     let first = sent.marks.iter().find(|m| m.end > text.len() && m.shown);
     let closed = matches!(status.as_str(), "failed" | "cancelled" | "finalized");
-    Outcome {
+    StreamOutcome {
         status,
         missing: first
             .filter(|_| !closed)
@@ -136,14 +138,14 @@ pub(super) fn stream(
     }
 }
 
-/// Everything that a reader was shown is in the journal.
+/// Checks that the ledger contains everything that a reader was shown.
 pub(super) fn shown(items: &[Value], shown: &Shown) {
     for item in &shown.items {
-        assert!(items.contains(item), "shown, and not there: {item}");
+        assert!(items.contains(item), "shown, but not in the ledger: {item}");
     }
     for ((id, part), text) in &shown.drafts {
         let item = items.iter().find(|i| i["item_id"] == **id);
-        let item = item.unwrap_or_else(|| panic!("shown, and not there: {id}: {text:?}"));
+        let item = item.unwrap_or_else(|| panic!("shown, but not in the ledger: {id}: {text:?}"));
         let part = &item["parts"][usize::try_from(*part).expect("a small number")];
         let there = match (&part["text"], &part["args"]) {
             (Value::String(text), _) | (_, Value::String(text)) => text.clone(),
@@ -156,8 +158,8 @@ pub(super) fn shown(items: &[Value], shown: &Shown) {
     }
 }
 
-/// Every format can be asked for.
-pub(super) fn restores(client: &Client, session: &str) {
+/// Checks that a restore succeeds in every format.
+pub(super) fn restores(client: &CrashClient, session: &str) {
     for format in [
         "openai-chat",
         "openai-responses",
@@ -175,9 +177,9 @@ pub(super) fn restores(client: &Client, session: &str) {
     }
 }
 
-/// The turn is gone on with, if it has not ended; what was there stays as it is.
+/// Continues the turn if it has not ended; its earlier items must not change.
 pub(super) fn again(origin: &str, plan: &Plan, status: &str) {
-    let client = Client::new(origin);
+    let client = CrashClient::new(origin);
     let before = journal(&client, &plan.session);
     let path = format!("/api/v1/sessions/{}/turns", plan.session);
     let turn = client
@@ -189,8 +191,8 @@ pub(super) fn again(origin: &str, plan: &Plan, status: &str) {
     assert_eq!(turn.body["status"], expected, "{plan:?}");
     let tag = format!("{}-again", plan.request);
     let mut script = Script::new(plan.format, tag.clone());
-    let mut upload = Upload::begin(origin, plan).expect("a connection");
-    // A refusal may come before all is sent.
+    let mut upload = StreamUpload::begin(origin, plan).expect("a connection");
+    // A refusal may arrive before everything is sent.
     let _ = upload.send(&script.begin());
     let mut text = String::new();
     for n in 0..3 {
@@ -215,7 +217,7 @@ pub(super) fn again(origin: &str, plan: &Plan, status: &str) {
     let finals = after[before.len()..]
         .iter()
         .filter(|i| i["turn_id"] == plan.turn && i["channel"] == "final");
-    let finals: Vec<String> = finals.map(|i| said(&i["parts"])).collect();
+    let finals: Vec<String> = finals.map(|i| content_of(&i["parts"])).collect();
     assert_eq!(finals, [text], "{plan:?}");
 }
 

@@ -1,21 +1,22 @@
-//! What recording a stream costs.
+//! The number of flushes that the recording of a stream costs.
 
 use std::time::{Duration, Instant};
 
 use rand::Rng;
 
-use super::check::{brought, journal, question};
+use super::check::{journal, question, stream_items};
 use super::script::{Format, Script};
-use super::sender::{Ending, Plan, Upload};
+use super::sender::{Ending, Plan, StreamUpload};
 use crate::Seed;
 use crate::disk::Faults;
-use crate::http::Client;
+use crate::http::CrashClient;
 use crate::image::flushes;
-use crate::server::{Home, Server};
+use crate::server::{CrashServer, Home};
 
-/// The recording's beginning and its end, and that a draft may be written at both ends of the time.
-const BESIDES: u64 = 3;
-/// The witness outside the store follows what is no draft, at most so often.
+/// Flushes in addition to those of pieces and drafts: the start and the end of the recording, and one draft more than the
+/// time suggests.
+const OTHER_FLUSHES: u64 = 3;
+/// The anchor outside the store is updated after writes other than drafts, at most once in this interval.
 const ANCHORED_EVERY_MS: u64 = 50;
 
 #[test]
@@ -29,8 +30,8 @@ fn a_stream_costs_a_flush_for_each_piece_and_four_a_second() {
             record: Some(record.clone()),
             ..Faults::default()
         };
-        let server = Server::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
-        let client = Client::new(server.origin());
+        let server = CrashServer::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
+        let client = CrashClient::new(server.origin());
         let path = "/api/v1/sessions/s/turns";
         let turn = client
             .post(path, &question("r"))
@@ -45,13 +46,13 @@ fn a_stream_costs_a_flush_for_each_piece_and_four_a_second() {
             delay: Duration::ZERO,
             pace: Duration::ZERO,
         };
-        // What goes on behind the server's start is over.
+        // The background work of the server's start is finished.
         std::thread::sleep(Duration::from_millis(500));
         let counts = || (flushes(&record, ".db"), flushes(&record, ".anchor"));
         let before = counts();
         let begin = Instant::now();
         let mut script = Script::new(format, "r".to_owned());
-        let mut upload = Upload::begin(server.origin(), &plan).expect("a connection");
+        let mut upload = StreamUpload::begin(server.origin(), &plan).expect("a connection");
         upload.send(&script.begin()).expect("a server");
         for n in 0.. {
             for piece in script.next(n, true, &mut rng) {
@@ -72,7 +73,7 @@ fn a_stream_costs_a_flush_for_each_piece_and_four_a_second() {
         let after = counts();
         let (count, anchored) = (after.0 - before.0, after.1 - before.1);
         let items = journal(&client, "s");
-        let pieces = u64::try_from(brought(&items, &plan.turn).len()).expect("a small number");
+        let pieces = u64::try_from(stream_items(&items, &plan.turn).len()).expect("a small number");
         let took = u64::try_from(took.as_millis()).expect("a short time");
         eprintln!(
             "{}: {count} flushes of the store and {anchored} of the witness for {pieces} pieces in {took} ms",
@@ -80,11 +81,11 @@ fn a_stream_costs_a_flush_for_each_piece_and_four_a_second() {
         );
         assert!(pieces > 0, "nothing was recorded");
         assert!(
-            count <= pieces + took / 250 + BESIDES,
+            count <= pieces + took / 250 + OTHER_FLUSHES,
             "{count} flushes for {pieces} pieces in {took} ms"
         );
         assert!(
-            anchored <= pieces.min(took / ANCHORED_EVERY_MS) + BESIDES,
+            anchored <= pieces.min(took / ANCHORED_EVERY_MS) + OTHER_FLUSHES,
             "{anchored} of the witness for {pieces} pieces in {took} ms"
         );
         server.stop();

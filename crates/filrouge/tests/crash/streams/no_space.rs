@@ -1,4 +1,4 @@
-//! A stream while the disk is full: a short time costs nothing, a long one is told, and what was shown stays.
+//! A stream while the disk is full: a short shortage has no effect, a long one is reported, and shown text is kept.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,19 +8,19 @@ use rand::rngs::StdRng;
 
 use super::check::{self, journal, question, recorded};
 use super::script::{Format, Script};
-use super::sender::{Ending, Plan, Upload};
+use super::sender::{Ending, Plan, StreamUpload};
 use super::watcher::Shown;
 use crate::Seed;
 use crate::disk::Faults;
-use crate::http::{Client, Reply};
-use crate::server::{Home, Server};
+use crate::http::{CrashClient, CrashReply};
+use crate::server::{CrashServer, Home};
 
-/// A recorder waits so long for a ledger that does not answer, and the server a little for its disk.
-const TOLD_WITHIN: Duration = Duration::from_secs(30);
-/// Longer than a draft takes.
+/// How long a recorder waits for a ledger that does not answer, plus some time for the disk.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than the interval between drafts.
 const A_WHILE: Duration = Duration::from_millis(800);
 
-fn plan(client: &Client, request: &str, format: Format) -> Plan {
+fn plan(client: &CrashClient, request: &str, format: Format) -> Plan {
     let path = "/api/v1/sessions/s/turns";
     let turn = client
         .post(path, &question(request))
@@ -37,19 +37,19 @@ fn plan(client: &Client, request: &str, format: Format) -> Plan {
     }
 }
 
-/// A stream that is sent by hand.
+/// A stream that the test sends piece by piece.
 struct Hand {
     script: Script,
-    upload: Upload,
+    upload: StreamUpload,
     rng: StdRng,
     words: usize,
     text: String,
 }
 
 impl Hand {
-    fn begin(server: &Server, plan: &Plan) -> Self {
+    fn begin(server: &CrashServer, plan: &Plan) -> Self {
         let script = Script::new(plan.format, plan.request.clone());
-        let mut upload = Upload::begin(server.origin(), plan).expect("a connection");
+        let mut upload = StreamUpload::begin(server.origin(), plan).expect("a connection");
         upload.send(&script.begin()).expect("a server");
         Self {
             script,
@@ -70,7 +70,7 @@ impl Hand {
         self.words += words;
     }
 
-    fn finish(mut self) -> (Reply, String) {
+    fn finish(mut self) -> (CrashReply, String) {
         self.upload
             .send(&self.script.finish())
             .and_then(|()| self.upload.end())
@@ -80,8 +80,8 @@ impl Hand {
 }
 
 #[test]
-fn a_stream_outlives_a_full_disk_or_says_that_it_does_not() {
-    let _seed = Seed::of("a_stream_outlives_a_full_disk_or_says_that_it_does_not");
+fn a_stream_survives_a_full_disk_or_reports_its_failure() {
+    let _seed = Seed::of("a_stream_survives_a_full_disk_or_reports_its_failure");
     let home = Home::new();
     let (arm, free) = (home.beside("arm"), home.beside("free"));
     let faults = Faults {
@@ -90,8 +90,8 @@ fn a_stream_outlives_a_full_disk_or_says_that_it_does_not() {
         arm: Some(arm.clone()),
         ..Faults::default()
     };
-    let mut server = Server::start_set(&home, &faults, &[("FILROUGE_STREAM_TIMEOUT_S", "3")]);
-    let client = Client::new(server.origin());
+    let mut server = CrashServer::start_set(&home, &faults, &[("FILROUGE_STREAM_TIMEOUT_S", "3")]);
+    let client = CrashClient::new(server.origin());
     let (kept, lost) = (
         plan(&client, "kept", Format::Anthropic),
         plan(&client, "lost", Format::Responses),
@@ -130,17 +130,17 @@ fn a_stream_outlives_a_full_disk_or_says_that_it_does_not() {
         reply.content_type.starts_with("application/problem+json"),
         "{reply:?}"
     );
-    assert!(took < TOLD_WITHIN, "{took:?}");
+    assert!(took < ANSWER_TIMEOUT, "{took:?}");
     assert_eq!(client.get(&lost.path())["status"], "open");
 
-    fs::write(&free, "").expect("make room again");
+    fs::write(&free, "").expect("free the space");
     let begin = Instant::now();
     while client.get(&lost.path())["status"] == "open" {
-        assert!(begin.elapsed() < TOLD_WITHIN, "the turn stays open");
+        assert!(begin.elapsed() < ANSWER_TIMEOUT, "the turn stays open");
         std::thread::sleep(Duration::from_millis(50));
     }
     eprintln!(
-        "the client was told after {took:?}, the turn was marked {:?} after there was room",
+        "the client had its answer after {took:?}, the turn was marked {:?} after space was free",
         begin.elapsed()
     );
     assert_eq!(client.get(&lost.path())["status"], "interrupted");
@@ -149,8 +149,8 @@ fn a_stream_outlives_a_full_disk_or_says_that_it_does_not() {
     check::again(server.origin(), &lost, "interrupted");
     server.kill();
     let watched = watcher.join().expect("a watcher");
-    let server = Server::start(&home);
-    let items = journal(&Client::new(server.origin()), "s");
+    let server = CrashServer::start(&home);
+    let items = journal(&CrashClient::new(server.origin()), "s");
     check::shown(&items, &watched);
     assert!(watched.drafts.len() >= 2, "{:?}", watched.drafts);
     server.stop();

@@ -1,4 +1,4 @@
-//! What a provider sends: the same words and calls, written in each format.
+//! A provider's stream: the same words and calls in each format.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-/// What a stream is written in.
+/// The format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Chat,
@@ -37,34 +37,34 @@ impl Format {
     }
 }
 
-/// Some bytes of a stream, and what they say.
+/// Some bytes of a stream, and their content.
 pub(super) struct Piece {
     pub(super) bytes: String,
-    /// As [`call_began`] and [`CALL_ENDED`] write it.
+    /// The content, in the notation of [`call_began`] and [`CALL_ENDED`].
     pub(super) says: String,
-    /// Whether a draft may show it at once: arguments of calls are held back as long as they could become a credential,
-    /// and chat completions do not tell where a call ends.
+    /// Whether a draft may show it at once: arguments of calls are held back while they could become a credential, and
+    /// chat completions do not mark where a call ends.
     pub(super) shown: bool,
 }
 
-/// How a call begins among what was said.
+/// The notation for the start of a call.
 pub(super) fn call_began(id: &str) -> String {
     format!("\u{1}{id}\u{2}")
 }
 
-/// How a call ends, behind its arguments.
+/// The notation for the end of a call, after its arguments.
 pub(super) const CALL_ENDED: &str = "\u{3}";
 
-/// A text under way.
+/// An unfinished text.
 struct Open {
     index: u64,
     text: String,
 }
 
-/// Writes one stream.
+/// Generates one stream.
 pub(super) struct Script {
     format: Format,
-    /// Unique among all streams of the test.
+    /// A tag that is unique among all streams of the test.
     tag: String,
     index: u64,
     calls: u64,
@@ -112,7 +112,7 @@ impl Script {
         }
     }
 
-    /// What comes before the first word.
+    /// The bytes before the first word.
     pub(super) fn begin(&self) -> String {
         match self.format {
             Format::Chat | Format::Gemini => String::new(),
@@ -131,7 +131,7 @@ impl Script {
 
     /// The next word, or the next call in several pieces.
     pub(super) fn next(&mut self, n: usize, calls: bool, rng: &mut StdRng) -> Vec<Piece> {
-        // Chat completions call tools behind all that is said.
+        // In chat completions, calls follow all text.
         let only_calls = self.format == Format::Chat && self.calls > 0;
         if only_calls || (calls && n > 3 && rng.random_bool(0.08)) {
             self.ends_with_call = true;
@@ -256,16 +256,16 @@ impl Script {
             Format::AgUi => call.ag_ui(),
         };
         pieces[0].0.insert_str(0, &closed);
-        let (last, told) = (pieces.len() - 1, self.format != Format::Chat);
+        let (last, reported) = (pieces.len() - 1, self.format != Format::Chat);
         let piece = |(n, (bytes, says))| Piece {
             bytes,
             says,
-            shown: told && n == last,
+            shown: reported && n == last,
         };
         pieces.into_iter().enumerate().map(piece).collect()
     }
 
-    /// The end of the stream: the answer, or calls that wait.
+    /// The end of the stream: the answer, or calls whose results are pending.
     pub(super) fn finish(&mut self) -> String {
         let waits = self.ends_with_call;
         let closed = self.close();
@@ -296,26 +296,26 @@ impl Script {
 
 /// A call of a tool.
 struct Call {
-    /// Its place among all that is said.
+    /// Its index among all content.
     index: u64,
-    /// Its place among calls.
+    /// Its index among calls.
     place: u64,
     id: String,
     args: Value,
     text: String,
 }
 
-/// Bytes, and what they say.
+/// Bytes, and their content.
 type Says = (String, String);
 
 impl Call {
-    /// The arguments in two pieces.
+    /// The arguments, split into two pieces.
     fn halves(&self) -> (&str, &str) {
         let middle = self.text.char_indices().nth(9).map_or(0, |(at, _)| at);
         self.text.split_at(middle)
     }
 
-    /// A beginning, the arguments in two pieces, and an end.
+    /// The four pieces of a call: a start, the arguments in two pieces, and an end.
     fn four(&self, began: String, more: impl Fn(&str) -> String, ended: String) -> Vec<Says> {
         let (one, two) = self.halves();
         vec![
@@ -384,15 +384,15 @@ impl Call {
     }
 
     fn ag_ui(&self) -> Vec<Says> {
-        let told = |kind: &str, delta: &str| {
+        let reported = |kind: &str, delta: &str| {
             data(
                 &json!({"type": kind, "toolCallId": self.id, "toolCallName": "look", "delta": delta}),
             )
         };
         self.four(
-            told("TOOL_CALL_START", ""),
-            |part| told("TOOL_CALL_ARGS", part),
-            told("TOOL_CALL_END", ""),
+            reported("TOOL_CALL_START", ""),
+            |part| reported("TOOL_CALL_ARGS", part),
+            reported("TOOL_CALL_END", ""),
         )
     }
 }

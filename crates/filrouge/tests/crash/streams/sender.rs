@@ -1,4 +1,4 @@
-//! A client that sends a provider's stream on as it comes, and remembers when it had sent what.
+//! A client that forwards a provider's stream, and notes when it sent which piece.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,24 +10,24 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
 use super::script::{Format, Script};
-use crate::http::{Client, Reply};
+use crate::http::{CrashClient, CrashReply};
 
-/// How a stream ends, if nothing happens to the server; after so many words.
+/// The way in which a stream ends if the server is not disturbed; the number counts words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It goes on and on.
+    /// The stream does not end.
     Never,
-    /// The provider falls silent, and the connection stays.
+    /// The provider falls silent, and the connection stays open.
     Silent(usize),
-    /// It tells its end.
+    /// The stream ends normally.
     Finish(usize),
-    /// The client goes away.
+    /// The client disconnects.
     Vanish(usize),
-    /// The user does not want the answer any more.
+    /// The user cancels the answer.
     Cancel(usize),
 }
 
-/// One stream that is to be sent.
+/// One stream to send.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) session: String,
@@ -36,7 +36,7 @@ pub(super) struct Plan {
     pub(super) format: Format,
     pub(super) calls: bool,
     pub(super) ending: Ending,
-    /// Before it begins.
+    /// The delay before it starts.
     pub(super) delay: Duration,
     /// The longest time between two pieces.
     pub(super) pace: Duration,
@@ -49,33 +49,33 @@ impl Plan {
     }
 }
 
-/// What was sent up to a moment.
+/// The amount of text that was sent up to a moment.
 pub(super) struct Mark {
     pub(super) at: Instant,
-    /// Bytes of [`Sent::text`].
+    /// The length of [`Sent::text`] at that moment, in bytes.
     pub(super) end: usize,
     /// As [`super::script::Piece::shown`].
     pub(super) shown: bool,
 }
 
-/// What one client has sent and was told.
+/// The data that one client sent and received.
 #[derive(Default)]
 pub(super) struct Sent {
-    /// All that the stream has said.
+    /// The content of the stream.
     pub(super) text: String,
     pub(super) marks: Vec<Mark>,
-    /// Whether the stream told its end.
+    /// Whether the regular end was sent.
     pub(super) finished: bool,
     /// The answer to the stream.
-    pub(super) reply: Option<Reply>,
+    pub(super) reply: Option<CrashReply>,
     /// Whether the cancellation was acknowledged.
     pub(super) cancelled: bool,
 }
 
-/// A chunked body on its way.
-pub(super) struct Upload(TcpStream);
+/// A chunked body that is being sent.
+pub(super) struct StreamUpload(TcpStream);
 
-impl Upload {
+impl StreamUpload {
     pub(super) fn begin(origin: &str, plan: &Plan) -> std::io::Result<Self> {
         let address = origin.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address)?;
@@ -97,7 +97,7 @@ impl Upload {
         self.0.write_all(chunk.as_bytes())
     }
 
-    /// Whether the server has answered, or is gone.
+    /// Whether the server answered or closed the connection.
     fn is_answered(&self) -> bool {
         self.0.set_nonblocking(true).expect("a socket");
         let peeked = self.0.peek(&mut [0]);
@@ -109,8 +109,8 @@ impl Upload {
         self.0.write_all(b"0\r\n\r\n")
     }
 
-    /// The answer, unless the connection ends before it is there.
-    pub(super) fn reply(&self) -> Option<Reply> {
+    /// The answer, unless the connection ends first.
+    pub(super) fn reply(&self) -> Option<CrashReply> {
         let mut lines = BufReader::new(&self.0);
         let mut head = Vec::new();
         loop {
@@ -129,7 +129,7 @@ impl Upload {
         };
         let mut text = vec![0; header("content-length")?.parse().ok()?];
         lines.read_exact(&mut text).ok()?;
-        Some(Reply {
+        Some(CrashReply {
             status: head.first()?.get(9..12)?.parse().ok()?,
             durability: header("filrouge-durability"),
             content_type: header("content-type").unwrap_or_default(),
@@ -139,11 +139,11 @@ impl Upload {
 }
 
 impl Sent {
-    /// Sends a stream until it has ended, or the server is gone, or `stop` is set.
+    /// Sends a stream until it ends, the server is gone, or `stop` is set.
     pub(super) fn run(origin: &str, plan: &Plan, stop: &AtomicBool, rng: &mut StdRng) -> Self {
         let mut sent = Self::default();
         std::thread::sleep(plan.delay);
-        // A connection that breaks is what these tests are about.
+        // These tests expect broken connections.
         let _ = sent.stream(origin, plan, stop, rng);
         sent
     }
@@ -155,7 +155,7 @@ impl Sent {
         stop: &AtomicBool,
         rng: &mut StdRng,
     ) -> std::io::Result<()> {
-        let mut upload = Upload::begin(origin, plan)?;
+        let mut upload = StreamUpload::begin(origin, plan)?;
         let mut script = Script::new(plan.format, plan.request.clone());
         upload.send(&script.begin())?;
         for n in 0.. {
@@ -183,7 +183,7 @@ impl Sent {
                 }
                 Ending::Cancel(after) if n == after => {
                     let path = format!("{}/cancel", plan.path());
-                    let answer = Client::new(origin).post(&path, &json!({}));
+                    let answer = CrashClient::new(origin).post(&path, &json!({}));
                     self.cancelled = answer.is_ok_and(|reply| {
                         assert_eq!(reply.status, 200, "{plan:?}: {reply:?}");
                         true
@@ -208,16 +208,16 @@ impl Sent {
         Ok(())
     }
 
-    /// The status of the turn that the answer tells.
-    pub(super) fn told(&self) -> Option<&str> {
+    /// The status of the turn in the answer.
+    pub(super) fn reported(&self) -> Option<&str> {
         let reply = self.reply.as_ref()?;
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.body["status"].as_str()
     }
 }
 
-/// What an item's parts say, as [`Sent::text`] is written.
-pub(super) fn said(parts: &Value) -> String {
+/// The content of an item's parts, in the notation of [`Sent::text`].
+pub(super) fn content_of(parts: &Value) -> String {
     let mut out = String::new();
     for part in parts.as_array().expect("parts") {
         match part["type"].as_str().expect("a type") {

@@ -1,4 +1,4 @@
-//! Two servers on one store, each with streams of its own, one of which is killed or stopped.
+//! Two servers on one store, each with its own streams; one of them is killed or stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use super::sender::{Ending, Plan, Sent};
 use super::{SESSIONS, plans};
 use crate::Seed;
 use crate::disk::Faults;
-use crate::http::Client;
-use crate::server::{Home, Server};
+use crate::http::CrashClient;
+use crate::server::{CrashServer, Home};
 
-/// A server looks every 5 s for streams whose server is gone; the rest is for a slow machine.
+/// A server checks every 5 s for streams of servers that are gone; the rest is for a slow machine.
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
-/// Streams of a server that stands still are taken for gone after this.
+/// Streams of a stopped server count as abandoned after this time.
 const TIMEOUT_S: &str = "2";
-/// A write takes no longer when nobody holds the store's lock; less than the timeout.
+/// The longest time of a write when the store's lock is free; less than the timeout.
 const PROBE_WITHIN: Duration = Duration::from_millis(700);
-/// Pieces come no faster: a slow machine has not read yet what comes at full speed, and nobody could record that.
+/// The time between pieces: on a slow machine a server could not read and record them at full speed.
 const PACE: Duration = Duration::from_millis(20);
-/// No draft is later, whatever the machine.
+/// The longest delay of a draft on any machine.
 const LATE: Duration = Duration::from_secs(3);
-/// The others fall silent.
+/// The number of streams that continue; the others fall silent.
 const STREAMS_THAT_FLOW: usize = 14;
 
-/// Streams that end only when they are told to, or refused.
-fn endless(client: &Client, name: &str, rng: &mut StdRng) -> Vec<Plan> {
+/// Streams that end only on command, or when they are refused.
+fn endless(client: &CrashClient, name: &str, rng: &mut StdRng) -> Vec<Plan> {
     let mut plans = plans(client, name, Duration::from_millis(200), rng);
     for plan in &mut plans {
         plan.ending = Ending::Never;
@@ -55,12 +55,12 @@ fn send<'s, 'e: 's>(
     plans.into_iter().map(send).collect()
 }
 
-fn status(client: &Client, plan: &Plan) -> String {
+fn status(client: &CrashClient, plan: &Plan) -> String {
     let turn = client.get(&plan.path());
     turn["status"].as_str().expect("a status").to_owned()
 }
 
-fn until_interrupted(client: &Client, plans: &[Plan]) -> Duration {
+fn until_interrupted(client: &CrashClient, plans: &[Plan]) -> Duration {
     let begin = Instant::now();
     while !plans.iter().all(|p| status(client, p) == "interrupted") {
         assert!(begin.elapsed() < FOUND_WITHIN, "turns stay open");
@@ -69,7 +69,7 @@ fn until_interrupted(client: &Client, plans: &[Plan]) -> Duration {
     begin.elapsed()
 }
 
-fn journals(client: &Client, name: &str) -> Vec<Vec<Value>> {
+fn journals(client: &CrashClient, name: &str) -> Vec<Vec<Value>> {
     let sessions = (0..SESSIONS).map(|n| format!("{name}-{n}"));
     sessions.map(|session| journal(client, &session)).collect()
 }
@@ -84,15 +84,15 @@ fn the_other_server_ends_the_streams_of_one_that_was_killed() {
     let seed = Seed::of("the_other_server_ends_the_streams_of_one_that_was_killed");
     let mut rng = seed.rng(0);
     let home = Home::new();
-    let (mut a, b) = (Server::start(&home), Server::start(&home));
+    let (mut a, b) = (CrashServer::start(&home), CrashServer::start(&home));
     let (origin_a, origin_b) = (a.origin().to_owned(), b.origin().to_owned());
-    let client = Client::new(b.origin());
+    let client = CrashClient::new(b.origin());
     let (stop, never) = (AtomicBool::new(false), AtomicBool::new(false));
     let (hers, theirs) = (
         endless(&client, "a", &mut rng),
         plans(&client, "b", Duration::from_millis(200), &mut rng),
     );
-    // They go on for seconds, and have an end.
+    // These streams take some seconds, and end.
     let mut theirs = theirs;
     for (n, plan) in theirs.iter_mut().enumerate() {
         plan.ending = Ending::Finish(40 + 8 * n);
@@ -117,7 +117,7 @@ fn the_other_server_ends_the_streams_of_one_that_was_killed() {
         }
         for Played { plan, sent } in join(kept) {
             assert!(
-                matches!(sent.told(), Some("finalized" | "open")),
+                matches!(sent.reported(), Some("finalized" | "open")),
                 "{plan:?}: {:?}",
                 sent.reply
             );
@@ -130,34 +130,34 @@ fn the_other_server_ends_the_streams_of_one_that_was_killed() {
     home.verify();
 }
 
-/// Stops a server where it does not hold the store's lock: then nobody else could write, whoever it is. Gives when it
-/// was stopped.
-fn stop_between_writes(server: &Server, other: &str) -> Instant {
+/// Stops a server at a moment when it does not hold the store's lock, so that the other server can write. Returns when
+/// it was stopped.
+fn stop_between_writes(server: &CrashServer, other: &str) -> Instant {
     for n in 0..40 {
         let at = Instant::now();
         server.signal("STOP");
-        let (tell, told) = std::sync::mpsc::channel();
+        let (notify, reported) = std::sync::mpsc::channel();
         let origin = other.to_owned();
         let probe = std::thread::spawn(move || {
             let mut body = question(&format!("probe-{n}"));
             body["answer_neutral"] = "Left.".into();
-            let answer = Client::new(&origin).post("/api/v1/sessions/probe/turns", &body);
-            tell.send(answer.is_ok_and(|reply| reply.is_success()))
+            let answer = CrashClient::new(&origin).post("/api/v1/sessions/probe/turns", &body);
+            notify.send(answer.is_ok_and(|reply| reply.is_success()))
         });
-        if told.recv_timeout(PROBE_WITHIN) == Ok(true) {
+        if reported.recv_timeout(PROBE_WITHIN) == Ok(true) {
             return at;
         }
         server.signal("CONT");
         let _ = probe.join().expect("a probe");
-        // All streams give a sign of life.
+        // Within this time all streams send a heartbeat.
         std::thread::sleep(super::DRAFT_EVERY * 2);
     }
-    panic!("wherever it is stopped, it holds the store's lock");
+    panic!("the server held the store's lock at every stop");
 }
 
-/// One turn of each four goes on and ends, one goes on, two are left.
-fn go_on_with_some(server: &Server, plans: &[Plan]) {
-    let client = Client::new(server.origin());
+/// Of every four turns, one is continued and ended, one is continued, and two are left.
+fn continue_some(server: &CrashServer, plans: &[Plan]) {
+    let client = CrashClient::new(server.origin());
     for (n, plan) in plans.iter().enumerate() {
         match n % 4 {
             0 => check::again(server.origin(), plan, "interrupted"),
@@ -173,14 +173,14 @@ fn go_on_with_some(server: &Server, plans: &[Plan]) {
     }
 }
 
-/// What the client of a stopped server was told of stream `n`, and what is recorded of it.
-fn check_stopped(client: &Client, n: usize, played: &Played, stopped: Instant) {
+/// Checks the answer that the client of a stopped server received for stream `n`, and the record of the stream.
+fn check_stopped(client: &CrashClient, n: usize, played: &Played, stopped: Instant) {
     let Played { plan, sent } = played;
     let reply = sent.reply.as_ref().expect("an answer");
     match n % 4 {
         1 => assert_eq!(reply.code(), "stream_lost", "{plan:?}: {reply:?}"),
-        0 => assert_eq!(sent.told(), Some("finalized"), "{plan:?}"),
-        _ => assert_eq!(sent.told(), Some("interrupted"), "{plan:?}"),
+        0 => assert_eq!(sent.reported(), Some("finalized"), "{plan:?}"),
+        _ => assert_eq!(sent.reported(), Some("interrupted"), "{plan:?}"),
     }
     let items = journal(client, &plan.session);
     let first = items
@@ -196,18 +196,18 @@ fn check_stopped(client: &Client, n: usize, played: &Played, stopped: Instant) {
 }
 
 #[test]
-fn a_server_that_stood_still_does_not_go_on_with_what_was_taken_from_it() {
-    let seed = Seed::of("a_server_that_stood_still_does_not_go_on_with_what_was_taken_from_it");
+fn a_stopped_server_does_not_continue_streams_that_were_ended() {
+    let seed = Seed::of("a_stopped_server_does_not_continue_streams_that_were_ended");
     let mut rng = seed.rng(0);
     let home = Home::new();
     let timeout = [("FILROUGE_STREAM_TIMEOUT_S", TIMEOUT_S)];
-    let start = || Server::start_set(&home, &Faults::default(), &timeout);
+    let start = || CrashServer::start_set(&home, &Faults::default(), &timeout);
     let (a, b) = (start(), start());
     let origin = a.origin().to_owned();
-    let client = Client::new(b.origin());
+    let client = CrashClient::new(b.origin());
     let stop = AtomicBool::new(false);
     let mut plans = endless(&client, "a", &mut rng);
-    // Who falls silent is there all the same.
+    // A silent stream is still alive.
     for plan in plans.iter_mut().skip(STREAMS_THAT_FLOW) {
         plan.ending = Ending::Silent(5);
     }
@@ -219,11 +219,14 @@ fn a_server_that_stood_still_does_not_go_on_with_what_was_taken_from_it() {
         }
         let at = stop_between_writes(&a, b.origin());
         let took = until_interrupted(&client, &plans);
-        go_on_with_some(&b, &plans);
+        continue_some(&b, &plans);
         let before = journals(&client, "a");
         a.signal("CONT");
         let played = join(senders);
-        assert!(before == journals(&client, "a"), "somebody has gone on");
+        assert!(
+            before == journals(&client, "a"),
+            "a stopped recording continued"
+        );
         for (n, played) in played.iter().enumerate() {
             check_stopped(&client, n, played, at);
         }

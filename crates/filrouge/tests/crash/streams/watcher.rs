@@ -1,4 +1,4 @@
-//! A reader of a session's tail, who is shown drafts and items until the server is gone.
+//! A reader of a session's tail, which receives drafts and items until the server is gone.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// What one reader was shown.
+/// The events that one reader received.
 #[derive(Default)]
 pub(super) struct Shown {
     pub(super) items: Vec<Value>,
-    /// The text of each part of what will be an item.
+    /// The text of each part of a draft.
     pub(super) drafts: BTreeMap<(String, u64), String>,
-    /// When what was shown of a turn had how many bytes, drafts and finished pieces together.
+    /// The newly shown text of each turn, and when it arrived; drafts and complete pieces together.
     pub(super) grown: Vec<(Instant, String, String)>,
 }
 
@@ -21,7 +21,7 @@ impl Shown {
     /// Reads from the beginning of the session until the connection ends.
     pub(super) fn run(origin: &str, session: &str) -> Self {
         let mut shown = Self::default();
-        // A connection that breaks is what these tests are about.
+        // These tests expect broken connections.
         let _ = shown.read(origin, session);
         shown
     }
@@ -44,7 +44,7 @@ impl Shown {
             match line.trim_end_matches('\n').split_once(": ") {
                 Some(("event", text)) => text.clone_into(&mut name),
                 Some(("data", text)) => data.push(text.to_owned()),
-                // An event counts only once the empty line behind it has come.
+                // An event counts only once its terminating empty line has arrived.
                 None if line == "\n" && !data.is_empty() => {
                     let json = serde_json::from_str(&data.join("\n")).expect("an event is JSON");
                     data.clear();

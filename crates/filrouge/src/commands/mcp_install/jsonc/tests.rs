@@ -15,7 +15,7 @@ fn wanted(comments: bool) -> Wanted<'static> {
 fn changed(text: &str) -> String {
     match edit(text, &wanted(true)) {
         Ok(Edit::Change(new)) => new,
-        Ok(Edit::There) => panic!("there: {text}"),
+        Ok(Edit::Unchanged) => panic!("unchanged: {text}"),
         Err(why) => panic!("{}: {text}", why.what),
     }
 }
@@ -26,7 +26,7 @@ fn lines_but(text: &str, left_out: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_entry_is_put_in_and_nothing_else_changes() {
+fn the_entry_is_added_and_nothing_else_changes() {
     let old =
         "{\n  // mine\n  \"a\": 1, /* too */\n  \"mcp\": {\n    \"other\": {} // last\n  }\n}\n";
     let new = changed(old);
@@ -39,11 +39,11 @@ fn the_entry_is_put_in_and_nothing_else_changes() {
     for line in lines_but(old, &["    \"other\": {} // last"]) {
         assert!(kept.contains(&line), "{line}\n{new}");
     }
-    assert!(matches!(edit(&new, &wanted(true)), Ok(Edit::There)));
+    assert!(matches!(edit(&new, &wanted(true)), Ok(Edit::Unchanged)));
 }
 
 #[test]
-fn whatever_the_form_the_result_has_old_and_new() {
+fn the_result_has_old_and_new_in_every_form() {
     for text in [
         "{}",
         "{ }\n",
@@ -72,7 +72,7 @@ fn whatever_the_form_the_result_has_old_and_new() {
 }
 
 #[test]
-fn commas_behind_the_last_member_and_comments_at_the_end() {
+fn trailing_commas_and_comments_are_kept() {
     for text in [
         "{\n  \"a\": 1,\n  // end\n}",
         "{\n  \"a\": 1 // end\n}",
@@ -85,15 +85,15 @@ fn commas_behind_the_last_member_and_comments_at_the_end() {
             assert_eq!(text.contains(comment), new.contains(comment), "{new}");
         }
         assert!(
-            matches!(edit(&new, &wanted(true)), Ok(Edit::There)),
+            matches!(edit(&new, &wanted(true)), Ok(Edit::Unchanged)),
             "{new}"
         );
     }
 }
 
 #[test]
-fn another_entry_is_left_alone_and_a_new_file_has_a_head() {
-    for (entry, is_there) in [
+fn an_existing_entry_is_kept_and_a_new_file_has_a_head() {
+    for (entry, is_kept) in [
         (
             "{\"command\": [\"/bin/filrouge\", \"mcp\"], \"enabled\": true}",
             true,
@@ -119,12 +119,12 @@ fn another_entry_is_left_alone_and_a_new_file_has_a_head() {
     ] {
         let text = format!("{{\"mcp\": {{\"filrouge\": {entry}, \"b\": 2}}}}");
         match edit(&text, &wanted(true)) {
-            Ok(Edit::There) => assert!(is_there, "{entry}"),
+            Ok(Edit::Unchanged) => assert!(is_kept, "{entry}"),
             Ok(Edit::Change(new)) => panic!("{new}"),
             Err(why) => {
-                let named = why.what.starts_with("mcp.filrouge is there and");
+                let named = why.what.starts_with("mcp.filrouge already exists and");
                 assert!(
-                    !is_there && named && why.by_hand.is_some(),
+                    !is_kept && named && why.by_hand.is_some(),
                     "{entry}: {}",
                     why.what
                 );
@@ -132,17 +132,17 @@ fn another_entry_is_left_alone_and_a_new_file_has_a_head() {
         }
     }
     for empty in ["", " \n", "\u{feff}"] {
-        let made: Value = serde_json::from_str(&changed(empty)).unwrap();
+        let new_file: Value = serde_json::from_str(&changed(empty)).unwrap();
         assert_eq!(
-            (&made["$schema"], &made["mcp"]["filrouge"]),
+            (&new_file["$schema"], &new_file["mcp"]["filrouge"]),
             (&json!("s"), &wanted(true).entry)
         );
     }
 }
 
 #[test]
-fn what_is_not_understood_is_refused_with_its_place() {
-    for (text, comments, said) in [
+fn malformed_text_is_refused_with_its_position() {
+    for (text, comments, expected) in [
         ("{\n  \"a\": ,\n}", true, "line 2, column 8"),
         ("{\"a\": 1", true, "Unterminated object"),
         ("{\"a\" 1}", true, "Expected colon"),
@@ -161,7 +161,7 @@ fn what_is_not_understood_is_refused_with_its_place() {
         ("{\"a\": 1 \"b\": 2}", true, "Expected comma"),
     ] {
         let refused = edit(text, &wanted(comments)).err().map(|why| why.what);
-        let has = refused.as_ref().is_some_and(|what| what.contains(said));
+        let has = refused.as_ref().is_some_and(|what| what.contains(expected));
         assert!(has, "{text}: {refused:?}");
     }
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));

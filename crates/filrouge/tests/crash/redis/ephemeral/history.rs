@@ -1,4 +1,4 @@
-//! Which states a session may be shown in, by which server.
+//! Tracks in which states each server may show a session.
 
 use std::collections::BTreeSet;
 
@@ -9,39 +9,39 @@ pub(super) struct Turn {
     pub(super) question: String,
 }
 
-/// A state that was acknowledged.
+/// An acknowledged state.
 #[derive(Debug, Clone)]
 pub(super) struct State {
-    /// How many times the session had begun.
+    /// The session's incarnation: it grows when the session is created anew.
     life: u64,
-    /// How many changes it has had since.
+    /// The number of changes within this incarnation.
     version: u64,
-    /// No other change has it.
+    /// The unique id of the change.
     word: u64,
     pub(super) turns: Vec<Turn>,
-    /// Its items: two of each turn, one of each redaction.
+    /// The number of items: two for each turn, one for each redaction.
     pub(super) items: u64,
-    /// Whether a redaction has made it: no older state of its life is shown any more.
+    /// Whether a redaction produced it: no older state of this incarnation may be shown afterwards.
     redaction: bool,
 }
 
-/// What becomes of acknowledged turns that Redis has lost.
+/// The consequence when Redis has lost acknowledged turns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// The session is gone, as every server says that has seen them. Another one goes on from the older state.
-    Told,
-    /// A replica that was promoted may lack the newest ones.
+    /// Servers that have seen the lost state report the session as gone. Other servers continue from the older state.
+    Reported,
+    /// A promoted replica may lack the newest turns.
     OfTheNewest,
 }
 
-/// All states of a session, and the newest one that each server is known to have seen.
+/// All states of a session, and the newest one that each server has seen.
 pub(super) struct History {
     pub(super) loss: Loss,
     states: Vec<State>,
-    /// The state that was told last, unless it was told that there is none.
+    /// The state that was shown last; `None` after an answer that the session is gone.
     now: Option<State>,
     seen: [Option<State>; 2],
-    words: u64,
+    last_word: u64,
 }
 
 impl History {
@@ -51,26 +51,26 @@ impl History {
             states: Vec::new(),
             now: None,
             seen: [const { None }; 2],
-            words: 0,
+            last_word: 0,
         }
     }
 
-    /// The turns that were told last.
+    /// The turns that were shown last.
     pub(super) fn turns(&self) -> &[Turn] {
         self.now.as_ref().map_or(&[], |now| &now.turns)
     }
 
-    /// The states that one of `servers` may have found, the likeliest first.
+    /// The states from which one of `servers` may have answered, the likeliest first.
     pub(super) fn open_to(&self, servers: &BTreeSet<usize>) -> Vec<State> {
-        let may = |state: &&State| servers.iter().any(|server| self.shows(*server, state));
+        let may = |state: &&State| servers.iter().any(|server| self.may_answer(*server, state));
         let mut all: Vec<State> = self.states.iter().rev().filter(may).cloned().collect();
         let now = self.now.as_ref().map(|now| now.word);
         all.sort_by_key(|state| Some(state.word) != now);
         all
     }
 
-    /// Whether a server that has seen what it has may answer from a state.
-    fn shows(&self, server: usize, of: &State) -> bool {
+    /// Whether a server may answer from a state, after all that it has seen.
+    fn may_answer(&self, server: usize, of: &State) -> bool {
         if self.loss == Loss::OfTheNewest {
             return true;
         }
@@ -82,14 +82,14 @@ impl History {
         newer && !redactions.any(|other| other.life == of.life && other.version > of.version)
     }
 
-    /// What a change makes of a state, or of none; `None` when `server` cannot answer from that.
+    /// Applies a change to a state, or to none; `None` when `server` cannot answer from the result.
     pub(super) fn changed(
         &mut self,
         server: usize,
         from: Option<State>,
         change: impl FnOnce(&mut State),
     ) -> Option<State> {
-        self.words += 1;
+        self.last_word += 1;
         let mut next = from.unwrap_or_else(|| State {
             life: 1 + self.states.iter().map(|s| s.life).max().unwrap_or(0),
             version: 0,
@@ -98,19 +98,19 @@ impl History {
             items: 0,
             redaction: false,
         });
-        (next.version, next.word, next.redaction) = (next.version + 1, self.words, false);
+        (next.version, next.word, next.redaction) = (next.version + 1, self.last_word, false);
         change(&mut next);
-        self.shows(server, &next).then_some(next)
+        self.may_answer(server, &next).then_some(next)
     }
 
-    /// A server has answered from a state.
+    /// Notes that a server answered from a state.
     pub(super) fn saw(&mut self, server: usize, state: &State) {
         self.keep(state);
         self.now = Some(state.clone());
         self.seen[server] = Some(state.clone());
     }
 
-    /// Of these states one was made, and nobody has said which before the session was gone.
+    /// Notes that one of these states was reached; which one is unknown, as the session is gone.
     pub(super) fn one_of(&mut self, states: &[State]) {
         for state in states {
             self.keep(&State {
@@ -126,14 +126,14 @@ impl History {
         }
     }
 
-    /// It was told that the session is gone.
+    /// Notes that the session is reported as gone.
     pub(super) fn lost(&mut self) {
         self.now = None;
     }
 }
 
 impl State {
-    /// What is shown of it.
+    /// The questions that a list of this state shows.
     pub(super) fn questions(&self, redacted: &BTreeSet<String>) -> Vec<String> {
         let shown = self.turns.iter().map(|turn| turn.question.clone());
         shown.filter(|q| !redacted.contains(q)).collect()

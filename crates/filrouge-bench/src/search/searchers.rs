@@ -1,0 +1,143 @@
+//! Searchers: one that scans everything, and one over indexes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use filrouge_search::embed::{Embedder, Hashing, quantized};
+use filrouge_search::feed::{Indexes, SourceIndex};
+use filrouge_search::{Ask, Field, Mode, Results, SearchDocument, Searcher, kind};
+use filrouge_sources::{Library, Role, Source};
+use filrouge_sqlite::text_index::SqliteIndex;
+use filrouge_store::text_index::{
+    CandidateFilter, CandidateQuery, IndexScope, IndexUpdate, TextIndex,
+};
+use filrouge_types::Failure;
+
+/// The number of texts embedded in one call.
+const AT_ONCE: usize = 32;
+
+/// Opens an index in a file.
+pub(super) fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
+    Ok(Arc::new(SqliteIndex::open(file)?))
+}
+
+/// Indexes of sources, each in a separate file.
+pub(super) struct SourceIndexes {
+    all: Arc<Indexes>,
+    /// The existing indexes.
+    pub(super) each: Vec<Arc<SourceIndex>>,
+}
+
+impl SourceIndexes {
+    /// The indexes in `dir`; creates missing ones empty.
+    pub(super) fn open(sources: &[Arc<dyn Source>], dir: &Path) -> Result<Self> {
+        let all = Indexes::new(sources, dir, true, Box::new(open));
+        let mut each = Vec::new();
+        for place in 0..sources.len() {
+            each.extend(all.make(place)?);
+        }
+        let all = Arc::new(all);
+        Ok(Self { all, each })
+    }
+
+    /// Indexes everything.
+    pub(super) fn fill(&self) -> Result<()> {
+        for index in &self.each {
+            index.update(&mut |_| {}, &|| false)?;
+            while index.tidy()? {}
+        }
+        Ok(())
+    }
+
+    /// A searcher over the indexes.
+    pub(super) fn searcher(&self, library: &Library) -> Searcher {
+        scanning(library).with_indexes(self.all.clone())
+    }
+}
+
+/// Embeds everything that users and agents have said.
+pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) -> Result<()> {
+    let said = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant));
+    for index in indexes {
+        let index = index.index();
+        loop {
+            let found = index.candidates(&CandidateQuery {
+                reach: &IndexScope::Realm(Box::default()),
+                sessions: None,
+                kinds: said,
+                since: None,
+                until: None,
+                wanted: CandidateFilter::WithoutVector(embedder.id(), AT_ONCE),
+            })?;
+            let documents: Vec<_> = found.iter().map(|c| c.document).collect();
+            if documents.is_empty() {
+                break;
+            }
+            let mut texts = Vec::new();
+            index.bodies(&documents, &mut |document, body| {
+                texts.push((document, spoken_text(body)));
+                true
+            })?;
+            let all: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+            let vectors = embedder.embed(&all)?;
+            let vectors = vectors.iter().zip(&texts);
+            let vectors: Vec<_> = vectors
+                .map(|(vector, (at, _))| (*at, quantized(vector)))
+                .collect();
+            let update = IndexUpdate::Vectors(embedder.id().into(), vectors);
+            index.change(None, &[update], None)?;
+        }
+    }
+    Ok(())
+}
+
+fn spoken_text(body: &[u8]) -> String {
+    let Ok(spoken) = SearchDocument::decode(body) else {
+        return String::new();
+    };
+    let said = spoken
+        .pieces
+        .iter()
+        .filter(|piece| piece.field == Field::Text);
+    said.map(|piece| &*piece.text)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// A searcher that scans everything.
+pub(super) fn scanning(library: &Library) -> Searcher {
+    Searcher::new(library.clone())
+}
+
+/// A search by words, best first.
+pub(super) fn asks(query: &str, limit: usize) -> Ask {
+    Ask {
+        query: query.to_owned(),
+        limit,
+        mode: Mode::Words,
+        ..Ask::default()
+    }
+}
+
+/// One page.
+pub(super) fn search(searcher: &Searcher, ask: &Ask) -> Result<Results> {
+    Ok(searcher.search(ask, &|| false)?)
+}
+
+/// The embedder, and a note about it for the report.
+pub(super) fn embedder(model: Option<&Path>) -> Result<(Arc<dyn Embedder>, String)> {
+    #[cfg(feature = "minilm")]
+    if let Some(folder) = model {
+        let model = filrouge_search::embed::MiniLm::open(folder)?;
+        let reported = format!("embedded by {}", model.id());
+        return Ok((Arc::new(model), reported));
+    }
+    #[cfg(not(feature = "minilm"))]
+    anyhow::ensure!(
+        model.is_none(),
+        "built without the feature minilm: cargo run --release -p filrouge-bench --features minilm"
+    );
+    let reported = "EMBEDDED BY HASHES OF WORDS: no --model was given. These vectors compare words and parts of words, not meaning";
+    Ok((Arc::new(Hashing), reported.to_owned()))
+}

@@ -1,0 +1,230 @@
+//! Masks drafts: of growing text, only the part that can no longer become a credential is shown (DESIGN §8).
+
+use std::sync::Arc;
+
+use filrouge_store::draft::{PieceHead, PieceKind};
+
+use crate::secrets::{CredentialPolicy, MaskStream, SecretStream, TurnSecrets};
+
+/// The drafted state of one piece.
+pub(super) struct DraftedPiece {
+    /// The version of the piece's text; the text may be replaced.
+    pub(super) generation: u32,
+    /// Whether an older version of the text was drafted, and must be replaced.
+    pub(super) replaces: bool,
+    /// Bytes of the piece's text that were processed.
+    processed: usize,
+    /// Whether the text was processed as complete.
+    complete: bool,
+    /// The masked text; `None` if the piece's text is shown unchanged.
+    masked_text: Option<MaskedText>,
+    /// Bytes of the shown text that were drafted.
+    pub(super) drafted_bytes: usize,
+    /// Whether the piece was drafted as complete.
+    pub(super) done: bool,
+    /// The drafted head of the piece; `None` if nothing of it was drafted.
+    pub(super) head: Option<PieceHead>,
+}
+
+struct MaskedText {
+    /// Whether credentials are masked by shape.
+    parameters: bool,
+    turn_secrets: Option<Arc<TurnSecrets>>,
+    secrets: Option<SecretStream>,
+    credentials: Option<MaskStream>,
+    out: String,
+}
+
+impl DraftedPiece {
+    /// The state of a new piece.
+    pub(super) fn new(
+        kind: PieceKind,
+        generation: u32,
+        policy: CredentialPolicy,
+        secrets: Option<&Arc<TurnSecrets>>,
+    ) -> Self {
+        // Tool arguments are scanned for credentials; the agent's text is not.
+        let parameters = kind == PieceKind::ToolCall && policy != CredentialPolicy::Off;
+        let masked_text = (parameters || secrets.is_some()).then(|| MaskedText {
+            parameters,
+            turn_secrets: secrets.cloned(),
+            secrets: secrets.map(TurnSecrets::stream),
+            credentials: parameters.then(MaskStream::new),
+            out: String::new(),
+        });
+        Self {
+            generation,
+            replaces: false,
+            processed: 0,
+            complete: false,
+            masked_text,
+            drafted_bytes: 0,
+            done: false,
+            head: None,
+        }
+    }
+
+    /// Processes new text of the piece.
+    pub(super) fn process(&mut self, text: &str, done: bool) {
+        let Some(masked_text) = self.masked_text.as_mut() else {
+            return;
+        };
+        let more = text.get(self.processed..).unwrap_or_default();
+        if self.complete {
+            if more.is_empty() {
+                return;
+            }
+            // The piece continues although it was complete.
+            masked_text.secrets = masked_text.turn_secrets.as_ref().map(TurnSecrets::stream);
+            masked_text.credentials = masked_text.parameters.then(MaskStream::new);
+        }
+        let mut more = more.to_owned();
+        self.processed = text.len().max(self.processed);
+        if let Some(secrets) = &mut masked_text.secrets {
+            more = secrets.push(&more);
+        }
+        if let Some(credentials) = &mut masked_text.credentials {
+            more = credentials.push(&more);
+        }
+        masked_text.out.push_str(&more);
+        self.complete = done;
+        if done {
+            masked_text.finish();
+        }
+    }
+
+    /// The part of the shown text that was not drafted yet. While the piece grows, it ends at a complete character.
+    pub(super) fn undrafted<'a>(&'a self, text: &'a str, done: bool) -> &'a str {
+        let shown = self.masked_text.as_ref().map_or(text, |v| v.out.as_str());
+        let news = shown.get(self.drafted_bytes..).unwrap_or_default();
+        if done {
+            news
+        } else {
+            complete_characters(news)
+        }
+    }
+
+    /// The entire text to show, for a piece that grows no further.
+    pub(super) fn all(&mut self, text: &str) -> String {
+        self.process(text, true);
+        match &self.masked_text {
+            Some(masked_text) => masked_text.out.clone(),
+            None => text.to_owned(),
+        }
+    }
+}
+
+impl MaskedText {
+    fn finish(&mut self) {
+        let mut rest = String::new();
+        if let Some(secrets) = self.secrets.take() {
+            rest = secrets.finish().0;
+        }
+        if let Some(mut credentials) = self.credentials.take() {
+            rest = credentials.push(&rest);
+            rest.push_str(&credentials.finish().0);
+        }
+        self.out.push_str(&rest);
+    }
+}
+
+/// The text up to its last complete escape, without half of a surrogate pair.
+fn complete_characters(text: &str) -> &str {
+    let complete = complete_escapes(text);
+    match last_escape(complete) {
+        // The first half of a surrogate pair waits for the second.
+        Some(at) if is_high_half(&complete[at..]) => &complete[..at],
+        _ => complete,
+    }
+}
+
+fn complete_escapes(text: &str) -> &str {
+    let Some(at) = last_escape(text) else {
+        return text;
+    };
+    let is_unit = text.as_bytes().get(at + 1) == Some(&b'u');
+    let length = if is_unit { 6 } else { 2 };
+    if text.len() - at < length {
+        &text[..at]
+    } else {
+        text
+    }
+}
+
+/// Start of the last escape within the last six bytes, the greatest length of an escape.
+fn last_escape(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let begins = |at: &usize| {
+        let slashes = bytes[..=*at].iter().rev().take_while(|b| **b == b'\\');
+        bytes[*at] == b'\\' && slashes.count() % 2 == 1
+    };
+    (bytes.len().saturating_sub(6)..bytes.len())
+        .rev()
+        .find(begins)
+}
+
+fn is_high_half(escape: &str) -> bool {
+    let digits = escape.strip_prefix(r"\u").filter(|d| d.len() == 4);
+    let unit = digits.and_then(|d| u32::from_str_radix(d, 16).ok());
+    unit.is_some_and(|u| (0xd800..0xdc00).contains(&u))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_first_half_of_a_character_waits_for_the_second() {
+        for (text, expected) in [
+            (r"a\ud83e", "a"),
+            (r"a\ud83e\uddf5", r"a\ud83e\uddf5"),
+            (r"a\ud83e\u", "a"),
+            (r"a\\ud83e", r"a\\ud83e"),
+            (r"a\\\ud83e", r"a\\"),
+            (r"a\", "a"),
+            (r"a\\", r"a\\"),
+            (r"a\u00e", "a"),
+            (r"a\u00e9", r"a\u00e9"),
+            (r"a\n", r"a\n"),
+            ("aé", "aé"),
+            ("ééé", "ééé"),
+            ("", ""),
+        ] {
+            assert_eq!(complete_characters(text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        /// All output together equals the masked text, in whatever steps it is shown.
+        #[test]
+        fn steps_do_not_change_the_output(
+            words in proptest::collection::vec(
+                prop_oneof![Just(r"\u00e9"), Just("é🧵"), Just(r"\\"), Just(r"\n"), Just(r#"\""#), "[a-z ]{0,9}"
+                    .prop_map(|w| Box::leak(w.into_boxed_str()) as &str),
+                    Just(concat!("ghp", "_", "abcdefghijklmnopqrstuvwxyz0123456789"))],
+                0..20,
+            ),
+            step in 1_usize..9,
+        ) {
+            let text = words.concat();
+            let mut shown = DraftedPiece::new(PieceKind::ToolCall, 0, CredentialPolicy::Mask, None);
+            let (mut so_far, mut out) = (String::new(), String::new());
+            for (n, c) in text.chars().enumerate() {
+                so_far.push(c);
+                if n % step == 0 {
+                    shown.process(&so_far, false);
+                    let news = shown.undrafted(&so_far, false).to_owned();
+                    shown.drafted_bytes += news.len();
+                    out.push_str(&news);
+                    let token = format!("\"{news}\"");
+                    prop_assert!(serde_json::from_str::<serde_json::Value>(&token).is_ok(), "{token}");
+                }
+            }
+            shown.process(&text, true);
+            out.push_str(shown.undrafted(&text, true));
+            let masked = crate::secrets::mask_text(&text, &mut crate::secrets::Masked::default());
+            prop_assert_eq!(out, masked.unwrap_or(text));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Turns whose items the caller writes as they arrive, with the current one as a growing draft: conversations of several speakers
+//! (DESIGN §4, §11).
+//!
+//! Only Rust callers that hold the session's lease can use them. An [`Utterance`] is the speech of one speaker: a draft until it
+//! ends, then the caller's own items in the write that removes the draft.
+
+mod utterance;
+
+use std::sync::Arc;
+
+use filrouge_store::command::{AFTER_ANY_HEARTBEAT, Interrupt, NewSession, Scope, Write};
+use filrouge_store::hot::ItemRetention;
+use filrouge_store::record::StartEvent;
+use filrouge_types::{
+    Application, ErrorCode, Failure, ItemBody, RawJson, RequestId, SessionId, TenantId, Turn,
+    TurnId, TurnStatus,
+};
+
+pub use utterance::{TurnEnd, Unfinished, Utterance, UtteranceHead, mark_of};
+
+use crate::caller::{Caller, Permission};
+use crate::core::Core;
+use crate::engine::Turns;
+use crate::secrets::Masked;
+
+use crate::validate::Author;
+use crate::written::Written;
+
+/// A turn that begins with the caller's own items.
+#[derive(Debug, Clone)]
+pub struct OpenTurn {
+    /// The caller's key of the turn.
+    pub request_id: RequestId,
+    /// Its first items, the question first.
+    pub items: Vec<ItemBody>,
+    /// The application's data, a JSON object.
+    pub metadata: Option<RawJson>,
+}
+
+impl Turns {
+    /// Whether everything is recorded for this tenant, rather than only questions and answers (DESIGN §7).
+    #[must_use]
+    pub fn records_all(&self, tenant: &TenantId) -> bool {
+        self.settings.record.of(tenant) == ItemRetention::All
+    }
+
+    /// Starts a turn with the caller's own items. Repeating the start returns the first turn; an interrupted turn is not
+    /// reopened.
+    ///
+    /// # Errors
+    /// `invalid` without items; those of [`Self::start`].
+    pub async fn open(
+        &self,
+        caller: &Caller,
+        session: SessionId,
+        request: OpenTurn,
+    ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
+        if request.items.is_empty() {
+            return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
+        }
+        let metadata = request.metadata.as_ref();
+        self.limits().metadata(metadata, "metadata")?;
+        let fingerprint = items_fingerprint(b"open", &request.items);
+        let (items, masked) = self.own_items(scope, request.items)?;
+        let event = StartEvent {
+            request_id: request.request_id,
+            identity_id: scope.viewer.identity().cloned(),
+            fingerprint,
+            replaces: None,
+            application: Application::default(),
+            metadata: self.hashed(&scope.tenant, request.metadata),
+        };
+        let session = NewSession::bare(session);
+        let start = self.seal_start(session, event, items, TurnStatus::Open, None, false)?;
+        self.write_turn(scope, Write::Start(Arc::new(start)), &masked)
+            .await
+    }
+
+    /// Interrupts a turn that the previous holder left open, on behalf of the present holder; the text of its draft is kept.
+    /// `false` when the turn has ended, or the caller does not hold the session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `turn_not_found`, and the ledger's errors.
+    pub async fn interrupt(
+        &self,
+        caller: &Caller,
+        session_id: SessionId,
+        turn_id: TurnId,
+    ) -> Result<bool, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
+        let interrupt = Interrupt {
+            session_id,
+            turn_id,
+            before: AFTER_ANY_HEARTBEAT,
+            stream: None,
+        };
+        self.interrupt_turn(scope, interrupt).await
+    }
+}
+
+impl Core {
+    /// A caller's items, checked and stripped of content that must not be recorded.
+    pub(crate) fn own_items(
+        &self,
+        scope: &Scope,
+        items: Vec<ItemBody>,
+    ) -> Result<(Vec<ItemBody>, Masked), Failure> {
+        let items = self.limits().items(items, Author::Caller)?;
+        self.masked_items(&scope.tenant, self.masker(None), items)
+    }
+}
+
+fn items_fingerprint(kind: &[u8], items: &[ItemBody]) -> [u8; 16] {
+    let pieces: Vec<[u8; 16]> = items
+        .iter()
+        .map(filrouge_store::record::item_fingerprint)
+        .collect();
+    let pieces: Vec<&[u8]> = std::iter::once(kind)
+        .chain(pieces.iter().map(<[u8; 16]>::as_slice))
+        .collect();
+    filrouge_store::chain::fingerprint(&pieces)
+}

@@ -1,0 +1,205 @@
+//! A PostgreSQL database as the target of a copy.
+//!
+//! While a copy is under way, the row `copying` of the table `store` holds the name of its source, and `copier` the run
+//! that may continue it. The transaction that ends the copy deletes both.
+
+use filrouge_store::View;
+use filrouge_store::copy::{CopyRow, CopyTarget, StartedCopy, TargetContents, taken_over};
+use filrouge_store::random_id;
+use filrouge_store::rows::SessionPk;
+use filrouge_types::{ErrorCode, Failure};
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use crate::connect::{Connection, Connector};
+use crate::error::failure;
+use crate::ledger::writer_lock_key;
+use crate::migrate;
+use crate::options::Options;
+use crate::rows::{ReadAhead, Rows};
+use crate::session::{Driver, Param};
+
+mod send_rows;
+
+/// A database that a store is copied into. Creates nothing before [`CopyTarget::begin`]. Its methods block, so the
+/// caller must not be on a runtime's own thread.
+pub struct PostgresCopyTarget {
+    options: Options,
+    open: Option<Open>,
+}
+
+/// A connection, and the name of this run after `begin`.
+struct Open {
+    driver: Driver,
+    connection: Connection,
+    run: Option<String>,
+}
+
+impl PostgresCopyTarget {
+    /// The target for the database that `options` name.
+    #[must_use]
+    pub fn new(mut options: Options) -> Self {
+        options.make = true;
+        Self {
+            options,
+            open: None,
+        }
+    }
+
+    fn open(&mut self) -> Result<&mut Open, Failure> {
+        if self.open.is_none() {
+            let driver = Driver::on_current_thread()?;
+            let connector = Connector::new(self.options.server.clone(), self.options.lock_timeout);
+            let connection = driver.wait(connector.connect(&[]))?;
+            self.open = Some(Open {
+                driver,
+                connection,
+                run: None,
+            });
+        }
+        let not = || Failure::new(ErrorCode::Internal, "the copy has no connection");
+        self.open.as_mut().ok_or_else(not)
+    }
+}
+
+impl Drop for PostgresCopyTarget {
+    fn drop(&mut self) {
+        // The drop may happen where blocking is not allowed, for example when the source did not answer.
+        if let Some(Driver::Runtime(runtime)) = self.open.take().map(|open| open.driver) {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn contents(client: &Client) -> Result<TargetContents, Failure> {
+    if migrate::version(client).await? == 0 {
+        return Ok(TargetContents::Nothing);
+    }
+    if let Some(source) = migrate::store_value(client, "copying").await? {
+        return Ok(TargetContents::Copy { source });
+    }
+    let has_data = migrate::has_data(client).await?;
+    Ok(if has_data {
+        TargetContents::Store
+    } else {
+        TargetContents::Nothing
+    })
+}
+
+async fn put(client: &Client, name: &str, value: &str) -> Result<(), Failure> {
+    let sql = "INSERT INTO filrouge.store (name, value) VALUES ($1, $2)
+         ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value";
+    let params: [(Param<'_>, Type); 2] = [(&name, Type::TEXT), (&value, Type::TEXT)];
+    let put = client.query_typed(sql, &params).await;
+    put.map(drop).map_err(|e| failure(&e))
+}
+
+/// Marks the store as a copy, in a transaction that locks out other writers; returns whether it already was one.
+async fn mark(client: &Client, source: &str, run: &str) -> Result<bool, Failure> {
+    let lock = client.batch_execute("LOCK TABLE filrouge.store IN SHARE ROW EXCLUSIVE MODE");
+    lock.await.map_err(|e| failure(&e))?;
+    // A server that has this store open checks for the mark under the same lock before it writes.
+    let store = migrate::store_value(client, "store_id")
+        .await?
+        .unwrap_or_default();
+    let lock_writers = format!("SELECT pg_advisory_xact_lock({})", writer_lock_key(&store));
+    client
+        .batch_execute(&lock_writers)
+        .await
+        .map_err(|e| failure(&e))?;
+    // Another process may have written to it since it was examined.
+    let resumed = match contents(client).await? {
+        TargetContents::Nothing => false,
+        TargetContents::Copy { source: existing } if existing == source => true,
+        TargetContents::Copy { .. } | TargetContents::Store => return Err(taken_over()),
+    };
+    put(client, "copying", source).await?;
+    put(client, "copier", run).await?;
+    Ok(resumed)
+}
+
+impl Open {
+    fn run(&self, sql: &str) -> Result<(), Failure> {
+        let ran = self.driver.wait(self.connection.session.run(sql));
+        ran.map_err(|e| failure(&e))
+    }
+
+    /// Runs `work` in one transaction.
+    fn transact<T>(
+        &self,
+        begin: &str,
+        work: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.run(&format!("{begin}{}", self.connection.local))?;
+        let done = work().and_then(|done| self.run("COMMIT").map(|()| done));
+        if done.is_err() {
+            // If the connection is lost, the server rolls back.
+            let _ = self.run("ROLLBACK");
+        }
+        done
+    }
+
+    /// Runs `work` in one transaction of this run; fails if another run has taken over the copy.
+    fn write(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        self.transact("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", || {
+            let client = self.connection.session.client();
+            let sql = "SELECT value FROM filrouge.store WHERE name = 'copier' FOR UPDATE";
+            let row = self.driver.wait(client.query_typed_opt(sql, &[]));
+            let row = row.map_err(|e| failure(&e))?;
+            let copier: Option<String> = row.map(|row| row.get(0));
+            if copier.is_none() || copier != self.run {
+                return Err(taken_over());
+            }
+            work()
+        })
+    }
+}
+
+impl CopyTarget for PostgresCopyTarget {
+    fn contents(&mut self) -> Result<TargetContents, Failure> {
+        let open = self.open()?;
+        open.driver.wait(contents(open.connection.session.client()))
+    }
+
+    fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure> {
+        let options = self.options.clone();
+        let run = random_id(options.entropy.as_ref())?;
+        let open = self.open()?;
+        let client = open.connection.session.client();
+        let store_id = open.driver.wait(migrate::migrate(client, &options))?;
+        let marked = open.transact("BEGIN", || open.driver.wait(mark(client, source, &run)));
+        let resumed = marked?;
+        open.run = Some(run);
+        Ok(StartedCopy { store_id, resumed })
+    }
+
+    fn with_view(
+        &mut self,
+        query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let open = self.open()?;
+        open.transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || {
+            query(&Rows {
+                session: &open.connection.session,
+                driver: &open.driver,
+                read_ahead: ReadAhead::default(),
+            })
+        })
+    }
+
+    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
+        let open = self.open()?;
+        open.write(|| {
+            let sent = open
+                .driver
+                .wait(send_rows::send(&open.connection.session, rows));
+            sent.map_err(|e| failure(&e))
+        })
+    }
+
+    fn finish(&mut self, _newest: SessionPk) -> Result<(), Failure> {
+        // The server numbers new sessions after the newest existing one, as in the source.
+        let open = self.open()?;
+        open.write(|| open.run("DELETE FROM filrouge.store WHERE name IN ('copying', 'copier')"))
+    }
+}

@@ -1,0 +1,126 @@
+//! Steps after the first, tested with a made-up one.
+
+use std::sync::{Arc, Barrier};
+
+use filrouge_store::{Keyring, OsEntropy};
+use filrouge_testbed::Database;
+
+use super::*;
+use crate::schema::with_client;
+use crate::session::Driver;
+
+const ADDED: Step = (
+    "made up",
+    "ALTER TABLE filrouge.note ADD COLUMN size integer; UPDATE filrouge.note SET size = length(data);
+     UPDATE filrouge.store SET value = '2' WHERE name = 'schema';",
+);
+
+fn options(url: &str) -> Options {
+    let keyring = Arc::new(Keyring::single([5; 32]));
+    let mut options = Options::new(url, keyring, Arc::new(OsEntropy)).unwrap();
+    options.make = true;
+    options
+}
+
+fn with(step: Step) -> Vec<Step> {
+    [MIGRATIONS, &[step]].concat()
+}
+
+fn run_steps(url: &str, steps: &[Step]) -> Result<String, Failure> {
+    let options = options(url);
+    with_client(&options, |driver: &Driver, client: &Client| {
+        driver.wait(migrate_by(client, &options, steps))
+    })
+}
+
+fn is_known(url: &str) -> Result<usize, Failure> {
+    with_client(&options(url), |driver, client| driver.wait(version(client)))
+}
+
+/// A store of the first schema with a note, and its id.
+fn store() -> (Database, String) {
+    let database = Database::new();
+    let id = run_steps(&database.url(), MIGRATIONS).unwrap();
+    database.sql("INSERT INTO filrouge.note (name, data) VALUES ('n', '\\x0102')");
+    (database, id)
+}
+
+fn sizes(database: &Database) -> String {
+    format!("{:?}", database.sql("SELECT size::text FROM filrouge.note"))
+}
+
+#[test]
+fn one_of_several_servers_applies_a_later_step_and_keeps_the_rows() {
+    let (database, id) = store();
+    let (url, steps) = (database.url(), with(ADDED));
+    let all = Barrier::new(4);
+    std::thread::scope(|scope| {
+        let servers = [(); 4].map(|()| {
+            scope.spawn(|| {
+                all.wait();
+                run_steps(&url, &steps)
+            })
+        });
+        for server in servers {
+            assert_eq!(server.join().unwrap().unwrap(), id);
+        }
+    });
+    assert!(sizes(&database).contains('2'), "{}", sizes(&database));
+    // The program without the step refuses the store.
+    let refused = is_known(&url).unwrap_err();
+    assert!(refused.detail.contains("has schema 2"), "{refused:?}");
+}
+
+#[test]
+fn a_failing_step_changes_nothing() {
+    let (database, _) = store();
+    let broken =
+        "ALTER TABLE filrouge.note ADD COLUMN size integer; UPDATE filrouge.absent SET x = 1;";
+    run_steps(&database.url(), &with(("broken", broken))).unwrap_err();
+    assert_eq!(is_known(&database.url()).unwrap(), SCHEMA_VERSION);
+    let columns = database.sql(
+        "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'filrouge' AND table_name = 'note'",
+    );
+    assert_eq!(columns.len(), 2, "{columns:?}");
+}
+
+#[test]
+fn the_statements_of_a_step_have_the_same_effect_by_hand() {
+    let (database, _) = store();
+    database.sql(&format!("BEGIN; {} COMMIT", ADDED.1));
+    run_steps(&database.url(), &with(ADDED)).unwrap();
+    assert!(sizes(&database).contains('2'), "{}", sizes(&database));
+}
+
+#[test]
+fn a_role_that_does_not_own_the_tables_is_refused_with_a_hint() {
+    let (database, _) = store();
+    let role = format!("clerk_{}", database.name());
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA filrouge TO {role};
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
+    ));
+    let url = database.url().replace("postgres@", &format!("{role}@"));
+    let refused = run_steps(&url, &with(ADDED)).unwrap_err();
+    assert!(refused.detail.contains("42501"), "{refused:?}");
+    assert!(refused.hint.unwrap().contains("migrate up"));
+    run_steps(&database.url(), &with(ADDED)).unwrap();
+    run_steps(&url, &with(ADDED)).unwrap();
+    database.sql(&format!("DROP OWNED BY {role}"));
+}
+
+#[test]
+fn a_store_of_format_1_is_refused_unchanged() {
+    let (database, _) = store();
+    database.sql("DELETE FROM filrouge.store WHERE name = 'format'");
+    let all = || {
+        format!(
+            "{:?}",
+            database.sql("SELECT * FROM filrouge.store ORDER BY name")
+        )
+    };
+    let before = all();
+    let refused = run_steps(&database.url(), &with(ADDED)).unwrap_err();
+    assert!(refused.detail.contains("format 1"), "{refused:?}");
+    assert_eq!(all(), before);
+}

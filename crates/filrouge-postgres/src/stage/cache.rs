@@ -1,0 +1,210 @@
+//! The cache of a group: the rows that were fetched for it, and those it has written since.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use filrouge_store::record::RecordRow;
+use filrouge_store::rows::{DraftRow, LogRow, SessionPk, SessionRow, StoredSession, TurnRow};
+use filrouge_types::{SessionId, TenantId, TurnId};
+
+use super::wanted::Fetched;
+
+mod side_rows;
+
+use side_rows::SessionSideRows;
+
+/// The maximum number of records per session in the cache; entire sessions are too large.
+const RECORDS: usize = 64;
+
+type Name = (TenantId, SessionId);
+
+/// The cached rows. The outer `None` of each method means that the caller must query the database.
+pub(super) struct Cache {
+    newest_log: Option<LogRow>,
+    newest_pk: SessionPk,
+    sessions: BTreeMap<Name, Option<StoredSession>>,
+    names: BTreeMap<SessionPk, Name>,
+    /// Sessions created by the group: they have no rows except those the group has written.
+    new_sessions: BTreeSet<SessionPk>,
+    newest_turns: BTreeMap<SessionPk, Option<TurnRow>>,
+    newest_seqs: BTreeMap<SessionPk, u64>,
+    turns: BTreeMap<(SessionPk, TurnId), Option<TurnRow>>,
+    keys: BTreeMap<(SessionPk, [u8; 16]), Option<u64>>,
+    drafts: BTreeMap<(SessionPk, u64), Option<DraftRow>>,
+    /// Records of a session, contiguous or not.
+    records: BTreeMap<SessionPk, BTreeMap<u64, RecordRow>>,
+    side_rows: SessionSideRows,
+}
+
+impl Cache {
+    pub(super) fn new(fetched: Fetched) -> Self {
+        let mut cache = Self {
+            newest_log: fetched.commits.into_iter().next(),
+            newest_pk: fetched.newest_pk,
+            sessions: fetched
+                .absent
+                .into_iter()
+                .map(|name| (name, None))
+                .collect(),
+            names: BTreeMap::new(),
+            new_sessions: BTreeSet::new(),
+            newest_turns: BTreeMap::new(),
+            newest_seqs: BTreeMap::new(),
+            turns: fetched.turns,
+            keys: fetched.keys,
+            drafts: fetched.drafts,
+            records: fetched.records,
+            side_rows: SessionSideRows::new(fetched.events, fetched.checkpoints),
+        };
+        for found in fetched.sessions {
+            let pk = found.stored.pk;
+            cache.newest_seqs.insert(pk, found.newest_seq);
+            if let Some(turn) = found.newest_turn {
+                cache.newest_turns.insert(pk, turn);
+            }
+            cache.keep(found.stored);
+        }
+        cache
+    }
+
+    fn keep(&mut self, stored: StoredSession) {
+        let name = (stored.row.tenant_id.clone(), stored.row.session_id.clone());
+        self.names.insert(stored.pk, name.clone());
+        self.sessions.insert(name, Some(stored));
+    }
+
+    pub(super) const fn newest_log(&self) -> Option<&LogRow> {
+        self.newest_log.as_ref()
+    }
+
+    pub(super) fn session(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+    ) -> Option<Option<&StoredSession>> {
+        let found = self.sessions.get(&(tenant.clone(), id.clone()))?;
+        Some(found.as_ref())
+    }
+
+    fn absent_if_new<T>(&self, pk: SessionPk) -> Option<Option<T>> {
+        self.new_sessions.contains(&pk).then_some(None)
+    }
+
+    pub(super) fn turn(&self, pk: SessionPk, id: &TurnId) -> Option<Option<&TurnRow>> {
+        match self.turns.get(&(pk, *id)) {
+            Some(found) => Some(found.as_ref()),
+            None => self.absent_if_new(pk),
+        }
+    }
+
+    pub(super) fn newest_turn(&self, pk: SessionPk) -> Option<Option<&TurnRow>> {
+        self.newest_turns.get(&pk).map(Option::as_ref)
+    }
+
+    pub(super) fn newest_seq(&self, pk: SessionPk) -> Option<u64> {
+        self.newest_seqs.get(&pk).copied()
+    }
+
+    pub(super) fn key(&self, pk: SessionPk, key: [u8; 16]) -> Option<Option<u64>> {
+        match self.keys.get(&(pk, key)) {
+            Some(found) => Some(*found),
+            None => self.absent_if_new(pk),
+        }
+    }
+
+    pub(super) fn draft(&self, pk: SessionPk, place: u64) -> Option<Option<&DraftRow>> {
+        match self.drafts.get(&(pk, place)) {
+            Some(found) => Some(found.as_ref()),
+            None => self.absent_if_new(pk),
+        }
+    }
+
+    /// The records from the one that contains `seq` on, if all requested ones are cached.
+    pub(super) fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Option<Vec<RecordRow>> {
+        let records = self.records.get(&pk)?;
+        let newest = self.newest_seq(pk)?;
+        let (start, _) = records.range(..=seq).next_back()?;
+        let (mut found, mut next) = (Vec::new(), *start);
+        for record in records.range(start..).map(|(_, r)| r) {
+            if found.len() == limit || record.first_seq != next {
+                break;
+            }
+            next = record.last_seq() + 1;
+            found.push(record.clone());
+        }
+        // If the first record found does not reach `seq`, an uncached record may contain it.
+        let holds = found.first().is_some_and(|r| r.last_seq() >= seq);
+        (holds && (found.len() == limit || next > newest)).then_some(found)
+    }
+
+    /// Assigns the next number to a session.
+    pub(super) fn add_session(&mut self, row: &SessionRow) -> SessionPk {
+        self.newest_pk += 1;
+        let pk = self.newest_pk;
+        self.new_sessions.insert(pk);
+        self.newest_turns.insert(pk, None);
+        self.newest_seqs.insert(pk, 0);
+        self.side_rows.add_session(pk);
+        self.keep(StoredSession {
+            pk,
+            row: row.clone(),
+            head: None,
+        });
+        pk
+    }
+
+    pub(super) fn stored(&mut self, pk: SessionPk) -> Option<&mut StoredSession> {
+        let name = self.names.get(&pk)?;
+        self.sessions.get_mut(name)?.as_mut()
+    }
+
+    pub(super) fn put_turn(&mut self, pk: SessionPk, row: &TurnRow) {
+        self.turns.insert((pk, row.turn_id), Some(row.clone()));
+        if let Some(newest) = self.newest_turns.get_mut(&pk)
+            && newest.as_ref().is_none_or(|t| t.place() <= row.place())
+        {
+            *newest = Some(row.clone());
+        }
+    }
+
+    pub(super) fn put_record(&mut self, pk: SessionPk, row: &RecordRow) {
+        if let Some(newest) = self.newest_seqs.get_mut(&pk) {
+            *newest = (*newest).max(row.last_seq());
+        }
+        let records = self.records.entry(pk).or_default();
+        if records.len() >= RECORDS {
+            records.clear();
+        }
+        records.insert(row.first_seq, row.clone());
+    }
+
+    pub(super) fn put_key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
+        self.keys.insert((pk, key), Some(seq));
+    }
+
+    pub(super) fn put_draft(&mut self, pk: SessionPk, place: u64, row: Option<&DraftRow>) {
+        self.drafts.insert((pk, place), row.cloned());
+    }
+
+    /// Drops everything cached for a session, after changes that are not tracked here.
+    pub(super) fn forget(&mut self, pk: SessionPk) {
+        self.new_sessions.remove(&pk);
+        if let Some(name) = self.names.remove(&pk) {
+            self.sessions.remove(&name);
+        }
+        self.newest_turns.remove(&pk);
+        self.newest_seqs.remove(&pk);
+        self.turns.retain(|(of, _), _| *of != pk);
+        self.keys.retain(|(of, _), _| *of != pk);
+        self.drafts.retain(|(of, _), _| *of != pk);
+        self.records.remove(&pk);
+        self.side_rows.forget(pk);
+    }
+
+    pub(super) const fn side_rows(&self) -> &SessionSideRows {
+        &self.side_rows
+    }
+
+    pub(super) const fn side_rows_mut(&mut self) -> &mut SessionSideRows {
+        &mut self.side_rows
+    }
+}

@@ -1,0 +1,201 @@
+//! Fetches a session's events and checkpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use filrouge_store::rows::{CheckpointRow, EventRow, SessionPk};
+use filrouge_types::Failure;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Error, Row};
+use uuid::Uuid;
+
+use super::Name;
+use crate::error::failure;
+use crate::rows::{column, int, read_checkpoint, read_event, uint};
+use crate::session::{Session, Sql};
+
+/// When no single key is requested, the keys of this many newest events of a session are fetched. Most sessions have
+/// fewer events, and then every absent key is known to be absent.
+const KEYS: usize = 64;
+
+/// Events of sessions: the session's number, the newest event's number, the keys of the newest events if no key is
+/// requested, and the event with the requested key.
+pub(crate) static EVENTS: Sql = Sql::new(
+    "SELECT s.pk, (SELECT e.number FROM filrouge.event e WHERE e.session_pk = s.pk ORDER BY e.number DESC LIMIT 1),
+         CASE WHEN q.key IS NULL THEN ARRAY(SELECT e.key FROM filrouge.event e
+             WHERE e.session_pk = s.pk ORDER BY e.number DESC LIMIT $4) END,
+         e.number, e.data, e.at, e.key
+     FROM unnest($1, $2, $3) AS q (tenant_id, session_id, key)
+     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s
+         WHERE s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
+     LEFT JOIN LATERAL (SELECT * FROM filrouge.event e
+         WHERE e.session_pk = s.pk AND e.key = q.key LIMIT 1) e ON true
+     WHERE s.session_id = q.session_id",
+    &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY, Type::INT8],
+);
+/// Checkpoints of sessions: the session's number, all seqs, and the checkpoint at a seq or, for -1, at the newest item.
+pub(crate) static CHECKPOINTS: Sql = Sql::new(
+    "SELECT s.pk, ARRAY(SELECT c.seq FROM filrouge.checkpoint c WHERE c.session_pk = s.pk ORDER BY c.seq),
+         c.seq, c.data
+     FROM unnest($1, $2, $3) AS q (tenant_id, session_id, seq)
+     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s
+         WHERE s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
+     LEFT JOIN LATERAL (SELECT c.seq, c.data FROM filrouge.checkpoint c
+         WHERE c.session_pk = s.pk AND c.seq = CASE WHEN q.seq >= 0 THEN q.seq
+             WHEN q.seq = -1 THEN coalesce((SELECT LEAST(r.first_seq, 1::bigint << 62) + LEAST(r.count, 1::bigint << 61) - 1
+                 FROM filrouge.record r WHERE r.session_pk = s.pk ORDER BY r.first_seq DESC LIMIT 1), 0) END
+         LIMIT 1) c ON true
+     WHERE s.session_id = q.session_id",
+    &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY],
+);
+
+/// The requested checkpoint of a session.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RequestedCheckpoint {
+    /// None, only the seqs of all checkpoints.
+    SeqsOnly,
+    /// The one at the newest item.
+    Newest,
+    /// The one at this seq.
+    Seq(u64),
+}
+
+impl RequestedCheckpoint {
+    /// The value of the column `seq` in the query.
+    fn seq_param(self) -> Option<i64> {
+        match self {
+            Self::SeqsOnly => None,
+            Self::Newest => Some(-1),
+            Self::Seq(seq) => Some(int(seq)),
+        }
+    }
+}
+
+/// The events and checkpoints that a group will need.
+#[derive(Default)]
+pub(super) struct SessionSideRows {
+    /// Requested events by session and key; without a key, an event whose key is known only after the session was read.
+    pub(super) events: BTreeSet<(Name, Option<[u8; 16]>)>,
+    pub(super) checkpoints: BTreeSet<(Name, RequestedCheckpoint)>,
+}
+
+/// The fetched events of a session.
+#[derive(Default)]
+pub(crate) struct FetchedEvents {
+    pub(crate) newest: u64,
+    pub(crate) by_key: BTreeMap<[u8; 16], Option<EventRow>>,
+    /// The keys of all events, unless there are too many.
+    pub(crate) keys: Option<BTreeSet<[u8; 16]>>,
+}
+
+/// The fetched checkpoints of a session.
+#[derive(Default)]
+pub(crate) struct FetchedCheckpoints {
+    pub(crate) seqs: BTreeSet<u64>,
+    pub(crate) at: BTreeMap<u64, CheckpointRow>,
+}
+
+fn names<'n>(names: impl Iterator<Item = &'n Name>) -> (Vec<&'n str>, Vec<&'n str>) {
+    names.map(|(t, s)| (t.as_str(), s.as_str())).unzip()
+}
+
+impl SessionSideRows {
+    pub(super) async fn fetch_events(&self, session: &Session) -> Result<Vec<Row>, Error> {
+        if self.events.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (tenants, ids) = names(self.events.iter().map(|(name, _)| name));
+        let keys = self.events.iter().map(|(_, key)| key.map(Uuid::from_bytes));
+        let keys: Vec<Option<Uuid>> = keys.collect();
+        let max_keys = int(KEYS as u64);
+        session
+            .query(&EVENTS, &[&tenants, &ids, &keys, &max_keys])
+            .await
+    }
+
+    pub(super) async fn fetch_checkpoints(&self, session: &Session) -> Result<Vec<Row>, Error> {
+        if self.checkpoints.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (tenants, ids) = names(self.checkpoints.iter().map(|(name, _)| name));
+        let seqs = self
+            .checkpoints
+            .iter()
+            .map(|(_, requested)| requested.seq_param());
+        let seqs: Vec<Option<i64>> = seqs.collect();
+        session.query(&CHECKPOINTS, &[&tenants, &ids, &seqs]).await
+    }
+
+    /// An entry for each requested event, absent until it is found, by the session's number.
+    pub(super) fn requested(
+        &self,
+        pk_of: impl Fn(&Name) -> Option<SessionPk>,
+    ) -> BTreeMap<SessionPk, FetchedEvents> {
+        let mut requested = BTreeMap::<SessionPk, FetchedEvents>::new();
+        for (name, key) in &self.events {
+            if let (Some(pk), Some(key)) = (pk_of(name), key) {
+                requested.entry(pk).or_default().by_key.insert(*key, None);
+            }
+        }
+        requested
+    }
+}
+
+/// Adds the events found. One that cannot be decoded is left out: the command that needs it reads it again, and gets
+/// the error.
+pub(super) fn read_events(
+    rows: &[Row],
+    events: &mut BTreeMap<SessionPk, FetchedEvents>,
+) -> Result<(), Failure> {
+    for row in rows {
+        let Ok(pk) = uint(row, 0) else { continue };
+        let newest = column::<Option<i64>>(row, 1)?;
+        let Ok(newest) = newest.map_or(Ok(0), |_| uint(row, 1)) else {
+            events.remove(&pk);
+            continue;
+        };
+        let fetched = events.entry(pk).or_default();
+        fetched.newest = newest;
+        if let Some(keys) = column::<Option<Vec<Uuid>>>(row, 2)?
+            && keys.len() < KEYS
+        {
+            fetched.keys = Some(keys.into_iter().map(Uuid::into_bytes).collect());
+        }
+        if column::<Option<i64>>(row, 3)?.is_some() {
+            add_event(row, fetched);
+        }
+    }
+    Ok(())
+}
+
+fn add_event(row: &Row, fetched: &mut FetchedEvents) {
+    let Ok(key) = column::<Uuid>(row, 6) else {
+        return;
+    };
+    match read_event(row, 3) {
+        Ok(event) => fetched.by_key.insert(key.into_bytes(), Some(event)),
+        Err(_) => fetched.by_key.remove(key.as_bytes()),
+    };
+}
+
+/// Decodes the checkpoints found, like [`read_events`].
+pub(super) fn read_checkpoints(
+    rows: &[Row],
+) -> Result<BTreeMap<SessionPk, FetchedCheckpoints>, Failure> {
+    let mut checkpoints = BTreeMap::<SessionPk, FetchedCheckpoints>::new();
+    for row in rows {
+        let Ok(pk) = uint(row, 0) else { continue };
+        let seqs: Vec<i64> = column(row, 1)?;
+        let seqs = seqs.into_iter().map(u64::try_from);
+        let Ok(seqs) = seqs.collect::<Result<BTreeSet<u64>, _>>() else {
+            continue;
+        };
+        let fetched = checkpoints.entry(pk).or_default();
+        fetched.seqs = seqs;
+        if column::<Option<i64>>(row, 2)?.is_some() {
+            let data: &[u8] = row.try_get(3).map_err(|e| failure(&e))?;
+            let checkpoint = uint(row, 2).and_then(|seq| Ok((seq, read_checkpoint(seq, data)?)));
+            fetched.at.extend(checkpoint);
+        }
+    }
+    Ok(checkpoints)
+}

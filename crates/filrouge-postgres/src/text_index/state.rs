@@ -1,0 +1,146 @@
+//! Reads the state of the index: the feed position, sessions, counts.
+
+use filrouge_store::text_index::{
+    IndexStatus, IndexVersion, IndexedSession, SessionEntry, SessionSelection, Shard,
+};
+use filrouge_types::Failure;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connections::Transaction;
+use super::statement::StatementBuilder;
+use crate::error::malformed;
+use crate::rows::{bytes, column, int, uint};
+use crate::session::Sql;
+
+macro_rules! select_sessions {
+    ($rest:literal) => {
+        concat!(
+            "SELECT s.no, o.realm, o.owner, s.key, s.stamp_0, s.stamp_1, s.updated, s.project
+             FROM filrouge.search_session s JOIN filrouge.search_shard o ON o.no = s.shard ",
+            $rest
+        )
+    };
+}
+
+pub(super) fn text(bytes: &[u8]) -> Result<Box<str>, Failure> {
+    let text = std::str::from_utf8(bytes);
+    text.map(Into::into).map_err(|_| malformed("text"))
+}
+
+fn read(row: &Row) -> Result<IndexedSession, Failure> {
+    let project: Option<Vec<u8>> = column(row, 7)?;
+    let stamp = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
+    Ok(IndexedSession {
+        no: uint(row, 0)?,
+        shard: Shard {
+            realm: bytes(row, 1)?.into(),
+            owner: bytes(row, 2)?.into(),
+        },
+        entry: SessionEntry {
+            key: text(bytes(row, 3)?)?,
+            stamp: [stamp(4)?, stamp(5)?],
+            updated: column(row, 6)?,
+            project: project.as_deref().map(text).transpose()?,
+        },
+    })
+}
+
+/// The feed position that the index has reached, and its counter of removals.
+pub(super) fn version(tx: &Transaction<'_>) -> Result<IndexVersion, Failure> {
+    static SQL: Sql = Sql::new("SELECT position, forgotten FROM filrouge.search_state", &[]);
+    let row = tx.one(&SQL, &[])?;
+    let row = row.ok_or_else(|| malformed("state of the search index"))?;
+    let position: Option<Vec<u8>> = column(&row, 0)?;
+    Ok(IndexVersion {
+        position: position.map(Into::into),
+        forgotten: uint(&row, 1)?,
+    })
+}
+
+pub(super) fn sessions(
+    tx: &Transaction<'_>,
+    which: SessionSelection<'_>,
+) -> Result<Vec<IndexedSession>, Failure> {
+    static NUMBERS: Sql = Sql::new(
+        select_sessions!("WHERE s.no = ANY($1) ORDER BY s.no"),
+        &[Type::INT8_ARRAY],
+    );
+    static NAMED: Sql = Sql::new(
+        select_sessions!(
+            "JOIN unnest($1, $2) AS q (realm, key) ON q.realm = s.realm AND q.key = s.key"
+        ),
+        &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
+    );
+    static UNREAD: Sql = Sql::new(
+        select_sessions!("WHERE s.stamp_0 = 0 AND s.stamp_1 = 0 ORDER BY s.no LIMIT $1"),
+        &[Type::INT8],
+    );
+    let found = match which {
+        SessionSelection::Within(reach) => {
+            let mut statement = StatementBuilder::default();
+            let within = statement.within(reach, "s.shard", "o.realm_no");
+            let text = format!("{} WHERE {within} ORDER BY s.no", select_sessions!(""));
+            tx.query_text(&text, statement.types(), &statement.params())?
+        }
+        SessionSelection::Numbers(_, numbers) => {
+            let numbers: Vec<i64> = numbers.iter().map(|no| int(*no)).collect();
+            tx.many(&NUMBERS, &[&numbers])?
+        }
+        SessionSelection::Named(keys) => {
+            let realms: Vec<&[u8]> = keys.iter().map(|(realm, _)| &**realm).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(|(_, key)| key.as_bytes()).collect();
+            tx.many(&NAMED, &[&realms, &keys])?
+        }
+        SessionSelection::Unread(limit) => tx.many(&UNREAD, &[&int(limit as u64)])?,
+    };
+    found.iter().map(read).collect()
+}
+
+/// Counts all rows, which takes some milliseconds per ten thousand documents.
+pub(super) fn status(tx: &Transaction<'_>) -> Result<IndexStatus, Failure> {
+    static COUNTS: Sql = Sql::new(
+        "SELECT (SELECT format::bigint FROM filrouge.search_state), (SELECT count(*) FROM filrouge.search_session),
+             count(*), coalesce(sum(bytes), 0)::bigint,
+             (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
+              WHERE c.relnamespace = 'filrouge'::regnamespace AND c.relkind = 'r' AND starts_with(c.relname, 'search_'))
+         FROM filrouge.search_document",
+        &[],
+    );
+    static VECTORS: Sql = Sql::new(
+        "SELECT embedder, count(*) FROM filrouge.search_vector GROUP BY embedder ORDER BY embedder",
+        &[],
+    );
+    let row = tx.one(&COUNTS, &[])?;
+    let row = row.ok_or_else(|| malformed("state of the search index"))?;
+    let vectors = tx.many(&VECTORS, &[])?;
+    let vectors = vectors
+        .iter()
+        .map(|row| Ok((text(bytes(row, 0)?)?, uint(row, 1)?)));
+    Ok(IndexStatus {
+        format: u32::try_from(uint(&row, 0)?).map_err(|_| malformed("format"))?,
+        sessions: uint(&row, 1)?,
+        documents: uint(&row, 2)?,
+        text_bytes: uint(&row, 3)?,
+        bytes: uint(&row, 4)?,
+        pending: 0,
+        vectors: vectors.collect::<Result<_, Failure>>()?,
+    })
+}
+
+/// Analyzes the tables after the first load, if this role owns them: without statistics, the planner assumes that any
+/// shard is small and scans it. Later changes are left to autovacuum.
+pub(super) fn analyze(tx: &Transaction<'_>) -> Result<(), Failure> {
+    static IS_NEW: Sql = Sql::new(
+        "SELECT reltuples < 0 AND pg_has_role(relowner, 'USAGE') AND EXISTS (SELECT FROM filrouge.search_document)
+         FROM pg_class WHERE oid = 'filrouge.search_document'::regclass",
+        &[],
+    );
+    let row = tx.one(&IS_NEW, &[])?;
+    if column(&row.ok_or_else(|| malformed("table"))?, 0)? {
+        tx.run(
+            "ANALYZE filrouge.search_document, filrouge.search_session, filrouge.search_vector",
+        )?;
+    }
+    Ok(())
+}

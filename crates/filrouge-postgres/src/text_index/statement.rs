@@ -1,0 +1,130 @@
+//! Builds the SQL of searches.
+//!
+//! The owner of the documents is part of every statement. With `pg_trgm` and `btree_gin`, one index covers everything,
+//! `search_words`: PostgreSQL intersects the postings of the shard with those of the literals' trigrams, the rarest
+//! first, and reads only documents in the intersection. For a literal without trigrams, such as two Chinese characters,
+//! it reads all documents of the shard. The planner has no other index to choose, because it would choose badly: it
+//! assumes that reading a text costs nothing. If `search_words` covers `folded` alone, or does not exist, the condition
+//! is on the expression `shard + 0`, which has an index, and the planner uses that index or both (BitmapAnd). Then the
+//! trigrams' postings include documents of all shards, but those of other shards are not read.
+
+use filrouge_store::text_index::{CandidateQuery, IndexScope, TITLE};
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::rows::int;
+use crate::session::Param;
+
+/// The parameters of a statement under construction; its methods return the parts of its text.
+#[derive(Default)]
+pub(super) struct StatementBuilder<'a> {
+    types: Vec<Type>,
+    values: Vec<Box<dyn ToSql + Sync + 'a>>,
+}
+
+impl<'a> StatementBuilder<'a> {
+    /// Binds a value; returns its placeholder.
+    pub(super) fn bind(&mut self, kind: Type, value: impl ToSql + Sync + 'a) -> String {
+        self.types.push(kind);
+        self.values.push(Box::new(value));
+        format!("${}", self.values.len())
+    }
+
+    pub(super) fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    pub(super) fn params(&self) -> Vec<Param<'_>> {
+        self.values.iter().map(|v| &**v as Param<'_>).collect()
+    }
+
+    /// The condition on a table with the shard numbers in the column `shards` and the realm numbers in `realms`.
+    pub(super) fn within(&mut self, reach: &'a IndexScope, shards: &str, realms: &str) -> String {
+        match reach {
+            IndexScope::Shard(shard) => {
+                let realm = self.bind(Type::BYTEA, &*shard.realm);
+                let owner = self.bind(Type::BYTEA, &*shard.owner);
+                format!(
+                    "{shards} = (SELECT o.no FROM filrouge.search_shard o WHERE o.realm = {realm} AND o.owner = {owner})"
+                )
+            }
+            IndexScope::Realm(realm) => {
+                let realm = self.bind(Type::BYTEA, &**realm);
+                format!(
+                    "{realms} = (SELECT o.realm_no FROM filrouge.search_shard o WHERE o.realm = {realm} LIMIT 1)"
+                )
+            }
+        }
+    }
+
+    /// The filter of a query: all conditions on a document `d` except the terms; `by_words`: `search_words` also restricts
+    /// the owner.
+    pub(super) fn filter(&mut self, query: &CandidateQuery<'a>, by_words: bool) -> String {
+        let mut text = match by_words {
+            true => self.within(query.reach, "d.shard", "d.realm"),
+            false => self.within(query.reach, "d.shard + 0", "d.realm + 0"),
+        };
+        if query.kinds != u32::MAX {
+            let kinds = self.bind(Type::INT8, i64::from(query.kinds));
+            text += &format!(" AND ({kinds} >> d.kind) & 1 = 1");
+        }
+        if let Some(since) = query.since {
+            let since = self.bind(Type::INT8, since);
+            text += &format!(" AND (d.kind = {TITLE} OR d.created >= {since})");
+        }
+        if let Some(until) = query.until {
+            let until = self.bind(Type::INT8, until);
+            text += &format!(" AND (d.kind = {TITLE} OR d.created < {until})");
+        }
+        if let Some(sessions) = query.sessions {
+            let sessions: Vec<i64> = sessions.iter().map(|no| int(*no)).collect();
+            let sessions = self.bind(Type::INT8_ARRAY, sessions);
+            text += &format!(" AND d.session = ANY({sessions})");
+        }
+        text
+    }
+
+    /// The condition that a document `d` meets a term.
+    pub(super) fn meets(&mut self, term: &[String]) -> String {
+        let literals = term
+            .iter()
+            .map(|literal| format!("d.folded LIKE {}", self.bind(Type::TEXT, pattern(literal))));
+        let literals: Vec<String> = literals.collect();
+        match literals.is_empty() {
+            true => "false".to_owned(),
+            false => format!("({})", literals.join(" OR ")),
+        }
+    }
+}
+
+/// A text that PostgreSQL can store: without NUL, which no query contains.
+pub(super) fn without_nul(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// The `LIKE` pattern that finds a literal anywhere in a text.
+fn pattern(literal: &str) -> String {
+    let mut pattern = String::with_capacity(literal.len() + 2);
+    pattern.push('%');
+    for c in without_nul(literal).chars() {
+        if matches!(c, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_only_its_literal() {
+        assert_eq!(
+            pattern("snake_case 100% c:\\x"),
+            "%snake\\_case 100\\% c:\\\\x%"
+        );
+        assert_eq!(pattern("a\0b"), "%a\u{fffd}b%");
+    }
+}

@@ -1,0 +1,368 @@
+//! Tests of search results, on handmade conversations.
+
+use std::sync::Arc;
+
+use filrouge_sources::library::Library;
+use filrouge_sources::library::samples::{self, MemorySource};
+use filrouge_sources::{Message, Part, PartKind, Role};
+
+use super::*;
+
+fn library(sessions: Vec<(&str, i64, Vec<Message>)>) -> Library {
+    let source = MemorySource::default();
+    for (id, at, messages) in sessions {
+        source.put(samples::header(id, at), samples::conversation(messages));
+    }
+    Library::new(vec![Arc::new(source)], 1 << 20)
+}
+
+fn user_message(id: &str, parts: Vec<Part>) -> Message {
+    samples::message(id, Role::User, parts)
+}
+
+fn query(query: &str) -> Ask {
+    Ask {
+        query: query.to_owned(),
+        mask: true,
+        ..Ask::default()
+    }
+}
+
+fn tool_call(input: &str, output: &str) -> Part {
+    let mut tool = samples::tool(Some(output));
+    tool.input = input.into();
+    samples::part("call", PartKind::Tool(Box::new(tool)))
+}
+
+#[test]
+fn words_match_anywhere_in_one_message() {
+    let split = user_message(
+        "m1",
+        vec![
+            samples::text("a", "The Needle is"),
+            tool_call("{}", "in a HAYSTACK"),
+        ],
+    );
+    let others = [
+        user_message("m2", vec![samples::text("a", "needle")]),
+        user_message("m3", vec![samples::text("a", "haystack")]),
+    ];
+    let library = library(vec![("s1", 1, vec![split]), ("s2", 2, others.to_vec())]);
+    let found = search(&library, &query("haystack needle")).unwrap();
+    assert_eq!((found.total_sessions, found.total_matches), (1, 1));
+    let excerpts: Vec<_> = found.sessions[0]
+        .excerpts
+        .iter()
+        .map(|e| (&*e.place, &*e.field, &*e.text))
+        .collect();
+    assert_eq!(
+        excerpts,
+        [
+            ("s1:m1", "text", "The «Needle» is"),
+            ("s1:m1", "tool_output", "in a «HAYSTACK»")
+        ]
+    );
+    assert_eq!(
+        search(&library, &query("needle -haystack"))
+            .unwrap()
+            .total_matches,
+        1
+    );
+    assert_eq!(
+        search(&library, &query("needle -\"is\"")).unwrap().sessions[0]
+            .session
+            .id,
+        "s2"
+    );
+}
+
+#[test]
+fn arguments_are_found_as_written_and_with_escapes_resolved() {
+    let input = r#"{"command":"echo \"hi\"\nls C:\\dir"}"#;
+    let library = library(vec![(
+        "s",
+        1,
+        vec![user_message("m", vec![tool_call(input, "")])],
+    )]);
+    for (words, offset, hit) in [
+        (r#""echo \"hi\"""#, 12, "«echo \"hi\"»"),
+        ("\"\\\"hi\\\" ls\"", 17, "«\"hi\" ls»"),
+        ("c:\\dir", 28, "«C:\\dir»"),
+        ("c:\\\\dir", 28, "«C:\\\\dir»"),
+        (r#""command""#, 2, "«command»"),
+        ("/hi\"$/", 19, "«hi\"»"),
+    ] {
+        let found = search(&library, &query(words)).unwrap();
+        let excerpt = &found.sessions[0].excerpts[0];
+        assert_eq!(
+            (excerpt.field.as_str(), excerpt.offset),
+            ("tool_input", offset),
+            "{words}"
+        );
+        assert!(excerpt.text.contains(hit), "{words}: {}", excerpt.text);
+    }
+}
+
+#[test]
+fn pages_show_every_match_of_a_session() {
+    let messages = (0..7).map(|n| {
+        user_message(
+            &format!("m{n}"),
+            vec![samples::text("p", &format!("hit {n}"))],
+        )
+    });
+    let library = library(vec![("s", 1, messages.collect()), ("t", 2, vec![])]);
+    let mut ask = Ask {
+        session_id: Some("s".to_owned()),
+        excerpts: 3,
+        ..query("hit")
+    };
+    let mut seen = Vec::new();
+    for more in [true, true, false] {
+        let page = search(&library, &ask).unwrap();
+        assert_eq!(
+            (
+                page.total_sessions,
+                page.total_matches,
+                page.next_cursor.is_some()
+            ),
+            (1, 7, more)
+        );
+        seen.extend(
+            page.sessions[0]
+                .excerpts
+                .iter()
+                .map(|e| e.message_id.clone().unwrap()),
+        );
+        ask.cursor = page.next_cursor;
+    }
+    assert_eq!(seen, ["m0", "m1", "m2", "m3", "m4", "m5", "m6"]);
+    ask = Ask {
+        session_id: Some("x".to_owned()),
+        ..query("hit")
+    };
+    assert_eq!(
+        search(&library, &ask).unwrap_err().code(),
+        "session_not_found"
+    );
+}
+
+#[test]
+fn titles_match_and_recently_changed_sessions_rank_first() {
+    let library = library(vec![("a", 5, vec![]), ("b", 9, vec![]), ("c", 9, vec![])]);
+    let found = search(
+        &library,
+        &Ask {
+            limit: 2,
+            order: Order::Newest,
+            ..query("title OF")
+        },
+    )
+    .unwrap();
+    let ids: Vec<_> = found
+        .sessions
+        .iter()
+        .map(|h| h.session.id.as_str())
+        .collect();
+    assert_eq!(
+        (ids, found.total_sessions, found.total_matches),
+        (vec!["b", "c"], 3, 3)
+    );
+    assert_eq!(found.sessions[0].excerpts[0].text, "«Title» of b");
+    let excluded = Ask {
+        exclude_session: Some("b".to_owned()),
+        ..query("title")
+    };
+    assert_eq!(search(&library, &excluded).unwrap().total_sessions, 2);
+}
+
+#[test]
+fn no_part_of_a_credential_is_shown() {
+    let key = format!("sk-ant-api03-{}", "aB3dE5fG7hJ9".repeat(8));
+    let text = format!("my key is {key} and it works");
+    let input = format!(r#"{{"note":"say \"x\"","key":"{key}"}}"#);
+    let parts = vec![samples::text("p", &text), tool_call(&input, "")];
+    let library = library(vec![("s", 1, vec![user_message("m", parts)])]);
+    for words in [
+        "key",
+        "works",
+        "/is .{0,9}/",
+        "\"x\"",
+        "/\"x\".*/",
+        "/.* it/",
+    ] {
+        let found = search(&library, &query(words)).unwrap();
+        let excerpts = &found.sessions[0].excerpts;
+        assert!(
+            excerpts
+                .iter()
+                .all(|e| !e.text.contains("sk-ant") && !e.text.contains("E5f")),
+            "{words}: {excerpts:?}"
+        );
+    }
+    let found = search(&library, &query("\"my key\"")).unwrap();
+    assert_eq!(found.sessions[0].excerpts[0].text, "«my key» is [masked]…");
+    // A credential cannot be guessed piece by piece either: a right and a wrong guess have the same result, alone, next
+    // to other text, or as an exclusion.
+    let guess = |right: &str, wrong: &str| {
+        let [right, wrong] = [right, wrong].map(|words| {
+            let found = search(&library, &query(words)).unwrap();
+            let texts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
+            let texts: Vec<String> = texts.map(|one| one.text.clone()).collect();
+            (found.total_sessions, found.total_matches, texts)
+        });
+        assert_eq!(right, wrong);
+        right.0
+    };
+    for (right, wrong, sessions) in [
+        ("fG7hJ9aB3d", "fG7hJ9aB3x", 0),
+        (key.as_str(), "sk-ant-api03-aB3dE5fG7hJ9aB3dE5fG7hJ9x", 0),
+        ("/is sk-.*E5f/", "/is sk-.*E5x/", 0),
+        ("/\"x\".*dE5f/", "/\"x\".*dE5x/", 0),
+        ("/.*dE5f.*|key is $/", "/.*dE5x.*|key is $/", 1),
+        ("/.*dE5f.*|\\[masked/", "/.*dE5x.*|\\[masked/", 0),
+        ("works -dE5f", "works -dE5x", 1),
+        ("/^my key is sk-ant/", "/^my key is sk-abc/", 0),
+    ] {
+        assert_eq!(guess(right, wrong), sessions, "{right}");
+    }
+    let open = Ask {
+        mask: false,
+        ..query("fG7hJ9aB3d")
+    };
+    assert!(
+        search(&library, &open).unwrap().sessions[0].excerpts[0]
+            .text
+            .contains("aB3dE5«fG7hJ9aB3d»E5f")
+    );
+}
+
+#[test]
+fn invalid_queries_are_refused_with_a_position() {
+    let library = library(vec![(
+        "s",
+        1,
+        vec![user_message("m", vec![samples::text("p", "x")])],
+    )]);
+    let why = |words: &str| search(&library, &query(words)).unwrap_err().to_string();
+    assert_eq!(
+        why("/é(b/"),
+        "query, character 3: the regular expression is wrong at \"(b\": unclosed group"
+    );
+    assert!(
+        why("a \"b").starts_with("query, character 3: the phrase that begins here is not closed")
+    );
+    assert!(why("/(?:\\w{100}){100}/").contains("too large"));
+    assert!(why(&format!("/{}a{}/", "(".repeat(60), ")".repeat(60))).contains("nest"));
+    assert!(why("  ").contains("query is empty"));
+    assert!(why("-x").contains("something to look for"));
+    for wrong in [
+        Ask {
+            limit: 501,
+            ..query("x")
+        },
+        Ask {
+            excerpts: 1001,
+            ..query("x")
+        },
+    ] {
+        assert_eq!(
+            search(&library, &wrong).unwrap_err().code(),
+            "invalid_argument"
+        );
+    }
+    let everything = Ask {
+        role: Some(Role::User),
+        ..query("")
+    };
+    let found = search(&library, &everything).unwrap();
+    assert_eq!(
+        (found.total_matches, &*found.sessions[0].excerpts[0].text),
+        (1, "x")
+    );
+    assert!(
+        Searcher::new(library.clone())
+            .search(&query("x"), &|| true)
+            .is_err()
+    );
+}
+
+#[test]
+fn a_path_between_slashes_is_reported_as_a_regex() {
+    let library = library(vec![(
+        "s",
+        1,
+        vec![user_message(
+            "m",
+            vec![samples::text("p", "see /usr/lib/x")],
+        )],
+    )]);
+    let found = search(&library, &query("/usr/lib/")).unwrap();
+    assert_eq!((found.total_matches, found.notices.len()), (1, 1));
+    assert!(
+        search(&library, &query("\"/usr/lib/\""))
+            .unwrap()
+            .notices
+            .is_empty()
+    );
+    assert!(
+        search(&library, &query("/lib.x/"))
+            .unwrap()
+            .notices
+            .is_empty()
+    );
+}
+
+#[test]
+fn unreadable_sessions_are_reported() {
+    let source = MemorySource {
+        unreadable: Some("torn".into()),
+        ..MemorySource::default()
+    };
+    for id in ["torn", "whole"] {
+        let one = user_message("m", vec![samples::text("p", "a quince")]);
+        source.put(samples::header(id, 1), samples::conversation(vec![one]));
+    }
+    let library = Library::new(vec![Arc::new(source)], 1 << 20);
+    let found = search(&library, &query("quince")).unwrap();
+    assert_eq!(found.total_sessions, 1);
+    let notice = "sessions that could not be read, or not completely: 1";
+    assert_eq!(found.notices, [notice]);
+    let other = Ask {
+        exclude_session: Some("torn".into()),
+        ..query("quince")
+    };
+    assert!(search(&library, &other).unwrap().notices.is_empty());
+}
+
+#[test]
+fn likely_mistakes_are_reported() {
+    let library = library(vec![(
+        "s",
+        1,
+        vec![user_message("m", vec![samples::text("p", "x /a/zz")])],
+    )]);
+    let notices = |ask: &Ask| search(&library, ask).unwrap().notices;
+    let flags = notices(&query("/a/zz"));
+    assert!(
+        flags.len() == 1 && flags[0].contains("'z' is no flag"),
+        "{flags:?}"
+    );
+    for plain in ["x", "/usr/lib", "/a/b2", "/a/i"] {
+        let notices = notices(&query(plain));
+        assert!(
+            !notices.iter().any(|one| one.contains("flag")),
+            "{plain}: {notices:?}"
+        );
+    }
+    let excluding = |id: &str| Ask {
+        exclude_session: Some(id.to_owned()),
+        ..query("x")
+    };
+    let unknown = notices(&excluding("t"));
+    assert!(
+        unknown.len() == 1 && unknown[0].contains("excludeSession"),
+        "{unknown:?}"
+    );
+    assert_eq!(notices(&excluding("s")), [""; 0]);
+}

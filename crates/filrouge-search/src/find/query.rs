@@ -1,0 +1,75 @@
+//! A prepared search.
+
+use filrouge_sources::library::Catalog;
+use filrouge_store::text_index::TITLE;
+
+use crate::ask::{Ask, Mode};
+use crate::filter::Filter;
+use crate::question::Question;
+use crate::rank::Evidence;
+use crate::search_document::SearchDocument;
+use crate::weigh::{Words, weigh};
+
+/// A prepared search.
+pub(super) struct PreparedQuery<'a> {
+    pub(super) ask: &'a Ask,
+    pub(super) question: &'a Question<'a>,
+    pub(super) filter: &'a Filter<'a>,
+    pub(super) words: &'a Words,
+    pub(super) stopped: &'a (dyn Fn() -> bool + Sync),
+    pub(super) now: i64,
+    /// The text to search for by meaning; empty when there is none.
+    pub(super) text: &'a str,
+    pub(super) vector: Option<&'a QuestionVector>,
+}
+
+/// A question as a vector.
+pub(super) struct QuestionVector {
+    /// The id of its embedder.
+    pub(super) embedder: String,
+    pub(super) vector: Vec<i8>,
+}
+
+impl PreparedQuery<'_> {
+    /// Whether to search for documents that contain all words. Without any text to embed this is true in every mode:
+    /// then only the filters select.
+    pub(super) fn is_by_words(&self) -> bool {
+        let by_meaning = self.ask.mode == Mode::Meaning && !self.text.is_empty();
+        self.ask.similar.is_none() && !by_meaning
+    }
+
+    /// Whether titles are searched: only when the query has terms.
+    pub(super) const fn searches_titles(&self) -> bool {
+        self.question.matcher.wanted != 0
+    }
+
+    /// The kinds of documents that are searched.
+    pub(super) fn kinds(&self) -> u32 {
+        let titles = u32::from(self.searches_titles()) << TITLE;
+        self.filter.kinds() & (titles | !(1 << TITLE))
+    }
+
+    /// The evidence of a message or a title in a session whose agent is `agent`; `None` when it does not match.
+    pub(super) fn weigh(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> Option<Evidence> {
+        let passes = self.filter.passes_document(agent, doc);
+        passes
+            .then(|| weigh(&self.question.matcher, self.words, doc))
+            .flatten()
+    }
+
+    /// Whether a message or a title matches, in a session whose agent is `agent`.
+    pub(super) fn holds(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> bool {
+        self.filter.passes_document(agent, doc) && self.question.matcher.is_in(doc)
+    }
+
+    /// Whether a session of the ledger is read from the ledger: it is neither excluded nor read from another source.
+    pub(super) fn is_shown_from_ledger(&self, catalog: &Catalog, id: &str) -> bool {
+        let mut left_out = self.filter.sessions(true);
+        !self.is_shown_from_source(catalog, id) && left_out.all(|other| other != id)
+    }
+
+    pub(super) fn is_shown_from_source(&self, catalog: &Catalog, id: &str) -> bool {
+        let entry = catalog.get(id);
+        entry.is_ok_and(|entry| self.filter.may_pass_source(entry.header.source))
+    }
+}

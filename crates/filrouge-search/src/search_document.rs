@@ -1,0 +1,344 @@
+//! The unit of search: a message of a session, or the session's title (DESIGN §10).
+//!
+//! An index stores the result of [`SearchDocument::encode`]: a version, then the members, encoded with `postcard`.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::sync::LazyLock;
+
+use filrouge_sources::{Header, Message, MessageError, Part, PartKind, Role};
+use filrouge_store::text_index::{NewDocument, TITLE, fold};
+use serde::{Deserialize, Serialize};
+
+use crate::feed::digest;
+use crate::fields::{self, Field};
+use crate::view::View;
+
+/// The version of the encoded form.
+const VERSION: u8 = 3;
+/// Separates pieces in folded text, so that no match spans two of them.
+pub(crate) const SEPARATOR: char = '\u{1F}';
+
+/// A message or a title with its texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchDocument<'a> {
+    /// The message's id; empty for a title.
+    #[serde(borrow)]
+    pub id: Cow<'a, str>,
+    /// The role of the author; `None` for a title.
+    pub role: Option<Role>,
+    /// The time of the message, in milliseconds since 1970; for a title, the time at which the session was created.
+    pub created: i64,
+    /// [`Message::seq`]: for the ledger, the seq of its first item.
+    pub seq: Option<u64>,
+    /// The agent, if the message names one; for a title, the session's agent.
+    pub agent: Option<Cow<'a, str>>,
+    /// Its texts, in the order they are read.
+    pub pieces: Vec<Piece<'a>>,
+}
+
+/// A text of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Piece<'a> {
+    /// The kind of text.
+    pub field: Field,
+    /// The part that it belongs to.
+    pub part: Option<Cow<'a, str>>,
+    /// For the ledger: the seq of the item that contains it: the part's seq, or [`filrouge_sources::Tool::result`].
+    pub seq: Option<u64>,
+    /// The tool whose call it belongs to.
+    pub tool: Option<Cow<'a, str>>,
+    /// The time at which the part began, in milliseconds since 1970.
+    pub at: Option<i64>,
+    /// The text.
+    #[serde(borrow)]
+    pub text: Cow<'a, str>,
+}
+
+/// The error for bytes that are not an encoded document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is no document of this version")]
+pub struct Malformed;
+
+/// A hash with a random key of this process, so that no collision can be constructed.
+pub(crate) fn process_hash(value: &impl Hash) -> u64 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEY.hash_one(value)
+}
+
+/// The document kind of a role in an index; a title's is [`TITLE`].
+#[must_use]
+pub const fn kind(role: Option<Role>) -> u8 {
+    match role {
+        Some(Role::User) => 0,
+        Some(Role::Assistant) => 1,
+        Some(Role::System) => 2,
+        None => TITLE,
+    }
+}
+
+impl<'a> SearchDocument<'a> {
+    /// The document of a message.
+    #[must_use]
+    pub fn of(message: &'a Message) -> Self {
+        let mut texts = Vec::with_capacity(message.parts.len());
+        pieces(&message.parts, message.error.as_ref(), &mut texts);
+        Self {
+            id: Cow::Borrowed(&message.id),
+            role: Some(message.role),
+            created: message.created,
+            seq: message.seq,
+            agent: message.agent.as_deref().map(Cow::Borrowed),
+            pieces: texts,
+        }
+    }
+
+    /// The document of a session's title, if it has one.
+    #[must_use]
+    pub fn of_title(header: &'a Header) -> Option<Self> {
+        let title = header.title.as_deref()?;
+        Some(Self {
+            id: Cow::Borrowed(""),
+            role: None,
+            created: header.created,
+            seq: None,
+            agent: header.agent.as_deref().map(Cow::Borrowed),
+            pieces: vec![Piece::of_message(Field::Title, title)],
+        })
+    }
+
+    /// Its document kind in an index.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        kind(self.role)
+    }
+
+    /// All texts in the form that an index searches: folded, and JSON also with its escapes resolved.
+    #[must_use]
+    pub fn folded(&self) -> String {
+        let mut all = String::new();
+        for piece in &self.pieces {
+            push_folded(&piece.text, &mut all);
+            if let Some(view) = View::of(&piece.text).filter(|_| piece.field.is_json()) {
+                push_folded(&view.text, &mut all);
+            }
+        }
+        all
+    }
+
+    /// The hash of one of its texts together with the attributes that are shown with it: see [`process_hash`].
+    pub(crate) fn piece_hash(&self, piece: Option<&Piece<'_>>) -> u64 {
+        process_hash(&(&self.id, self.kind(), self.created, piece))
+    }
+
+    /// The hashes of all its texts, and the hash without a text.
+    pub(crate) fn piece_hashes(&self) -> Vec<u64> {
+        let pieces = self.pieces.iter().map(Some).chain([None]);
+        pieces.map(|piece| self.piece_hash(piece)).collect()
+    }
+
+    /// The bytes that an index stores.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        // Encoding into memory cannot fail.
+        postcard::to_extend(self, vec![VERSION]).unwrap_or_default()
+    }
+
+    /// Decodes what [`SearchDocument::encode`] wrote; the texts borrow from `bytes`.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything else.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let members = bytes.strip_prefix(&[VERSION]).ok_or(Malformed)?;
+        match postcard::take_from_bytes(members) {
+            Ok((doc, [])) => Ok(doc),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// The document for an index: `key` names it in its session, `unit` is the number of the part of the session that is read again as a whole when it changes.
+    pub(crate) fn document(&self, key: &str, unit: u64) -> NewDocument {
+        let body = self.encode();
+        NewDocument {
+            key: key.into(),
+            unit,
+            kind: self.kind(),
+            created: self.created,
+            digest: digest::of_bytes(&body),
+            folded: self.folded(),
+            body,
+        }
+    }
+}
+
+impl<'a> Piece<'a> {
+    /// A text that belongs to no part.
+    const fn of_message(field: Field, text: &'a str) -> Self {
+        Self {
+            field,
+            part: None,
+            seq: None,
+            tool: None,
+            at: None,
+            text: Cow::Borrowed(text),
+        }
+    }
+}
+
+/// Adds the texts of parts of a message, and of the error it ended in.
+pub(crate) fn pieces<'a>(
+    parts: &'a [Part],
+    error: Option<&'a MessageError>,
+    texts: &mut Vec<Piece<'a>>,
+) {
+    parts.iter().for_each(|part| of_part(part, texts));
+    if let Some(error) = error {
+        fields::each_text_of_error(error, &mut |field, text| {
+            texts.push(Piece::of_message(field, text));
+        });
+    }
+}
+
+fn of_part<'a>(part: &'a Part, pieces: &mut Vec<Piece<'a>>) {
+    let (tool, result) = match &part.kind {
+        PartKind::Tool(tool) => (Some(&*tool.name), tool.result),
+        _ => (None, None),
+    };
+    fields::each_text_of_part(part, &mut |field, text| {
+        pieces.push(Piece {
+            field,
+            part: Some(Cow::Borrowed(&part.id)),
+            seq: result.filter(|_| field.is_result()).or(part.seq),
+            tool: tool.map(Cow::Borrowed),
+            at: part.start,
+            text: Cow::Borrowed(text),
+        });
+    });
+}
+
+/// A literal in the form that it has in [`SearchDocument::folded`].
+pub(crate) fn folded_literal(literal: &str) -> String {
+    let mut out = String::new();
+    push_spaced(&fold(literal), &mut out);
+    out
+}
+
+fn push_folded(text: &str, out: &mut String) {
+    if !out.is_empty() {
+        out.push(SEPARATOR);
+    }
+    push_spaced(&fold(text), out);
+}
+
+/// Adds a text in which one space replaces every run of white space and every separator.
+fn push_spaced(text: &str, out: &mut String) {
+    let mut spaced = false;
+    for c in text.chars() {
+        let space = c.is_whitespace() || c == SEPARATOR;
+        if !space {
+            out.push(c);
+        } else if !spaced {
+            out.push(' ');
+        }
+        spaced = space;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn piece() -> impl Strategy<Value = Piece<'static>> {
+        let some = || proptest::option::of("[a-zé]{0,6}");
+        (
+            0..Field::ALL.len(),
+            some(),
+            proptest::option::of(any::<u64>()),
+            some(),
+            proptest::option::of(any::<i64>()),
+            "\\PC{0,40}",
+        )
+            .prop_map(|(field, part, seq, tool, at, text)| Piece {
+                field: Field::ALL[field],
+                part: part.map(Cow::Owned),
+                seq,
+                tool: tool.map(Cow::Owned),
+                at,
+                text: Cow::Owned(text),
+            })
+    }
+
+    fn doc() -> impl Strategy<Value = SearchDocument<'static>> {
+        let role = proptest::option::of(prop_oneof![
+            Just(Role::User),
+            Just(Role::Assistant),
+            Just(Role::System)
+        ]);
+        let agent = proptest::option::of("[a-z]{0,6}");
+        (
+            "[a-z0-9]{0,6}",
+            role,
+            any::<i64>(),
+            proptest::option::of(any::<u64>()),
+            agent,
+            proptest::collection::vec(piece(), 0..5),
+        )
+            .prop_map(|(id, role, created, seq, agent, pieces)| SearchDocument {
+                id: Cow::Owned(id),
+                role,
+                created,
+                seq,
+                agent: agent.map(Cow::Owned),
+                pieces,
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn an_encoded_document_decodes_to_itself(doc in doc()) {
+            let bytes = doc.encode();
+            prop_assert_eq!(SearchDocument::decode(&bytes).unwrap(), doc);
+        }
+
+        #[test]
+        fn damaged_documents_do_not_panic(doc in doc(), at in any::<usize>(), byte in any::<u8>()) {
+            let mut bytes = doc.encode();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = SearchDocument::decode(&bytes);
+            bytes.truncate(at);
+            prop_assert!(SearchDocument::decode(&bytes).is_err());
+        }
+
+        #[test]
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = SearchDocument::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn texts_are_folded_and_separated() {
+        let texts = [
+            (Field::Text, "Été  à\n Nice"),
+            (Field::ToolInput, r#"{"a":"B\nC"}"#),
+        ];
+        let doc = SearchDocument {
+            id: Cow::Borrowed("m"),
+            role: Some(Role::User),
+            created: 1,
+            seq: None,
+            agent: None,
+            pieces: texts
+                .iter()
+                .map(|(field, text)| Piece::of_message(*field, text))
+                .collect(),
+        };
+        assert_eq!(
+            doc.folded(),
+            "ete a nice\u{1f}{\"a\":\"b\\nc\"}\u{1f}{\"a\":\"b c\"}"
+        );
+        assert_eq!(folded_literal("À\n\nN"), "a n");
+    }
+}

@@ -1,0 +1,372 @@
+//! Converts records to messages and parts.
+//!
+//! | record | becomes |
+//! |---|---|
+//! | `user`, text or blocks | a message of the user; text that the program injected is synthetic |
+//! | `user`, `tool_result` | the output or error of its call's tool part |
+//! | `assistant`, all with one `message.id` | one message; its usage counts once, with the largest numbers of its records |
+//! | `system/compact_boundary` and the `isCompactSummary` after it | a boundary; a message with a compaction part |
+//! | `system/microcompact_boundary` | `pruned` of the tools it names |
+//! | `system`, with text | a message of the program |
+//! | `attachment/queued_command` | a message of the user, typed while the agent was working |
+//! | `cost-state` | the increase of the cost, added to the agent's last message |
+//!
+//! Branches (edited prompts) are kept, in the order of their times.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Context;
+use super::compaction::PendingCompaction;
+use super::group::Group;
+use super::parts::{
+    api_error, blocks_of, is_from_program, largest, no_message, prune, trigger_of, user_part,
+};
+use super::record::is_aside;
+use super::results::{agent_of, changes_of, text_of};
+use crate::jsonl::{LineReader, MessageBuilder, RecordInfo};
+use crate::object::{Object, Refusal};
+use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
+
+/// State that is carried from line to line.
+pub(crate) struct RecordState {
+    /// The session id that this session's own records have.
+    own: Box<str>,
+    agent: Box<str>,
+    group: Arc<Group>,
+    /// Ids of the records that were read.
+    seen: HashSet<Box<str>>,
+    /// Indexes of the agent's messages, by message id.
+    answers: HashMap<Box<str>, usize>,
+    last_answer: Option<usize>,
+    cost: f64,
+    /// A compaction whose summary has not been read yet.
+    pub(super) compaction: Option<PendingCompaction>,
+    last_time: i64,
+}
+
+impl RecordState {
+    pub(super) fn new(context: &Context) -> Self {
+        Self {
+            own: context.recorded_id.clone(),
+            agent: context.agent.clone(),
+            group: context.group.clone(),
+            seen: HashSet::new(),
+            answers: HashMap::new(),
+            last_answer: None,
+            cost: 0.0,
+            compaction: None,
+            last_time: 0,
+        }
+    }
+
+    fn record_info(&mut self, one: &Object<'_>, number: u64) -> RecordInfo {
+        let at = one.at("timestamp").time().unwrap_or(self.last_time);
+        self.last_time = self.last_time.max(at);
+        let id = one.boxed("uuid");
+        let other = |session: Cow<'_, str>| *session != *self.own;
+        RecordInfo {
+            id: id.unwrap_or_else(|| format!("line-{number}").into()),
+            at,
+            copied: one.text("sessionId").is_some_and(other) || one.has("forkedFrom"),
+        }
+    }
+
+    fn add_user_record(
+        &mut self,
+        builder: &mut MessageBuilder,
+        one: &Object<'_>,
+        record: &RecordInfo,
+    ) -> Result<(), Refusal> {
+        let message = one.at("message").object().ok_or_else(no_message)?;
+        let blocks = blocks_of(message.at("content"));
+        if one.is_true("isCompactSummary") {
+            self.add_summary(builder, one, record, &blocks);
+            return Ok(());
+        }
+        let mut message = None;
+        for (index, block) in blocks.iter().enumerate() {
+            if block.text("type").as_deref() == Some("tool_result") {
+                self.add_result(builder, one, record, index, block);
+                continue;
+            }
+            let at =
+                *message.get_or_insert_with(|| self.add_message(builder, one, record, Role::User));
+            let synthetic = one.is_true("isMeta") || is_from_program(one.at("origin"));
+            builder.part(
+                at,
+                record.part_id(index),
+                record.at,
+                user_part(block, synthetic),
+            );
+        }
+        if blocks.is_empty() {
+            self.add_message(builder, one, record, Role::User);
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_message(
+        &self,
+        builder: &mut MessageBuilder,
+        one: &Object<'_>,
+        record: &RecordInfo,
+        role: Role,
+    ) -> usize {
+        let agent = (role != Role::System).then(|| self.agent_of(one));
+        let index = builder.begin(record, role, agent);
+        if let Some(message) = builder.messages.get_mut(index) {
+            message.parent_id = one.boxed("parentUuid");
+        }
+        index
+    }
+
+    fn agent_of(&self, one: &Object<'_>) -> Box<str> {
+        let side = one.is_true("isSidechain") && *self.agent == *super::AGENT;
+        let named = one.boxed("attributionAgent");
+        named.unwrap_or_else(|| {
+            if side {
+                "subagent".into()
+            } else {
+                self.agent.clone()
+            }
+        })
+    }
+
+    fn add_result(
+        &mut self,
+        builder: &mut MessageBuilder,
+        one: &Object<'_>,
+        record: &RecordInfo,
+        index: usize,
+        block: &Object<'_>,
+    ) {
+        let call_id = block
+            .boxed("tool_use_id")
+            .unwrap_or_else(|| record.part_id(index));
+        if !builder.calls.contains_key(&call_id) {
+            // The line with the call is lost, but its result is not.
+            let at = self.add_message(builder, one, record, Role::Assistant);
+            let lost = Tool::call(call_id.clone(), "unknown".into(), "null".into());
+            builder.part(
+                at,
+                record.part_id(index),
+                record.at,
+                PartKind::Tool(Box::new(lost)),
+            );
+        }
+        let tool_result = one.at("toolUseResult").object().unwrap_or_default();
+        let Some(tool) = builder.tool(&call_id, Some(record.at)) else {
+            return;
+        };
+        let text = Some(text_of(block.at("content")));
+        if block.is_true("is_error") {
+            (tool.status, tool.error) = (ToolStatus::Error, text);
+        } else {
+            (tool.status, tool.output) = (ToolStatus::Completed, text);
+        }
+        tool.child = agent_of(&tool_result)
+            .map(|stem| self.group.id_of(stem))
+            .or_else(|| tool.child.take());
+        if let Some((changes, file)) = changes_of(&tool_result) {
+            tool.changes = Some(changes);
+            tool.files = vec![file];
+        }
+    }
+
+    fn add_assistant_record(
+        &mut self,
+        builder: &mut MessageBuilder,
+        one: &Object<'_>,
+        record: &RecordInfo,
+    ) -> Result<(), Refusal> {
+        let answer = one.at("message").object().ok_or_else(no_message)?;
+        let id = answer.boxed("id").unwrap_or_else(|| record.id.clone());
+        let index = match self.answers.get(&id) {
+            Some(index) => *index,
+            None => {
+                let index = self.add_message(builder, one, record, Role::Assistant);
+                if let Some(message) = builder.messages.get_mut(index) {
+                    message.id = id.clone();
+                }
+                self.answers.insert(id, index);
+                index
+            }
+        };
+        self.last_answer = Some(index);
+        for (at, block) in blocks_of(answer.at("content")).iter().enumerate() {
+            let kind = self.answer_part(block, record, at);
+            builder.part(index, record.part_id(at), record.at, kind);
+        }
+        if let Some(message) = builder.messages.get_mut(index) {
+            message.completed = message.completed.max(Some(record.at));
+            message.finish = answer
+                .boxed("stop_reason")
+                .or_else(|| message.finish.take());
+            message.model = answer.boxed("model").filter(|m| !m.starts_with('<'));
+            message.cost = one.at("costUSD").float().or(message.cost);
+            if let Some(usage) = answer.at("usage").object() {
+                message.tokens = Some(largest(message.tokens, &usage));
+            }
+        }
+        if one.is_true("isApiErrorMessage") {
+            builder.fail(index, api_error(one, &answer));
+        }
+        Ok(())
+    }
+
+    fn answer_part(&self, block: &Object<'_>, record: &RecordInfo, at: usize) -> PartKind {
+        match block.text("type").as_deref() {
+            Some("thinking") => PartKind::Reasoning {
+                text: block.text("thinking").unwrap_or_default().into(),
+            },
+            Some("redacted_thinking") => PartKind::Reasoning { text: "".into() },
+            Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
+                let id = block.boxed("id").unwrap_or_else(|| record.part_id(at));
+                let name = block.boxed("name").unwrap_or_else(|| "unknown".into());
+                let input = block.at("input").json().unwrap_or("null");
+                let mut tool = Tool::call(id, name, input.into());
+                tool.child = self.group.by_call.get(&tool.call_id).cloned();
+                PartKind::Tool(Box::new(tool))
+            }
+            _ => user_part(block, false),
+        }
+    }
+
+    fn add_system_record(
+        &mut self,
+        builder: &mut MessageBuilder,
+        one: &Object<'_>,
+        record: &RecordInfo,
+        line: &str,
+    ) {
+        let subtype = one.text("subtype").unwrap_or_default();
+        match &*subtype {
+            "compact_boundary" => {
+                self.add_bare_boundary(builder);
+                self.compaction = Some(PendingCompaction {
+                    id: record.id.clone(),
+                    at: record.at,
+                    automatic: trigger_of(one.at("compactMetadata")).as_deref() == Some("auto"),
+                });
+            }
+            "microcompact_boundary" => prune(builder, one.at("microcompactMetadata"), record.at),
+            _ => {
+                let kind = match one.boxed("content") {
+                    Some(text) => PartKind::Text {
+                        text,
+                        synthetic: true,
+                    },
+                    None if subtype == "api_error" => PartKind::Other {
+                        name: "api_error".into(),
+                        json: line.into(),
+                    },
+                    // These records are turn durations and reports of hooks.
+                    None => return,
+                };
+                let index = self.add_message(builder, one, record, Role::System);
+                builder.part(index, record.part_id(0), record.at, kind);
+            }
+        }
+    }
+
+    fn add_queued_prompt(
+        &mut self,
+        builder: &mut MessageBuilder,
+        one: &Object<'_>,
+        record: &RecordInfo,
+    ) {
+        let Some(queued) = one.at("attachment").object() else {
+            return;
+        };
+        if queued.text("type").as_deref() != Some("queued_command") {
+            return;
+        }
+        let blocks = blocks_of(queued.at("prompt"));
+        if blocks.is_empty() {
+            return;
+        }
+        let index = self.add_message(builder, one, record, Role::User);
+        let synthetic = queued
+            .text("commandMode")
+            .is_some_and(|mode| mode != "prompt");
+        for (at, block) in blocks.iter().enumerate() {
+            builder.part(
+                index,
+                record.part_id(at),
+                record.at,
+                user_part(block, synthetic),
+            );
+        }
+    }
+
+    /// Adds the increase of the session's cost to the agent's last message: the program records only the total.
+    fn add_cost(&mut self, builder: &mut MessageBuilder, one: &Object<'_>) {
+        let own = one.text("sessionId").is_none_or(|id| *id == *self.own);
+        let (Some(total), true) = (one.at("totalCostUSD").float(), own) else {
+            return;
+        };
+        let grown = if total < self.cost {
+            total
+        } else {
+            total - self.cost
+        };
+        self.cost = total;
+        let last = self.last_answer.and_then(|at| builder.messages.get_mut(at));
+        if let Some(message) = last.filter(|_| grown > 0.0) {
+            message.cost = Some(message.cost.unwrap_or(0.0) + grown);
+        }
+    }
+}
+
+impl LineReader for RecordState {
+    fn line(
+        &mut self,
+        builder: &mut MessageBuilder,
+        number: u64,
+        line: &str,
+    ) -> Result<(), Refusal> {
+        let one = Object::parse(line)?;
+        let Some(kind) = one.text("type") else {
+            let detail = "type is absent or no text";
+            return Err((SkipReason::BadField, detail.to_owned()));
+        };
+        if is_aside(&one, &kind) {
+            return Ok(());
+        }
+        match &*kind {
+            "user" | "assistant" | "system" | "attachment" => {}
+            "cost-state" => {
+                self.add_cost(builder, &one);
+                return Ok(());
+            }
+            kind => {
+                builder.unknown(kind);
+                return Ok(());
+            }
+        }
+        let record = self.record_info(&one, number);
+        if !self.seen.insert(record.id.clone()) {
+            let detail = "a record with this uuid was read before";
+            return Err((SkipReason::DuplicateId, detail.to_owned()));
+        }
+        match &*kind {
+            "user" => self.add_user_record(builder, &one, &record),
+            "assistant" => self.add_assistant_record(builder, &one, &record),
+            "system" => {
+                self.add_system_record(builder, &one, &record, line);
+                Ok(())
+            }
+            _ => {
+                self.add_queued_prompt(builder, &one, &record);
+                Ok(())
+            }
+        }
+    }
+
+    fn end(mut self, builder: &mut MessageBuilder) -> Option<Self> {
+        self.add_bare_boundary(builder);
+        None
+    }
+}

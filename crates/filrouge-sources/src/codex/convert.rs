@@ -1,0 +1,337 @@
+//! Converts records to messages and parts.
+//!
+//! | record | becomes |
+//! |---|---|
+//! | `response_item/message`, user | a message of the user; text that the program injected is synthetic |
+//! | `response_item/message`, developer | a message of the program |
+//! | `response_item`, anything the model wrote | parts of one message per response |
+//! | `response_item/*_output` | the output or error of its call's tool part |
+//! | `token_usage_record`, `event_msg/token_count` | tokens of the response before it |
+//! | `compacted` | a boundary and a message with a compaction part |
+//! | `event_msg/error`, `turn_aborted` | the error of the last answer |
+//! | any other `event_msg` | nothing: a `response_item` has the same text |
+//!
+//! A file whose `response_item`s do not contain the text is read a second time, and its events become the conversation.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::Context;
+use super::copies::CopyFilter;
+use super::usage::Counter;
+use crate::jsonl::{LineReader, MessageBuilder, RecordInfo};
+use crate::object::{Object, Refusal};
+use crate::{Boundary, PartKind, Role, SkipReason, Tokens};
+
+/// The records that contain the text of the conversation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The text is in `response_item`s.
+    Items,
+    /// The text is in `item_completed` events.
+    Completed,
+    /// The text is in events of early versions.
+    Events,
+}
+
+/// State that is carried from line to line.
+pub(crate) struct RolloutState {
+    own: Box<str>,
+    pub(super) agent: Box<str>,
+    pub(super) mode: Mode,
+    pub(super) modes_with_text: [bool; 3],
+    pub(super) copies: Option<CopyFilter>,
+    forked: bool,
+    counter: Counter,
+    pub(super) model: Option<Box<str>>,
+    ids: HashSet<Box<str>>,
+    /// The ordinals of the lines that were read, each with the hash of its content.
+    lines: HashSet<(u64, u64)>,
+    last_line: u64,
+    /// The answer that is being written.
+    pub(super) open: Option<usize>,
+    pub(super) last_answer: Option<usize>,
+    /// The last answer since the user spoke.
+    pub(super) answer: Option<usize>,
+    /// Usage that does not belong to an answer yet.
+    pending: Tokens,
+    /// Calls that an event marked as failed before their output was read.
+    pub(super) failed: HashSet<Box<str>>,
+    /// Started sessions, by the call that started each.
+    pub(super) children: HashMap<Box<str>, Box<str>>,
+    last_time: i64,
+}
+
+impl RolloutState {
+    pub(super) fn new(context: &Context, mode: Mode) -> Self {
+        Self {
+            own: context.id.clone(),
+            agent: context.agent.clone(),
+            mode,
+            modes_with_text: [false; 3],
+            copies: None,
+            forked: context.forked,
+            counter: Counter::default(),
+            model: None,
+            ids: HashSet::new(),
+            lines: HashSet::new(),
+            last_line: 0,
+            open: None,
+            last_answer: None,
+            answer: None,
+            pending: Tokens::default(),
+            failed: HashSet::new(),
+            children: HashMap::new(),
+            last_time: context.created,
+        }
+    }
+
+    /// Whether a line is a duplicate: the same content with the same ordinal, or the same content as the line before.
+    fn is_repeated(&mut self, line: &str, ordinal: Option<u64>) -> bool {
+        let mut hasher = DefaultHasher::new();
+        line.hash(&mut hasher);
+        let hash = hasher.finish();
+        let before = std::mem::replace(&mut self.last_line, hash);
+        before == hash || ordinal.is_some_and(|ordinal| !self.lines.insert((ordinal, hash)))
+    }
+
+    /// Returns `id`, or an id derived from the line's number, and makes it unique in the file.
+    pub(super) fn unique(&mut self, id: Option<Box<str>>, number: u64) -> Box<str> {
+        let id = id.unwrap_or_else(|| format!("line-{number}").into());
+        if self.ids.insert(id.clone()) {
+            return id;
+        }
+        let id: Box<str> = format!("{id}~{number}").into();
+        self.ids.insert(id.clone());
+        id
+    }
+
+    pub(super) fn is_copy(&mut self, turn: Option<&str>, at: i64) -> bool {
+        self.copies
+            .as_mut()
+            .is_some_and(|copies| copies.is_copy(turn, at))
+    }
+
+    fn meta(&mut self, meta: &Object<'_>, at: i64) {
+        let id = meta.boxed("id").unwrap_or_else(|| self.own.clone());
+        match &mut self.copies {
+            // The first such record is the session's own, even where the file has another name.
+            None => {
+                let created = meta.at("timestamp").time().unwrap_or(at);
+                let forked = self.forked || meta.has("forked_from_id");
+                self.copies = Some(CopyFilter::new(&id, created, forked));
+                self.own = id;
+            }
+            Some(copies) if id != self.own => copies.note_other_session(),
+            Some(_) => {}
+        }
+    }
+
+    /// Closes the answer that is being written.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// Ends the current answer and turn, because a message of the user, or of a program in the user's place, was read.
+    pub(super) fn user_spoke(&mut self) {
+        self.open = None;
+        self.answer = None;
+    }
+
+    /// The index of the message to which the model's next part belongs; adds a message when none is open.
+    pub(super) fn open_answer(
+        &mut self,
+        builder: &mut MessageBuilder,
+        record: &RecordInfo,
+    ) -> usize {
+        let same = |index: &usize| {
+            builder
+                .messages
+                .get(*index)
+                .is_some_and(|m| m.copied == record.copied)
+        };
+        if let Some(index) = self.open.filter(same) {
+            return index;
+        }
+        let index = builder.begin(record, Role::Assistant, Some(self.agent.clone()));
+        if let Some(message) = builder.messages.get_mut(index) {
+            message.model = self.model.clone();
+        }
+        (self.open, self.answer, self.last_answer) = (Some(index), Some(index), Some(index));
+        index
+    }
+
+    fn usage(&mut self, builder: &mut MessageBuilder, tokens: Option<Tokens>, at: i64) {
+        let Some(tokens) = tokens else { return };
+        // Usage recorded while no answer is open belongs to a response without a message, most often a compaction.
+        let answer = if self.open.is_some() { self.open } else { None };
+        match answer.and_then(|index| builder.messages.get_mut(index)) {
+            Some(message) => {
+                message.tokens.get_or_insert_default().add(&tokens);
+                message.completed = message.completed.max(Some(at));
+            }
+            None => self.pending.add(&tokens),
+        }
+    }
+
+    /// Assigns the pending usage to a message.
+    fn assign_pending(&mut self, builder: &mut MessageBuilder, index: Option<usize>) {
+        if self.pending == Tokens::default() {
+            return;
+        }
+        if let Some(message) = index.and_then(|index| builder.messages.get_mut(index)) {
+            message.tokens.get_or_insert_default().add(&self.pending);
+            self.pending = Tokens::default();
+        }
+    }
+
+    fn compacted(&mut self, builder: &mut MessageBuilder, item: &Object<'_>, record: &RecordInfo) {
+        self.user_spoke();
+        let index = builder.begin(record, Role::System, None);
+        if let Some(message) = builder.messages.get_mut(index) {
+            message.summary = true;
+        }
+        let automatic = item.text("trigger").map(|trigger| trigger == "auto");
+        let kind = PartKind::Compaction {
+            automatic: automatic.unwrap_or(false),
+            summary: item.boxed("message"),
+        };
+        builder.part(index, record.id.clone(), record.at, kind);
+        let boundary = Boundary {
+            at: index,
+            created: record.at,
+            automatic,
+            summary_id: Some(record.id.clone()),
+        };
+        builder.boundary(index, boundary);
+        self.assign_pending(builder, Some(index));
+    }
+
+    fn classify_turn(&mut self, event: &Object<'_>) {
+        let (thread, turn) = (event.text("thread_id"), event.text("turn_id"));
+        if let Some(copies) = &mut self.copies {
+            copies.classify_turn(thread.as_deref(), turn.as_deref());
+        }
+    }
+
+    fn item(
+        &mut self,
+        builder: &mut MessageBuilder,
+        number: u64,
+        at: i64,
+        text: &str,
+    ) -> Result<(), Refusal> {
+        let item = Object::parse(text)?;
+        let passthrough = item
+            .at("internal_chat_message_metadata_passthrough")
+            .object()
+            .unwrap_or_default();
+        let metadata = item.at("metadata").object().unwrap_or_default();
+        let turn = passthrough
+            .text("turn_id")
+            .or_else(|| metadata.text("turn_id"));
+        let copied = self.is_copy(turn.as_deref(), at);
+        let id = self.unique(item.boxed("id"), number);
+        let record = RecordInfo { id, at, copied };
+        self.take_item(builder, &item, &passthrough, &record, text);
+        Ok(())
+    }
+
+    fn payload(
+        &mut self,
+        builder: &mut MessageBuilder,
+        kind: &str,
+        number: u64,
+        at: i64,
+        payload: &str,
+    ) -> Result<(), Refusal> {
+        match kind {
+            "session_meta" => self.meta(&Object::parse(payload)?, at),
+            "response_item" => return self.item(builder, number, at, payload),
+            "turn_context" => {
+                let context = Object::parse(payload)?;
+                self.model = context.boxed("model").or_else(|| self.model.take());
+                self.classify_turn(&context);
+            }
+            "token_usage_record" => {
+                let usage = Object::parse(payload)?;
+                self.classify_turn(&usage);
+                let tokens = self.counter.response(&usage);
+                self.usage(builder, tokens, at);
+                self.close();
+            }
+            "compacted" => {
+                let item = Object::parse(payload)?;
+                let copied = self.is_copy(None, at);
+                let id = self.unique(None, number);
+                self.compacted(builder, &item, &RecordInfo { id, at, copied });
+            }
+            "event_msg" => {
+                let event = Object::parse(payload)?;
+                self.classify_turn(&event);
+                if event.text("type").as_deref() == Some("token_count") {
+                    let tokens = self.counter.count(&event);
+                    // The event is recorded after the answer, before or after the results of its tools.
+                    self.open = self.open.or(self.answer);
+                    self.usage(builder, tokens, at);
+                    self.close();
+                } else {
+                    self.take_event(builder, &event, number, at);
+                }
+            }
+            "world_state" => {}
+            kind => builder.unknown(kind),
+        }
+        Ok(())
+    }
+}
+
+impl LineReader for RolloutState {
+    fn line(
+        &mut self,
+        builder: &mut MessageBuilder,
+        number: u64,
+        text: &str,
+    ) -> Result<(), Refusal> {
+        let line = Object::parse(text)?;
+        let at = line.at("timestamp").time().unwrap_or(self.last_time);
+        self.last_time = self.last_time.max(at);
+        if self.is_repeated(text, line.at("ordinal").number()) {
+            let detail = "the same record occurs twice";
+            return Err((SkipReason::DuplicateId, detail.to_owned()));
+        }
+        let number = line.at("ordinal").number().unwrap_or(number);
+        match (line.text("type"), line.at("payload").json()) {
+            (Some(kind), Some(payload)) => self.payload(builder, &kind, number, at, payload),
+            // The first versions wrote items without an envelope.
+            (Some(_), None) => self.item(builder, number, at, text),
+            (None, _) if line.has("record_type") => Ok(()),
+            (None, _) if line.has("id") => {
+                self.meta(&Object::parse(text)?, at);
+                Ok(())
+            }
+            (None, _) => {
+                let detail = "type is absent or no text";
+                Err((SkipReason::BadField, detail.to_owned()))
+            }
+        }
+    }
+
+    fn end(mut self, builder: &mut MessageBuilder) -> Option<Self> {
+        let [items, completed, events] = self.modes_with_text;
+        let mode = match self.mode {
+            Mode::Items if items => None,
+            Mode::Items if completed => Some(Mode::Completed),
+            Mode::Items if events => Some(Mode::Events),
+            _ => None,
+        };
+        self.assign_pending(builder, self.last_answer);
+        let context = Context {
+            id: self.own,
+            agent: self.agent,
+            forked: self.forked,
+            created: 0,
+        };
+        mode.map(|mode| Self::new(&context, mode))
+    }
+}

@@ -1,0 +1,219 @@
+//! Builds a conversation while its file is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use crate::object::Refusal;
+use crate::{
+    Boundary, Conversation, Message, MessageError, Part, PartKind, Role, SkipReason, Skipped,
+    TokenRule, Tool,
+};
+
+/// The maximum number of skipped lines reported individually for each reason; the others are only counted.
+const NAMED_MAX: usize = 20;
+
+/// The position of a part: the index of its message in the order of the file, and its index in that message.
+pub(crate) type Spot = (usize, usize);
+
+/// The id, the time and the origin that a record's message and parts share.
+pub(crate) struct RecordInfo {
+    pub(crate) id: Box<str>,
+    pub(crate) at: i64,
+    pub(crate) copied: bool,
+}
+
+impl RecordInfo {
+    /// The id of the record's part at `index`.
+    pub(crate) fn part_id(&self, index: usize) -> Box<str> {
+        match index {
+            0 => self.id.clone(),
+            more => format!("{}-{more}", self.id).into(),
+        }
+    }
+}
+
+/// The part of a conversation that has been read. Messages are in the order of the file, which [`Message::seq`] keeps.
+pub(crate) struct MessageBuilder {
+    path: PathBuf,
+    pub(crate) messages: Vec<Message>,
+    /// Positions of tool calls, by call id.
+    pub(crate) calls: HashMap<Box<str>, Spot>,
+    /// Compactions, each with the first message that the model still sees, in the order of the file.
+    boundaries: Vec<(usize, Boundary)>,
+    skipped: Vec<Skipped>,
+    skipped_lines: BTreeMap<SkipReason, usize>,
+    unknown: BTreeMap<Box<str>, usize>,
+}
+
+impl MessageBuilder {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            messages: Vec::new(),
+            calls: HashMap::new(),
+            boundaries: Vec::new(),
+            skipped: Vec::new(),
+            skipped_lines: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a message without parts and returns its index.
+    pub(crate) fn add(&mut self, id: impl Into<Box<str>>, role: Role, created: i64) -> usize {
+        let index = self.messages.len();
+        self.messages.push(Message {
+            completed: Some(created),
+            seq: Some(index as u64),
+            ..Message::new(id.into(), role, created)
+        });
+        index
+    }
+
+    /// Adds the message of a record and returns its index.
+    pub(crate) fn begin(
+        &mut self,
+        record: &RecordInfo,
+        role: Role,
+        agent: Option<Box<str>>,
+    ) -> usize {
+        let index = self.add(record.id.clone(), role, record.at);
+        if let Some(message) = self.messages.get_mut(index) {
+            (message.copied, message.agent) = (record.copied, agent);
+        }
+        index
+    }
+
+    /// Adds a part to a message.
+    pub(crate) fn part(
+        &mut self,
+        message: usize,
+        id: impl Into<Box<str>>,
+        at: i64,
+        kind: PartKind,
+    ) {
+        let Some(owner) = self.messages.get_mut(message) else {
+            return;
+        };
+        let spot = (message, owner.parts.len());
+        if let PartKind::Tool(tool) = &kind {
+            self.calls.insert(tool.call_id.clone(), spot);
+        }
+        let end = (!matches!(kind, PartKind::Tool(_))).then_some(at);
+        owner.parts.push(Part {
+            id: id.into(),
+            seq: None,
+            start: Some(at),
+            end,
+            kind,
+        });
+    }
+
+    /// The tool call with this id, to be changed by the current line; `ended`, if given, becomes the end of its part.
+    pub(crate) fn tool(&mut self, call_id: &str, ended: Option<i64>) -> Option<&mut Tool> {
+        let spot = *self.calls.get(call_id)?;
+        let part = self.messages.get_mut(spot.0)?.parts.get_mut(spot.1)?;
+        part.end = ended.or(part.end);
+        match &mut part.kind {
+            PartKind::Tool(tool) => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// Sets the error that a message ended in.
+    pub(crate) fn fail(&mut self, message: usize, error: MessageError) {
+        if let Some(owner) = self.messages.get_mut(message) {
+            owner.error = Some(error);
+        }
+    }
+
+    /// Adds a compaction that dropped the messages before `at`.
+    pub(crate) fn boundary(&mut self, at: usize, boundary: Boundary) {
+        self.boundaries.push((at, boundary));
+    }
+
+    /// Reports a line that was left out.
+    pub(crate) fn skip(&mut self, line: u64, why: &Refusal) {
+        let count = self.skipped_lines.entry(why.0).or_insert(0);
+        *count += 1;
+        if *count <= NAMED_MAX {
+            let detail = format!("line {line}: {}", why.1);
+            self.skipped.push(Skipped::new(&self.path, why.0, detail));
+        }
+    }
+
+    /// Counts a record of an unknown kind.
+    pub(crate) fn unknown(&mut self, kind: &str) {
+        if let Some(count) = self.unknown.get_mut(kind) {
+            *count += 1;
+        } else if self.unknown.len() < NAMED_MAX {
+            let short = kind.chars().take(64).collect::<String>();
+            *self.unknown.entry(short.into()).or_insert(0) += 1;
+        } else {
+            *self.unknown.entry("others".into()).or_insert(0) += 1;
+        }
+    }
+
+    /// Returns the conversation with its messages ordered by time; a message's `seq` keeps its position in the file.
+    pub(crate) fn finish(mut self, token_rule: TokenRule) -> Conversation {
+        self.complete_answers();
+        self.report_counts();
+        let order = |m: &Message| (m.created, m.seq);
+        if !self.messages.is_sorted_by_key(order) {
+            self.messages.sort_by_key(order);
+        }
+        let boundaries = std::mem::take(&mut self.boundaries);
+        let boundaries = boundaries.into_iter().map(|(at, boundary)| {
+            let found = self.messages.iter().position(|m| m.seq == Some(at as u64));
+            Boundary {
+                at: found.unwrap_or(self.messages.len()),
+                ..boundary
+            }
+        });
+        let mut boundaries: Vec<_> = boundaries.collect();
+        boundaries.sort_by_key(|b| (b.at, b.created));
+        self.skipped.sort();
+        Conversation {
+            messages: self.messages,
+            boundaries,
+            reverted_at: None,
+            token_rule,
+            skipped: self.skipped,
+        }
+    }
+
+    /// Completes answers: an answer is complete when its tools have ended, or when a later answer exists.
+    fn complete_answers(&mut self) {
+        let last = self
+            .messages
+            .iter()
+            .rposition(|m| m.role == Role::Assistant);
+        for (index, message) in self.messages.iter_mut().enumerate() {
+            if message.role != Role::Assistant {
+                continue;
+            }
+            let ends = message.parts.iter().filter_map(|part| part.end);
+            message.completed = ends.chain(message.completed).max();
+            if Some(index) == last && message.parts.iter().any(is_open) {
+                message.completed = None;
+            }
+        }
+    }
+
+    fn report_counts(&mut self) {
+        for (reason, count) in &self.skipped_lines {
+            if let Some(more) = count.checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+                let detail = format!("{more} more lines");
+                self.skipped.push(Skipped::new(&self.path, *reason, detail));
+            }
+        }
+        for (kind, count) in &self.unknown {
+            let detail = format!("{count} records of kind {kind:?}");
+            let reason = SkipReason::UnknownKind;
+            self.skipped.push(Skipped::new(&self.path, reason, detail));
+        }
+    }
+}
+
+fn is_open(part: &Part) -> bool {
+    matches!(&part.kind, PartKind::Tool(tool) if tool.status.is_open())
+}

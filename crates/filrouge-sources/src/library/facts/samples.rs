@@ -1,0 +1,105 @@
+//! Builds sessions for tests of statistics and lineage.
+
+use std::sync::Arc;
+
+use crate::library::{Library, samples};
+use crate::{Header, Message, PartKind, Role, Tokens, Tool};
+
+pub(in crate::library) use samples::MemorySource;
+
+/// A source of sessions.
+pub(in crate::library) fn source_of(sessions: Vec<(Header, Vec<Message>)>) -> Arc<MemorySource> {
+    let source = Arc::new(MemorySource::default());
+    for (header, messages) in sessions {
+        put(&source, header, messages);
+    }
+    source
+}
+
+/// Replaces a session.
+pub(in crate::library) fn put(source: &MemorySource, header: Header, messages: Vec<Message>) {
+    source.put(header, samples::conversation(messages));
+}
+
+/// A library of one source.
+pub(in crate::library) fn library(source: &Arc<MemorySource>) -> Library {
+    Library::new(vec![source.clone()], 1 << 20)
+}
+
+/// A session of the project `p`.
+pub(in crate::library) fn header(id: &str, created: i64) -> Header {
+    Header {
+        project_id: Some("p".into()),
+        worktree: Some("/w/phare".into()),
+        title: None,
+        updated: created + 1000,
+        ..samples::header(id, created)
+    }
+}
+
+/// A session that another one started.
+pub(in crate::library) fn child(id: &str, created: i64, parent: &str) -> Header {
+    Header {
+        parent_id: Some(parent.into()),
+        ..header(id, created)
+    }
+}
+
+pub(in crate::library) fn message(id: &str, role: Role, created: i64) -> Message {
+    Message {
+        created,
+        ..samples::message(id, role, Vec::new())
+    }
+}
+
+/// A question at `created` that takes no time.
+pub(in crate::library) fn question(id: &str, created: i64) -> Message {
+    message(id, Role::User, created)
+}
+
+/// An answer of `build` that took five milliseconds, read 100 tokens and cost a quarter.
+pub(in crate::library) fn answer(id: &str, created: i64) -> Message {
+    Message {
+        completed: Some(created + 5),
+        agent: Some("build".into()),
+        model: Some("acme/m1".into()),
+        tokens: Some(Tokens {
+            input: 100,
+            ..Tokens::default()
+        }),
+        cost: Some(0.25),
+        ..message(id, Role::Assistant, created)
+    }
+}
+
+/// A finished call of `name`.
+pub(in crate::library) fn call(call_id: &str, name: &str) -> Tool {
+    Tool {
+        call_id: call_id.into(),
+        name: name.into(),
+        ..samples::tool(None)
+    }
+}
+
+/// Returns `message` with another part.
+pub(in crate::library) fn with(mut message: Message, kind: PartKind) -> Message {
+    let id = format!("{}-{}", message.id, message.parts.len());
+    message.parts.push(samples::part(&id, kind));
+    message
+}
+
+/// Returns `message` with a call that started `child`.
+pub(in crate::library) fn starts(message: Message, call_id: &str, child: &str) -> Message {
+    let mut tool = call(call_id, "task");
+    tool.child = Some(child.into());
+    with(message, PartKind::Tool(Box::new(tool)))
+}
+
+/// Copies of messages under new ids, as in a fork.
+pub(in crate::library) fn copies(messages: &[Message], prefix: &str) -> Vec<Message> {
+    let copy = |m: &Message| Message {
+        id: format!("{prefix}{}", m.id).into(),
+        ..m.clone()
+    };
+    messages.iter().map(copy).collect()
+}

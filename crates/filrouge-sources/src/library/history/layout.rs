@@ -1,0 +1,207 @@
+//! Lays out the texts of a message one after the other, with their lengths in characters.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use filrouge_engine::{Masked, mask_json, mask_text};
+
+use crate::{Message, Part, PartKind, Tool};
+
+/// The texts of a message to display, and whether they are masked.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::library) struct DisplayOptions {
+    pub(in crate::library) tool_output: bool,
+    pub(in crate::library) reasoning: bool,
+    pub(in crate::library) synthetic: bool,
+    /// Whether the JSON of steps and snapshots is shown too.
+    pub(in crate::library) steps: bool,
+    pub(in crate::library) mask: bool,
+}
+
+/// The field of [`super::ShownPart`] that shows a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Text,
+    Title,
+    Input,
+    Output,
+    Error,
+    Json,
+}
+
+/// The reason why a part is hidden, entirely or in some of its texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hidden {
+    Reasoning,
+    Synthetic,
+    Output,
+    /// The query does not cover it.
+    Other,
+}
+
+struct Text<'a> {
+    field: Field,
+    text: Cow<'a, str>,
+    chars: usize,
+}
+
+/// The texts of one part, or of a message itself.
+pub(super) struct Slot<'a> {
+    texts: Vec<Text<'a>>,
+    pub(super) chars: usize,
+    pub(super) hidden: Option<Hidden>,
+    /// The number of credentials in it that were masked.
+    pub(super) masked: u64,
+}
+
+/// The layout of a message: one slot for its own text, then one for each part. A hidden slot has no characters.
+pub(super) struct MessageLayout<'a> {
+    pub(super) message: &'a Message,
+    pub(super) slots: Vec<Slot<'a>>,
+}
+
+impl<'a> MessageLayout<'a> {
+    pub(super) fn of(message: &'a Message, options: &DisplayOptions, only_pruned: bool) -> Self {
+        let mut slots = Vec::with_capacity(message.parts.len() + 1);
+        slots.push(Slot::of_head(message, options, only_pruned));
+        let slot = |part| match part {
+            part if only_pruned && !is_pruned(part) => Slot::hidden(Hidden::Other),
+            part => Slot::of_part(part, options),
+        };
+        slots.extend(message.parts.iter().map(slot));
+        Self { message, slots }
+    }
+
+    /// The total number of characters.
+    pub(super) fn chars(&self) -> usize {
+        self.slots.iter().map(|s| s.chars).sum()
+    }
+
+    /// The number of characters before a position.
+    pub(super) fn chars_before(&self, slot: usize, offset: usize) -> usize {
+        let full = self.slots.iter().take(slot).map(|s| s.chars).sum::<usize>();
+        full + offset.min(self.slots.get(slot).map_or(0, |s| s.chars))
+    }
+}
+
+/// Whether the program no longer shows a tool's output to the model.
+pub(in crate::library) fn is_pruned(part: &Part) -> bool {
+    matches!(&part.kind, PartKind::Tool(tool) if tool.pruned.is_some())
+}
+
+impl<'a> Slot<'a> {
+    fn empty() -> Self {
+        Self {
+            texts: Vec::new(),
+            chars: 0,
+            hidden: None,
+            masked: 0,
+        }
+    }
+
+    fn hidden(why: Hidden) -> Self {
+        Self {
+            hidden: Some(why),
+            ..Self::empty()
+        }
+    }
+
+    fn of_head(message: &'a Message, options: &DisplayOptions, only_pruned: bool) -> Self {
+        let mut slot = Self::empty();
+        if let Some(error) = message.error.as_ref().filter(|_| !only_pruned) {
+            let text = format!("{}: {}", error.name, error.message);
+            slot.add(Field::Error, Cow::Owned(text), options.mask);
+        }
+        slot
+    }
+
+    fn of_part(part: &'a Part, options: &DisplayOptions) -> Self {
+        let mut slot = Self::empty();
+        match &part.kind {
+            PartKind::Text { synthetic, .. } if *synthetic && !options.synthetic => {
+                return Self::hidden(Hidden::Synthetic);
+            }
+            PartKind::Reasoning { .. } if !options.reasoning => {
+                return Self::hidden(Hidden::Reasoning);
+            }
+            PartKind::Text { text, .. } | PartKind::Reasoning { text } => {
+                slot.add(Field::Text, Cow::Borrowed(text), options.mask);
+            }
+            PartKind::Compaction { summary, .. } => {
+                slot.add_some(Field::Text, summary.as_deref(), options.mask);
+            }
+            PartKind::Tool(tool) => slot.add_tool(tool, options),
+            PartKind::Other { name, json } if options.steps || !is_step(name) => {
+                slot.add(Field::Json, Cow::Borrowed(json), options.mask);
+            }
+            PartKind::Other { .. } | PartKind::File { .. } | PartKind::Patch { .. } => {}
+        }
+        slot
+    }
+
+    /// The output is added last, so that hiding it does not move the other texts.
+    fn add_tool(&mut self, tool: &'a Tool, options: &DisplayOptions) {
+        self.add_some(Field::Title, tool.title.as_deref(), options.mask);
+        self.add(Field::Input, Cow::Borrowed(&tool.input), options.mask);
+        self.add_some(Field::Error, tool.error.as_deref(), options.mask);
+        if options.tool_output {
+            self.add_some(Field::Output, tool.output.as_deref(), options.mask);
+        } else if tool.output.is_some() {
+            self.hidden = Some(Hidden::Output);
+        }
+    }
+
+    fn add_some(&mut self, field: Field, text: Option<&'a str>, mask: bool) {
+        if let Some(text) = text {
+            self.add(field, Cow::Borrowed(text), mask);
+        }
+    }
+
+    fn add(&mut self, field: Field, text: Cow<'a, str>, mask: bool) {
+        let mut masking = Masked::default();
+        let masked = match field {
+            _ if !mask => None,
+            Field::Input | Field::Json => mask_json(&text, &mut masking),
+            _ => mask_text(&text, &mut masking),
+        };
+        let text = masked.map_or(text, Cow::Owned);
+        let chars = text.chars().count();
+        self.masked += masking.count;
+        self.chars += chars;
+        self.texts.push(Text { field, text, chars });
+    }
+
+    /// The texts, or parts of them, within `range`, in characters. An empty text belongs to the text after it.
+    pub(super) fn within(&self, range: Range<usize>) -> impl Iterator<Item = (Field, String)> {
+        let all = self.chars;
+        self.texts
+            .iter()
+            .scan(0, move |before, text| {
+                let start = *before;
+                *before += text.chars;
+                let from = range.start.saturating_sub(start).min(text.chars);
+                let to = range.end.saturating_sub(start).min(text.chars);
+                let at_end = range.end == all || start < range.end;
+                let is_empty = text.chars == 0 && start >= range.start && at_end;
+                Some((from < to || is_empty).then(|| (text.field, text.slice(from, to))))
+            })
+            .flatten()
+    }
+}
+
+impl Text<'_> {
+    fn slice(&self, from: usize, to: usize) -> String {
+        if from == 0 && to == self.chars {
+            return self.text.clone().into_owned();
+        }
+        if self.text.len() == self.chars {
+            return self.text.get(from..to).unwrap_or_default().to_owned();
+        }
+        self.text.chars().skip(from).take(to - from).collect()
+    }
+}
+
+/// Whether programs write this kind of part for their own use: start and end of a step, and the state of the files.
+fn is_step(name: &str) -> bool {
+    matches!(name, "step-start" | "step-finish" | "snapshot")
+}

@@ -1,0 +1,36 @@
+//! The state of one query: its catalog, and the facts it has read.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::Catalog;
+use super::facts::FactsResult;
+use crate::locked::locked;
+
+/// The state that the clones of a library for one query share.
+#[derive(Default)]
+pub(super) struct QueryState {
+    pub(super) catalog: OnceLock<Arc<Catalog>>,
+    /// Facts of every session that was read, from any source; dropped with the query.
+    facts: Mutex<HashMap<Box<str>, FactsResult>>,
+    /// Set once the caller has disconnected or cancelled.
+    pub(super) stopped: Option<Arc<AtomicBool>>,
+}
+
+impl QueryState {
+    pub(super) fn new(stopped: Option<Arc<AtomicBool>>) -> Self {
+        Self {
+            stopped,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn facts(&self, id: &str) -> Option<FactsResult> {
+        locked(&self.facts).get(id).cloned()
+    }
+
+    pub(super) fn add_facts(&self, id: &str, answer: &FactsResult) {
+        locked(&self.facts).insert(id.into(), answer.clone());
+    }
+}

@@ -1,0 +1,221 @@
+//! A SQLite file as the target of a copy.
+//!
+//! The row `copying` of the table `store` marks an unfinished copy and holds its source's name; `copier` names the run
+//! that may continue it. The transaction that finishes the copy deletes both.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use filrouge_store::View;
+use filrouge_store::copy::{self, CopyRow, CopyTarget, TargetContents, taken_over, unfinished};
+use filrouge_store::random_id;
+use filrouge_store::rows::{SessionPk, Tx};
+use filrouge_types::{ErrorCode, Failure};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+
+use crate::erasure::{self, Erasure};
+use crate::error::failure;
+use crate::guard::in_snapshot;
+use crate::migrate;
+use crate::open::{self, Options};
+use crate::rows::Rows;
+
+/// A file into which a store is copied; only [`CopyTarget::begin`] creates it.
+pub struct SqliteCopyTarget {
+    options: Options,
+    running: Option<RunningCopy>,
+}
+
+struct RunningCopy {
+    conn: Connection,
+    /// This run's name.
+    run: String,
+    /// The file's device and inode.
+    file: (u64, u64),
+}
+
+impl SqliteCopyTarget {
+    /// Creates a target. Uses only the path, the keyring, the source of randomness and the busy timeout of `options`.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            running: None,
+        }
+    }
+
+    fn running(&mut self) -> Result<&mut RunningCopy, Failure> {
+        let not = || Failure::new(ErrorCode::Internal, "the copy was not begun");
+        self.running.as_mut().ok_or_else(not)
+    }
+}
+
+/// Reads a value from the table `store`.
+fn store_value(conn: &Connection, name: &str) -> Result<Option<String>, Failure> {
+    let sql = "SELECT value FROM store WHERE name = ?1";
+    let value = conn.query_row(sql, [name], |row| row.get(0));
+    value.optional().map_err(failure)
+}
+
+fn put(conn: &Connection, name: &str, value: &str) -> Result<(), Failure> {
+    let sql =
+        "INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
+    conn.execute(sql, [name, value]).map_err(failure)?;
+    Ok(())
+}
+
+/// Refuses a store whose copy has not finished.
+pub(crate) fn refuse_unfinished(conn: &Connection, path: &Path) -> Result<(), Failure> {
+    match store_value(conn, "copying")? {
+        Some(_) => Err(unfinished(&path.display().to_string())),
+        None => Ok(()),
+    }
+}
+
+/// The contents of a file that is empty or belongs to filrouge.
+fn contents(conn: &Connection) -> Result<TargetContents, Failure> {
+    let file = migrate::identify(conn)?;
+    if !file.ours {
+        return Ok(TargetContents::Nothing);
+    }
+    if let Some(source) = store_value(conn, "copying")? {
+        return Ok(TargetContents::Copy { source });
+    }
+    for table in ["session", "head", "turn", "record", "commit_log", "note"] {
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM {table})");
+        if conn
+            .query_row(&sql, [], |row| row.get(0))
+            .map_err(failure)?
+        {
+            return Ok(TargetContents::Store);
+        }
+    }
+    Ok(TargetContents::Nothing)
+}
+
+/// The device and inode of the file at `path`.
+fn file(path: &Path) -> Result<(u64, u64), Failure> {
+    let found = fs::metadata(path).map_err(|e| {
+        let what = format!("{}: {e}", path.display());
+        Failure::new(ErrorCode::StoreUnavailable, what)
+    })?;
+    Ok((found.dev(), found.ino()))
+}
+
+impl RunningCopy {
+    /// Begins a transaction of this run; fails if another run has taken over the copy.
+    fn transaction(&mut self) -> Result<Transaction<'_>, Failure> {
+        let behavior = TransactionBehavior::Immediate;
+        let tx = self.conn.transaction_with_behavior(behavior);
+        let tx = tx.map_err(failure)?;
+        if store_value(&tx, "copier")?.as_ref() != Some(&self.run) {
+            return Err(taken_over());
+        }
+        Ok(tx)
+    }
+}
+
+impl CopyTarget for SqliteCopyTarget {
+    fn contents(&mut self) -> Result<TargetContents, Failure> {
+        if !self.options.path.exists() {
+            return Ok(TargetContents::Nothing);
+        }
+        let conn = open::passive_reader(&self.options.path, self.options.busy_timeout)?;
+        contents(&conn)
+    }
+
+    fn begin(&mut self, source: &str) -> Result<copy::StartedCopy, Failure> {
+        open::check_version()?;
+        open::prepare(&self.options.path)?;
+        let Options { path, entropy, .. } = &self.options;
+        let mut conn = open::writer(path, self.options.busy_timeout)?;
+        let random = || random_id(entropy.as_ref());
+        migrate::migrate(&mut conn, random)?;
+        open::sync_directory(path)?;
+        let run = random()?;
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate);
+        let tx = tx.map_err(failure)?;
+        // Another process may have written to the file since it was examined.
+        let resumed = match contents(&tx)? {
+            TargetContents::Nothing => false,
+            TargetContents::Copy { source: existing } if existing == source => true,
+            TargetContents::Copy { .. } | TargetContents::Store => return Err(taken_over()),
+        };
+        put(&tx, "copying", source)?;
+        put(&tx, "copier", &run)?;
+        tx.commit().map_err(failure)?;
+        let store_id = migrate::store_id(&conn)?;
+        let file = file(path)?;
+        self.running = Some(RunningCopy { conn, run, file });
+        Ok(copy::StartedCopy { store_id, resumed })
+    }
+
+    fn with_view(
+        &mut self,
+        query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        in_snapshot(&self.running()?.conn, |rows| query(rows))
+    }
+
+    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
+        let tx = self.running()?.transaction()?;
+        let mut target = Rows(&tx);
+        for row in rows {
+            put_row(&mut target, row)?;
+        }
+        tx.commit().map_err(failure)
+    }
+
+    fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
+        let (path, busy_timeout) = (self.options.path.clone(), self.options.busy_timeout);
+        let running = self.running()?;
+        if file(&path)? != running.file {
+            let what = format!("{} was replaced during the copy", path.display());
+            return Err(Failure::new(ErrorCode::StoreUnavailable, what));
+        }
+        let tx = running.transaction()?;
+        raise_session_counter(&tx, newest).map_err(failure)?;
+        tx.execute("DELETE FROM store WHERE name IN ('copying', 'copier')", [])
+            .map_err(failure)?;
+        // An earlier run may have copied contents that were erased since.
+        let commit = Rows(&tx).newest_log()?;
+        erasure::note(&tx, commit.map_or(0, |row| row.commit_no)).map_err(failure)?;
+        tx.commit().map_err(failure)?;
+        // The copy is finished: if the WAL cannot be emptied now, the next opening empties it.
+        let emptied = Erasure::resume(&running.conn, busy_timeout);
+        if let Err(failure) = emptied {
+            tracing::warn!(%failure, "the WAL was not emptied; the next opening does it");
+        }
+        Ok(())
+    }
+}
+
+/// Makes new sessions get numbers above `newest`, as in the store that was copied.
+fn raise_session_counter(conn: &Connection, newest: SessionPk) -> rusqlite::Result<()> {
+    let newest = i64::try_from(newest).unwrap_or(i64::MAX);
+    let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'session'";
+    if conn.execute(sql, [newest])? == 0 && newest > 0 {
+        let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('session', ?1)";
+        conn.execute(sql, [newest])?;
+    }
+    Ok(())
+}
+
+fn put_row(target: &mut Rows<'_>, row: &CopyRow) -> Result<(), Failure> {
+    match row {
+        CopyRow::RemoveSession(pk) => target.delete_session(*pk),
+        CopyRow::Session(pk, row) => target.insert_session_as(*pk, row),
+        CopyRow::Turn(pk, row) => target.insert_turn(*pk, row),
+        CopyRow::Record(pk, row) => target.insert_record(*pk, row),
+        CopyRow::Key(pk, row) => target.insert_key(*pk, row.key, row.seq),
+        CopyRow::Agent(pk, agent) => target.note_agent(*pk, agent),
+        CopyRow::Event(pk, row) => target.insert_event(*pk, row),
+        CopyRow::Checkpoint(pk, row) => target.put_checkpoint(*pk, row),
+        CopyRow::Draft(pk, row) => target.put_draft(*pk, row),
+        CopyRow::Chunk(pk, place, chunk) => target.insert_draft_chunk(*pk, *place, chunk),
+        CopyRow::Head(pk, head) => target.put_head(*pk, head),
+        CopyRow::Note(row) => target.put_note(row),
+        CopyRow::Commit(row) => target.insert_log(row),
+    }
+}

@@ -1,2 +1,0 @@
--- Redaction: records and turns in forms that an older program takes for damage, so it is told that it is too old.
--- The row 'erasing' of the table store names the newest redaction's commit until the WAL was emptied behind it.

@@ -1,0 +1,246 @@
+//! Caches, between queries, which documents an index has, and which of them have vectors.
+//!
+//! Documents are cached by scope, with counts that show whether an entry is still valid. Evicted entries are read from
+//! the index again.
+
+use std::cmp::Reverse;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use filrouge_store::text_index::{Candidate, DocumentNo, IndexScope, IndexedSession, SessionNo};
+use filrouge_types::Failure;
+use rusqlite::{Connection, Row};
+
+use super::files::{IndexFile, lock};
+use super::rows::{all, of_shard, one, shard_of};
+
+/// The maximum number of cached documents: 32 bytes each.
+const DOCUMENTS_MAX: usize = 2 << 20;
+/// The maximum number of cached scopes.
+const SCOPES_MAX: usize = 16;
+/// The maximum number of ranges of documents that have vectors.
+const RANGES_MAX: usize = 64;
+
+/// The documents of a scope in ascending order; their matches are not set.
+pub(super) type Documents = Arc<Vec<Candidate>>;
+
+/// The cache.
+#[derive(Default)]
+pub(super) struct DocumentCache {
+    documents: Vec<(IndexScope, ScopeCounts, Documents)>,
+    vector_ranges: Vec<(i64, u32, VectorRanges)>,
+}
+
+impl DocumentCache {
+    /// The cached ranges for an embedder and these kinds.
+    pub(super) fn vector_ranges(&self, embedder: i64, kinds: u32) -> VectorRanges {
+        let mut ranges = self.vector_ranges.iter();
+        let ranges = ranges.find(|(of, which, _)| (*of, *which) == (embedder, kinds));
+        ranges
+            .map(|(_, _, ranges)| ranges.clone())
+            .unwrap_or_default()
+    }
+
+    /// Records that all of these documents have a vector.
+    pub(super) fn add_vector_range(
+        &mut self,
+        embedder: i64,
+        kinds: u32,
+        documents: RangeInclusive<u64>,
+    ) {
+        let mut ranges = self.vector_ranges(embedder, kinds);
+        ranges.add(documents);
+        self.vector_ranges
+            .retain(|(of, which, _)| (*of, *which) != (embedder, kinds));
+        if self.vector_ranges.len() >= SCOPES_MAX {
+            self.vector_ranges.remove(0);
+        }
+        self.vector_ranges.push((embedder, kinds, ranges));
+    }
+}
+
+/// Ranges of numbers, highest first, in which every document has a vector. A range remains valid: numbers are not
+/// reused, and vectors are deleted with their documents, or all at once with their embedder's number.
+#[derive(Clone, Default)]
+pub(super) struct VectorRanges(Vec<RangeInclusive<DocumentNo>>);
+
+impl VectorRanges {
+    /// The gaps between the ranges, up to `newest`, highest first.
+    pub(super) fn gaps(&self, newest: DocumentNo) -> Vec<RangeInclusive<DocumentNo>> {
+        let mut gaps = Vec::new();
+        let mut last = Some(newest);
+        for range in &self.0 {
+            gaps.extend(last.map(|last| range.end().saturating_add(1)..=last));
+            last = range.start().checked_sub(1);
+        }
+        gaps.extend(last.map(|last| 0..=last));
+        gaps.retain(|gap| !gap.is_empty());
+        gaps
+    }
+
+    /// Adds a range that ends at the newest number.
+    fn add(&mut self, added: RangeInclusive<DocumentNo>) {
+        if added.is_empty() {
+            return;
+        }
+        let (mut start, mut end) = added.into_inner();
+        self.0.retain(|range| {
+            let apart = *range.end() < start.saturating_sub(1) || *range.start() > end + 1;
+            if !apart {
+                (start, end) = (start.min(*range.start()), end.max(*range.end()));
+            }
+            apart
+        });
+        self.0.push(start..=end);
+        self.0.sort_unstable_by_key(|range| Reverse(*range.end()));
+        self.0.truncate(RANGES_MAX);
+    }
+}
+
+/// A scope, resolved to the index's shards.
+pub(super) struct ResolvedScope {
+    pub(super) shards: Vec<i64>,
+    counts: ScopeCounts,
+}
+
+/// Counts that change whenever the documents of a scope change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct ScopeCounts {
+    /// The lowest shard number: after the index is emptied, shards have new numbers.
+    shard: i64,
+    removals: i64,
+    newest: i64,
+}
+
+impl ResolvedScope {
+    pub(super) fn find(conn: &Connection, scope: &IndexScope) -> Result<Self, Failure> {
+        let mut resolved = Self {
+            shards: Vec::new(),
+            counts: ScopeCounts {
+                shard: i64::MAX,
+                removals: 0,
+                newest: 0,
+            },
+        };
+        let mut add = |row: &Row<'_>| {
+            let shard = row.get(0)?;
+            resolved.shards.push(shard);
+            resolved.counts.shard = resolved.counts.shard.min(shard);
+            resolved.counts.removals += row.get::<_, i64>(1)?;
+            resolved.counts.newest = resolved.counts.newest.max(row.get(2)?);
+            Ok(())
+        };
+        match scope {
+            IndexScope::Shard(shard) => {
+                if let Some(id) = shard_of(conn, shard)? {
+                    let sql = "SELECT id, removals, newest FROM shard WHERE id = ?1";
+                    one(conn, sql, [id], &mut add)?;
+                }
+            }
+            IndexScope::Realm(realm) => {
+                let sql = "SELECT id, removals, newest FROM shard WHERE realm = ?1";
+                all(conn, sql, [realm], add)?;
+            }
+        }
+        Ok(resolved)
+    }
+
+    /// All documents of the scope.
+    pub(super) fn documents(
+        &self,
+        files: &IndexFile,
+        conn: &Connection,
+        scope: &IndexScope,
+    ) -> Result<Documents, Failure> {
+        let cached = {
+            let cache = lock(&files.document_cache);
+            let entry = cache.documents.iter().find(|(of, _, _)| of == scope);
+            entry.map(|(_, counts, documents)| (*counts, documents.clone()))
+        };
+        let mut documents = match cached {
+            Some((counts, documents)) if counts == self.counts => return Ok(documents),
+            // Documents were added, and none removed.
+            Some((counts, documents))
+                if (counts.shard, counts.removals) == (self.counts.shard, self.counts.removals)
+                    && counts.newest < self.counts.newest =>
+            {
+                documents.to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let after = documents.last().map_or(0, |d| d.document.cast_signed());
+        let sql = "SELECT id, session, kind, created FROM document WHERE shard = ?1 AND id > ?2 ORDER BY id";
+        for shard in &self.shards {
+            documents.extend(all(conn, sql, [*shard, after], candidate)?);
+        }
+        if !documents.is_sorted_by_key(|d| d.document) {
+            documents.sort_unstable_by_key(|d| d.document);
+        }
+        let documents = Arc::new(documents);
+        let mut cache = lock(&files.document_cache);
+        cache.documents.retain(|(of, _, _)| of != scope);
+        cache
+            .documents
+            .push((scope.clone(), self.counts, documents.clone()));
+        let mut sum: usize = cache.documents.iter().map(|(_, _, d)| d.len()).sum();
+        while sum > DOCUMENTS_MAX || cache.documents.len() > SCOPES_MAX {
+            sum -= cache.documents.remove(0).2.len();
+        }
+        Ok(documents)
+    }
+
+    /// All sessions of the scope, in the order of their numbers.
+    pub(super) fn sessions(&self, conn: &Connection) -> Result<Vec<IndexedSession>, Failure> {
+        let mut sessions = Vec::new();
+        for shard in &self.shards {
+            sessions.extend(of_shard(conn, *shard)?);
+        }
+        sessions.sort_unstable_by_key(|s| s.no);
+        Ok(sessions)
+    }
+
+    /// The documents of a few sessions, in ascending order.
+    pub(super) fn of_sessions(
+        &self,
+        conn: &Connection,
+        sessions: &[SessionNo],
+    ) -> Result<Vec<Candidate>, Failure> {
+        let mut documents = Vec::new();
+        let sql =
+            "SELECT id, session, kind, created FROM document WHERE shard = ?1 AND session = ?2";
+        for session in sessions {
+            let shards = match self.shards.as_slice() {
+                [shard] => Some(*shard),
+                _ => {
+                    let sql = "SELECT shard FROM session WHERE id = ?1";
+                    one(conn, sql, [session.cast_signed()], |row| row.get(0))?
+                        .filter(|shard| self.shards.contains(shard))
+                }
+            };
+            if let Some(shard) = shards {
+                documents.extend(all(conn, sql, [shard, session.cast_signed()], candidate)?);
+            }
+        }
+        documents.sort_unstable_by_key(|d| d.document);
+        documents.dedup_by_key(|d| d.document);
+        Ok(documents)
+    }
+}
+
+/// A document, if it still exists.
+pub(super) fn document(conn: &Connection, no: DocumentNo) -> Result<Option<Candidate>, Failure> {
+    let sql = "SELECT id, session, kind, created FROM document WHERE id = ?1";
+    one(conn, sql, [no.cast_signed()], candidate)
+}
+
+pub(super) fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
+    Ok(Candidate {
+        document: row.get::<_, i64>(0)?.cast_unsigned(),
+        session: row.get::<_, i64>(1)?.cast_unsigned(),
+        kind: row.get(2)?,
+        created: row.get(3)?,
+        met: 0,
+        whole_words: false,
+        near: 0,
+    })
+}

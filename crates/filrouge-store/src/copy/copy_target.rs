@@ -1,0 +1,144 @@
+//! The port of a store that receives a copy.
+
+use crate::record::RecordRow;
+use crate::rows::{
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, KeyRow, LogRow, NoteRow, SessionPk,
+    SessionRow, TurnRow, View,
+};
+use filrouge_types::{ErrorCode, Failure};
+
+/// The contents of a copy target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetContents {
+    /// No store, or a store without sessions, notes and commits.
+    Nothing,
+    /// An unfinished copy.
+    Copy {
+        /// The source's [`crate::Ledger::store_id`].
+        source: String,
+    },
+    /// Another store.
+    Store,
+}
+
+/// A store that is marked as an unfinished copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedCopy {
+    /// The id of the new store; it differs from the source's.
+    pub store_id: String,
+    /// Whether an earlier run marked it and may have written rows.
+    pub resumed: bool,
+}
+
+/// One row to copy, unchanged from the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyRow {
+    /// Removes all rows of this session.
+    RemoveSession(SessionPk),
+    /// A session's row, under its number in the source.
+    Session(SessionPk, Box<SessionRow>),
+    /// A turn.
+    Turn(SessionPk, TurnRow),
+    /// A record.
+    Record(SessionPk, RecordRow),
+    /// The key of an item or of a request.
+    Key(SessionPk, KeyRow),
+    /// An agent that wrote in a session.
+    Agent(SessionPk, Box<str>),
+    /// An event.
+    Event(SessionPk, EventRow),
+    /// A checkpoint.
+    Checkpoint(SessionPk, CheckpointRow),
+    /// The draft of an open turn.
+    Draft(SessionPk, DraftRow),
+    /// A chunk of the draft of the turn with this key, [`TurnRow::place`].
+    Chunk(SessionPk, u64, DraftChunk),
+    /// A session's head, written after all its other rows.
+    Head(SessionPk, HeadRow),
+    /// A note; replaces an existing one.
+    Note(NoteRow),
+    /// A row of the commit log.
+    Commit(LogRow),
+}
+
+impl CopyRow {
+    /// The approximate size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        /// The overhead of a row.
+        const ROW: usize = 96;
+        ROW + match self {
+            Self::RemoveSession(_)
+            | Self::Turn(..)
+            | Self::Key(..)
+            | Self::Draft(..)
+            | Self::Head(..) => 0,
+            Self::Session(_, row) => row.content_len(),
+            Self::Record(_, row) => row.head.len() + row.body.len(),
+            Self::Agent(_, agent) => agent.len(),
+            Self::Event(_, row) => row.content_len(),
+            Self::Checkpoint(_, row) => row.content_len(),
+            Self::Chunk(_, _, chunk) => chunk.encode().len(),
+            Self::Note(row) => row.value.len(),
+            Self::Commit(row) => row.encode().len(),
+        }
+    }
+}
+
+/// A store that receives a copy. A backend creates one per run; nothing is written before [`Self::begin`].
+pub trait CopyTarget: Send {
+    /// Reads what the store contains, without changing it.
+    ///
+    /// # Errors
+    /// `invalid` for another program's data or a newer schema; the store's failures.
+    fn contents(&mut self) -> Result<TargetContents, Failure>;
+
+    /// Creates the store if needed, migrates its schema and marks it as an unfinished copy of `source`. The store then
+    /// cannot be opened, and other runs fail at their next [`Self::put`].
+    ///
+    /// # Errors
+    /// Fails when the store has acquired other contents, or with the store's failures.
+    fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure>;
+
+    /// Reads the rows written so far with `query`; only after [`Self::begin`].
+    ///
+    /// # Errors
+    /// Those of `query`, and the store's errors.
+    fn with_view(
+        &mut self,
+        query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
+    ) -> Result<(), Failure>;
+
+    /// Writes rows unchanged, in this order, in one transaction.
+    ///
+    /// # Errors
+    /// Fails when another run has started, or with the store's failures. In both cases no row is written.
+    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure>;
+
+    /// Removes the mark, in one transaction. New sessions get numbers above `newest`. The data that [`CopyRow::RemoveSession`]
+    /// removed is deleted from every file before this returns, or when the store is next opened.
+    ///
+    /// # Errors
+    /// Fails when another run has started or the path now names another file, or with the store's failures.
+    fn finish(&mut self, newest: SessionPk) -> Result<(), Failure>;
+}
+
+/// The failure when another run has taken over or finished the copy.
+#[must_use]
+pub fn taken_over() -> Failure {
+    Failure::new(
+        ErrorCode::StoreUnavailable,
+        "another `filrouge copy` into the same store has begun",
+    )
+    .with_hint("let that one finish")
+}
+
+/// The failure for opening an unfinished copy.
+#[must_use]
+pub fn unfinished(store: &str) -> Failure {
+    Failure::new(
+        ErrorCode::StoreUnavailable,
+        format!("{store} is a copy that was not finished"),
+    )
+    .with_hint("run the same `filrouge copy --from … --to …` again: it resumes where it stopped")
+}

@@ -1,0 +1,127 @@
+//! The store digest: a keyed multiset hash of all heads and notes (DESIGN §9, docs/adr/0035-masked-digest.md).
+//!
+//! Each head and each note contributes a secret term, a pseudorandom function of its place and its MAC. A write changes
+//! the sum of all terms by the difference of two. A commit stores the sum masked under a fresh nonce, so that a reader of
+//! the database learns neither a term nor a difference, and cannot choose older rows whose sum is the same.
+
+use std::fmt;
+
+use filrouge_types::{ErrorCode, Failure};
+
+use crate::keyring::{Entropy, KeyId, Keyring, MAC_BYTES};
+use crate::rows::SessionPk;
+
+/// Bytes of a stored digest: the id of its key, the nonce and the masked sum.
+pub(crate) const DIGEST_BYTES: usize = 36;
+
+/// The row that contributes a term.
+#[derive(Debug, Clone, Copy)]
+pub enum DigestRow<'a> {
+    /// The head of the session with this number.
+    Head(SessionPk),
+    /// The note with this name.
+    Note(&'a str),
+}
+
+/// The secret sum of all terms modulo 2^128.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Digest(u128);
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Digest(secret)")
+    }
+}
+
+impl Digest {
+    /// Adds a row with this MAC.
+    #[must_use]
+    pub fn plus(self, keyring: &Keyring, row: DigestRow<'_>, mac: &[u8; MAC_BYTES]) -> Self {
+        Self(self.0.wrapping_add(term(keyring, row, mac)))
+    }
+
+    /// Removes a row with this MAC.
+    #[must_use]
+    pub fn minus(self, keyring: &Keyring, row: DigestRow<'_>, mac: &[u8; MAC_BYTES]) -> Self {
+        Self(self.0.wrapping_sub(term(keyring, row, mac)))
+    }
+
+    /// The form that a commit stores.
+    ///
+    /// # Errors
+    /// `internal` when the random source fails.
+    pub fn masked(self, keyring: &Keyring, entropy: &dyn Entropy) -> Result<MaskedDigest, Failure> {
+        let mut nonce = [0; 16];
+        entropy.fill(&mut nonce)?;
+        let sum = self.0.wrapping_add(mask(keyring, &nonce));
+        let key_id = keyring.root();
+        Ok(MaskedDigest { key_id, nonce, sum })
+    }
+}
+
+fn term(keyring: &Keyring, row: DigestRow<'_>, mac: &[u8; MAC_BYTES]) -> u128 {
+    match row {
+        DigestRow::Head(pk) => keyring.digest_number(&[b"h", &pk.to_be_bytes(), mac]),
+        DigestRow::Note(name) => keyring.digest_number(&[b"n", name.as_bytes(), mac]),
+    }
+}
+
+fn mask(keyring: &Keyring, nonce: &[u8; 16]) -> u128 {
+    keyring.digest_number(&[b"m", nonce])
+}
+
+/// A digest as a commit stores it. Two of them have nothing in common, even of equal sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaskedDigest {
+    key_id: KeyId,
+    nonce: [u8; 16],
+    sum: u128,
+}
+
+impl MaskedDigest {
+    /// The sum; `None` when the ring's lowest key is another one.
+    #[must_use]
+    pub fn unmasked(&self, keyring: &Keyring) -> Option<Digest> {
+        let sum = self.sum.wrapping_sub(mask(keyring, &self.nonce));
+        (self.key_id == keyring.root()).then_some(Digest(sum))
+    }
+
+    /// The sum, which the next write changes.
+    ///
+    /// # Errors
+    /// `key_missing` when the ring's lowest key is another one.
+    pub(crate) fn continued(&self, keyring: &Keyring) -> Result<Digest, Failure> {
+        self.unmasked(keyring).ok_or_else(|| {
+            let what = format!(
+                "the keyring lacks key {}, the first key of the store",
+                self.key_id
+            );
+            Failure::new(ErrorCode::KeyMissing, what)
+                .with_hint("restore the keyring; without its first key a store is only readable")
+        })
+    }
+
+    /// The stored bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; DIGEST_BYTES] {
+        let mut bytes = [0; DIGEST_BYTES];
+        bytes[..4].copy_from_slice(&self.key_id.to_be_bytes());
+        bytes[4..20].copy_from_slice(&self.nonce);
+        bytes[20..].copy_from_slice(&self.sum.to_be_bytes());
+        bytes
+    }
+
+    /// Reads stored bytes; any bytes are valid.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; DIGEST_BYTES]) -> Self {
+        let (mut key_id, mut nonce, mut sum) = ([0; 4], [0; 16], [0; 16]);
+        key_id.copy_from_slice(&bytes[..4]);
+        nonce.copy_from_slice(&bytes[4..20]);
+        sum.copy_from_slice(&bytes[20..]);
+        let (key_id, sum) = (KeyId::from_be_bytes(key_id), u128::from_be_bytes(sum));
+        Self { key_id, nonce, sum }
+    }
+}
+
+#[cfg(test)]
+mod tests;

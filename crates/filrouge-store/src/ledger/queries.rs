@@ -1,0 +1,279 @@
+//! Queries that work on every ledger, built on the port.
+
+use std::collections::BTreeMap;
+
+use filrouge_types::{
+    ErrorCode, Failure, Session, SessionEvent, SessionId, TenantId, Turn, TurnId,
+};
+use tokio::sync::oneshot;
+
+use super::{Ledger, Note, QuerySubject, SnapshotQuery};
+use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
+use crate::draft::StreamId;
+use crate::read::{
+    ChangeCursor, ChangePage, DraftNews, ItemPage, SessionPage, TurnPage, TurnQuery,
+    VerifiedSnapshot,
+};
+use crate::rows::View;
+use crate::verify::VerificationReport;
+
+/// Wraps a query so that its result arrives on a channel.
+fn with_channel<R, F>(query: F) -> (SnapshotQuery, oneshot::Receiver<Result<R, Failure>>)
+where
+    R: Send + 'static,
+    F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
+{
+    let (sender, receiver) = oneshot::channel();
+    let wrapped: SnapshotQuery = Box::new(move |snapshot| {
+        // If the caller was cancelled, the receiver is gone.
+        let _ = sender.send(query(snapshot));
+    });
+    (wrapped, receiver)
+}
+
+fn query_not_run() -> Failure {
+    Failure::new(ErrorCode::Internal, "the store did not run the query")
+}
+
+impl dyn Ledger + '_ {
+    /// Like [`Ledger::write`], without the durability.
+    ///
+    /// # Errors
+    /// Those of the rules, and of the store.
+    pub async fn put(&self, command: Command) -> Result<Outcome, Failure> {
+        Ok(self.write(command).await?.outcome)
+    }
+
+    /// Runs a query on one verified snapshot of the store.
+    ///
+    /// # Errors
+    /// Those of the query and of the store.
+    pub async fn query<R, F>(&self, query: F) -> Result<R, Failure>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
+            + Send
+            + 'static,
+    {
+        let (query, mut result) = with_channel(query);
+        self.inspect(QuerySubject::Store, query).await?;
+        result.try_recv().map_err(|_| query_not_run())?
+    }
+
+    /// Runs a query about one session on one verified snapshot of the store.
+    ///
+    /// # Errors
+    /// Those of the query and of the store.
+    pub async fn query_session<R, F>(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        query: F,
+    ) -> Result<R, Failure>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
+            + Send
+            + 'static,
+    {
+        let (query, mut result) = with_channel(query);
+        self.inspect(QuerySubject::Session(scope, session), query)
+            .await?;
+        result.try_recv().map_err(|_| query_not_run())?
+    }
+
+    /// Like `query`, but on a reserved connection, so that it never queues behind user reads.
+    ///
+    /// # Errors
+    /// Those of the query and of the store.
+    pub async fn query_reserved<R, F>(&self, query: F) -> Result<R, Failure>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
+            + Send
+            + 'static,
+    {
+        let (query, mut result) = with_channel(query);
+        self.inspect(QuerySubject::ServerData, query).await?;
+        result.try_recv().map_err(|_| query_not_run())?
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session, Failure> {
+        let (viewer, session_id) = (scope.clone(), id.clone());
+        self.query_session(scope, id, move |snapshot| {
+            snapshot.session(&viewer, &session_id)
+        })
+        .await
+    }
+
+    /// A page of sessions, newest first.
+    ///
+    /// # Errors
+    /// `invalid` for a bad cursor, `integrity_error`.
+    pub async fn sessions(
+        &self,
+        scope: &Scope,
+        filter: SessionFilter,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<SessionPage, Failure> {
+        let scope = scope.clone();
+        self.query(move |snapshot| snapshot.sessions(&scope, &filter, cursor.as_deref(), limit))
+            .await
+    }
+
+    /// One turn.
+    ///
+    /// # Errors
+    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`.
+    pub async fn turn(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        id: TurnId,
+    ) -> Result<Turn, Failure> {
+        let (viewer, session_id) = (scope.clone(), session.clone());
+        self.query_session(scope, session, move |snapshot| {
+            snapshot.turn(&viewer, &session_id, &id)
+        })
+        .await
+    }
+
+    /// A page of turns.
+    ///
+    /// # Errors
+    /// `session_not_found`, `invalid` for a bad cursor, `integrity_error`.
+    pub async fn turns(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        query: TurnQuery,
+    ) -> Result<TurnPage, Failure> {
+        let (viewer, session_id) = (scope.clone(), session.clone());
+        self.query_session(scope, session, move |snapshot| {
+            snapshot.turns(&viewer, &session_id, &query)
+        })
+        .await
+    }
+
+    /// A page of items after `after`.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn items(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<ItemPage, Failure> {
+        let (viewer, session_id) = (scope.clone(), session.clone());
+        self.query_session(scope, session, move |snapshot| {
+            snapshot.items(&viewer, &session_id, after, limit)
+        })
+        .await
+    }
+
+    /// A page of the change feed.
+    ///
+    /// # Errors
+    /// `invalid` for a cursor that this store never issued; `integrity_error`.
+    pub async fn changes(
+        &self,
+        scope: &Scope,
+        after: ChangeCursor,
+        limit: usize,
+    ) -> Result<ChangePage, Failure> {
+        let scope = scope.clone();
+        self.query(move |snapshot| snapshot.changes(&scope, after, limit))
+            .await
+    }
+
+    /// A page of a session's events after number `after`.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn events(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
+        let (viewer, session_id) = (scope.clone(), session.clone());
+        self.query_session(scope, session, move |snapshot| {
+            snapshot.events(&viewer, &session_id, after, limit)
+        })
+        .await
+    }
+
+    /// The drafts of a session's open turns. `last_read` is the newest chunk of each recording that the reader has.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn drafts(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        last_read: BTreeMap<StreamId, u64>,
+    ) -> Result<Vec<DraftNews>, Failure> {
+        let (viewer, session_id) = (scope.clone(), session.clone());
+        self.query_session(scope, session, move |snapshot| {
+            snapshot.drafts(&viewer, &session_id, &last_read)
+        })
+        .await
+    }
+
+    /// The note with this name.
+    ///
+    /// # Errors
+    /// `integrity_error`, and the store's errors.
+    pub async fn note(&self, name: &str) -> Result<Option<Note>, Failure> {
+        let name = name.to_owned();
+        self.query_reserved(move |snapshot| snapshot.note(&name))
+            .await
+    }
+
+    /// Writes a note if its version is `expected` (0 if it must not exist). Returns `false` if the version differs.
+    ///
+    /// # Errors
+    /// `limit_exceeded`, and the store's errors.
+    pub async fn put_note(
+        &self,
+        name: &str,
+        expected: u64,
+        value: Vec<u8>,
+    ) -> Result<bool, Failure> {
+        let note = PutNote {
+            name: name.into(),
+            expected,
+            value,
+        };
+        // A note belongs to no tenant; only internal code reads it.
+        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+        let write = Write::PutNote(note);
+        match self.put(Command { scope, write }).await? {
+            Outcome::Note(put) => Ok(put),
+            _ => Err(Failure::new(
+                ErrorCode::Internal,
+                "the ledger returned the outcome of another write",
+            )),
+        }
+    }
+
+    /// Verifies one session, or with `None` the entire store.
+    ///
+    /// # Errors
+    /// Fails only when the store does not answer or the session is absent.
+    pub async fn verify(
+        &self,
+        only: Option<(Scope, SessionId)>,
+    ) -> Result<VerificationReport, Failure> {
+        self.query(move |snapshot| snapshot.verify(only.as_ref().map(|(scope, id)| (scope, id))))
+            .await
+    }
+}

@@ -1,0 +1,158 @@
+//! Decides which writes and requests a session's newest lease permits (DESIGN §6), from only the lease and the time. The
+//! spool applies the same rules while no store answers.
+
+use std::time::Duration;
+
+use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
+
+use crate::command::{LeaseRequest, TakeLease};
+use crate::rows::HeadLease;
+
+/// A session's newest lease at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct LeaseCheck<'a> {
+    /// The session.
+    pub session: &'a SessionId,
+    /// Its newest lease.
+    pub lease: &'a HeadLease,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl LeaseCheck<'_> {
+    /// Checks that the session is in none of the terminal states.
+    ///
+    /// # Errors
+    /// `session_terminated`.
+    pub fn check_state(&self, state: Option<&str>, terminal: &[Box<str>]) -> Result<(), Failure> {
+        match state.filter(|state| terminal.iter().any(|t| **t == **state)) {
+            None => Ok(()),
+            Some(state) => {
+                let what = format!("session {:?} is in state {state}", self.session.as_str());
+                Err(Failure::new(ErrorCode::SessionTerminated, what)
+                    .with_hint("begin another session: this one cannot continue"))
+            }
+        }
+    }
+
+    /// Checks that this holder holds the session under this fence.
+    ///
+    /// # Errors
+    /// `stale_fence`, `lease_expired`, `lease_held`.
+    pub fn check_holder(&self, holder: &str, fence: u64) -> Result<(), Failure> {
+        if fence != self.lease.fence || fence == 0 {
+            return Err(self.stale(fence));
+        }
+        if !self.lease.is_live(self.now) {
+            let hint = "acquire the lease again: possibly no other holder has acquired the session";
+            return Err(ended(fence).with_hint(hint));
+        }
+        if *self.lease.holder != *holder {
+            return Err(self.refused(ErrorCode::LeaseHeld));
+        }
+        Ok(())
+    }
+
+    /// Checks that a write under this fence is allowed; a `queued` write is allowed after expiry, too.
+    ///
+    /// # Errors
+    /// `stale_fence`, `lease_expired`.
+    pub fn check_fence(&self, fence: u64, queued: bool) -> Result<(), Failure> {
+        if fence != self.lease.fence || fence == 0 {
+            return Err(self.stale(fence));
+        }
+        if !queued && !self.lease.is_live(self.now) {
+            let hint = "resume the session: possibly no other holder has acquired it";
+            return Err(ended(fence).with_hint(hint));
+        }
+        Ok(())
+    }
+
+    /// The lease after this request.
+    ///
+    /// # Errors
+    /// `lease_timeout` when another holder has it, and those of [`Self::check_holder`].
+    pub fn after_request(&self, take: &TakeLease) -> Result<HeadLease, Failure> {
+        let lease = self.lease;
+        match &take.ask {
+            LeaseRequest::Acquire(acquire) => {
+                let live = lease.is_live(self.now);
+                if live && lease.holder != take.holder {
+                    return Err(self.refused(ErrorCode::LeaseTimeout));
+                }
+                // The current holder keeps its fence.
+                let fence = lease.fence + u64::from(!live);
+                Ok(self.granted(take, fence, acquire.ttl))
+            }
+            LeaseRequest::Renew { fence, ttl } => {
+                self.check_holder(&take.holder, *fence)?;
+                Ok(self.granted(take, *fence, *ttl))
+            }
+            LeaseRequest::Release { fence } => match self.check_holder(&take.holder, *fence) {
+                Ok(()) => Ok(self.released()),
+                Err(failure) if failure.code == ErrorCode::LeaseHeld => Err(failure),
+                Err(_) => Ok(lease.clone()),
+            },
+        }
+    }
+
+    /// A lease under this fence that starts now.
+    #[must_use]
+    pub fn granted(&self, take: &TakeLease, fence: u64, ttl: Duration) -> HeadLease {
+        HeadLease {
+            fence,
+            holder: take.holder.clone(),
+            expires_at: expiry(self.now, ttl),
+            since: match fence == self.lease.fence {
+                true => self.lease.since,
+                false => self.now,
+            },
+        }
+    }
+
+    /// The lease, released now.
+    #[must_use]
+    pub fn released(&self) -> HeadLease {
+        HeadLease {
+            holder: Box::default(),
+            expires_at: self.now,
+            ..self.lease.clone()
+        }
+    }
+
+    /// The failure for a session that another holder has.
+    #[must_use]
+    pub fn refused(&self, code: ErrorCode) -> Failure {
+        let held = self.lease.shown(self.now);
+        let holder = held.holder.as_deref().unwrap_or_default();
+        let what = format!("session {:?} is held by {holder:?}", self.session.as_str());
+        let hint = "wait until it is released or expires, and try again";
+        let mut failure = Failure::new(code, what).with_hint(hint);
+        failure.held = Some(Box::new(held));
+        failure
+    }
+
+    /// The failure for a fence that is not the newest one.
+    #[must_use]
+    pub fn stale(&self, fence: u64) -> Failure {
+        let what = format!(
+            "fence {fence} is not the newest fence of session {:?}: the newest is {}",
+            self.session.as_str(),
+            self.lease.fence
+        );
+        Failure::new(ErrorCode::StaleFence, what)
+            .with_hint("resume the session, and continue from its newest items")
+    }
+}
+
+fn ended(fence: u64) -> Failure {
+    let what = format!("the lease with fence {fence} has ended");
+    Failure::new(ErrorCode::LeaseExpired, what)
+}
+
+/// The expiry of a lease that is acquired or renewed now.
+#[must_use]
+pub fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
+    let micros = i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(now.as_micros().saturating_add(micros))
+}

@@ -1,0 +1,375 @@
+//! The comparison of all heads and notes with the commit log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use filrouge_types::{ErrorCode, Failure};
+
+use super::suspects::{Name, Suspects};
+use crate::digest::{Digest, DigestRow};
+use crate::keyring::{Keyring, MAC_BYTES};
+use crate::rows::{Change, LogEntry, LogRow, SessionPk, StoredSession, View};
+
+/// The heads and notes of the store: the first half of the MAC of each.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heads {
+    sessions: BTreeMap<SessionPk, [u8; 8]>,
+    notes: BTreeMap<Box<str>, [u8; 8]>,
+}
+
+impl Heads {
+    /// Applies the change of one log entry.
+    fn advance(&mut self, entry: LogEntry) {
+        match entry.change {
+            Change::Note(name) => self.notes.insert(name, entry.head),
+            _ => self.sessions.insert(entry.pk, entry.head),
+        };
+    }
+}
+
+/// A scan of all sessions and notes: their digest, and the sessions with a wrong MAC.
+#[derive(Default)]
+struct Census {
+    digest: Digest,
+    broken: BTreeMap<SessionPk, &'static str>,
+    heads: Heads,
+}
+
+impl Census {
+    fn take<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
+        let mut census = Self::default();
+        view.each_session(&mut |pk, stored| census.see(pk, stored, keyring))?;
+        for note in view.notes()? {
+            // A malformed or modified note is left out of the digest.
+            if let Some(note) = note.filter(|n| n.verified(keyring) != Some(false)) {
+                let place = DigestRow::Note(&note.name);
+                census.digest = census.digest.plus(keyring, place, &note.mac);
+                census.heads.notes.insert(note.name, half(&note.mac));
+            }
+        }
+        Ok(census)
+    }
+
+    fn see(&mut self, pk: SessionPk, stored: Option<StoredSession>, keyring: &Keyring) {
+        let Some(StoredSession { row, head, .. }) = stored else {
+            self.broken.insert(pk, "its row is missing or malformed");
+            return;
+        };
+        let Some(head) = head else {
+            self.broken.insert(pk, "its head is missing or malformed");
+            return;
+        };
+        let place = DigestRow::Head(pk);
+        self.digest = self.digest.plus(keyring, place, &head.mac);
+        self.heads.sessions.insert(pk, half(&head.mac));
+        if head.verified(keyring, pk) == Some(false) {
+            self.broken
+                .insert(pk, "its head was changed (the MAC does not match)");
+        } else if row.fingerprint() != head.session {
+            self.broken.insert(pk, "its row was changed");
+        }
+    }
+}
+
+/// The part of a MAC that the commit log stores.
+fn half(mac: &[u8; MAC_BYTES]) -> [u8; 8] {
+    let mut half = [0; 8];
+    half.copy_from_slice(&mac[..8]);
+    half
+}
+
+/// Compares all heads and notes with the digest of the newest commit, and one by one with the commit log.
+#[derive(Default)]
+pub struct HeadComparison {
+    /// The newest commit of the last comparison that found no difference, and all heads and notes as of that commit.
+    known: Option<(LogRow, Heads)>,
+}
+
+impl HeadComparison {
+    /// Returns the sessions and notes that differ. Later comparisons also compare every head and
+    /// note with the state that the previous one found, updated by the commits since. The complete log is read only after
+    /// a mismatch.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn compare<V: View + ?Sized>(
+        &mut self,
+        view: &V,
+        keyring: &Keyring,
+    ) -> Result<Suspects, Failure> {
+        everything_if_damaged(self.compare_new(view, keyring))
+    }
+
+    fn compare_new<V: View + ?Sized>(
+        &mut self,
+        view: &V,
+        keyring: &Keyring,
+    ) -> Result<Suspects, Failure> {
+        let newest = match newest_commit(view, keyring)? {
+            Some((row, Some(false))) => return Ok(changed(&row)),
+            newest => newest.map(|(row, _)| row),
+        };
+        let census = Census::take(view, keyring)?;
+        let expected = self.expected(view, keyring, newest.as_ref())?;
+        let as_expected = expected.is_none_or(|heads| heads == census.heads);
+        let sum = sum(newest.as_ref(), keyring);
+        if !as_expected || !census.broken.is_empty() || sum != Some(census.digest) {
+            let suspects = name_suspects(view, keyring, &census)?;
+            if !suspects.is_empty() {
+                return Ok(suspects);
+            }
+            if sum.is_some() {
+                return Ok(Suspects::everything(DIFFERS));
+            }
+        }
+        self.known = newest.map(|row| (row, census.heads));
+        Ok(Suspects::default())
+    }
+
+    /// The heads and notes according to the last comparison and the commits since; `None` before the first comparison,
+    /// and in a snapshot older than the last one.
+    fn expected<V: View + ?Sized>(
+        &mut self,
+        view: &V,
+        keyring: &Keyring,
+        newest: Option<&LogRow>,
+    ) -> Result<Option<Heads>, Failure> {
+        let newest = newest.map_or(0, |row| row.commit_no);
+        let known = self.known.take();
+        let Some((mut previous, mut heads)) = known.filter(|(row, _)| row.commit_no <= newest)
+        else {
+            return Ok(None);
+        };
+        loop {
+            let rows = view.log(previous.commit_no, 1024)?;
+            if rows.is_empty() {
+                return Ok(Some(heads));
+            }
+            for row in rows {
+                if row.follows(Some(&previous), keyring) == Some(false) {
+                    return Err(damaged(format!(
+                        "the commit log is broken at commit {}",
+                        row.commit_no
+                    )));
+                }
+                for entry in entries(&row)? {
+                    heads.advance(entry);
+                }
+                previous = row;
+            }
+        }
+    }
+}
+
+/// The finding when the digest differs although every head and note equals its newest entry in the log.
+const DIFFERS: &str = "the digest of heads and notes differs from that of the newest commit";
+
+fn changed(row: &LogRow) -> Suspects {
+    Suspects::everything(format!("commit {} was changed", row.commit_no))
+}
+
+fn damaged(what: String) -> Failure {
+    Failure::new(ErrorCode::IntegrityError, what)
+}
+
+fn entries(row: &LogRow) -> Result<Vec<LogEntry>, Failure> {
+    row.entries()
+        .ok_or_else(|| damaged(format!("commit {} is malformed", row.commit_no)))
+}
+
+/// The digest according to the newest commit; `None` when its key is missing.
+fn sum(newest: Option<&LogRow>, keyring: &Keyring) -> Option<Digest> {
+    let unmasked = |row: &LogRow| row.digest.unmasked(keyring);
+    newest.map_or_else(|| Some(Digest::default()), unmasked)
+}
+
+/// Turns an integrity failure, such as a malformed commit, into a suspicion of the entire store.
+fn everything_if_damaged(compared: Result<Suspects, Failure>) -> Result<Suspects, Failure> {
+    match compared {
+        Err(failure) if failure.code == ErrorCode::IntegrityError => {
+            Ok(Suspects::everything(failure.detail))
+        }
+        other => other,
+    }
+}
+
+/// Compares every head and note with its newest entry in the complete commit log, and all of them with the digest of the
+/// newest commit.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn compare_with_log<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+) -> Result<Suspects, Failure> {
+    let compare = || {
+        let newest = match newest_commit(view, keyring)? {
+            Some((row, Some(false))) => return Ok(changed(&row)),
+            newest => newest.map(|(row, _)| row),
+        };
+        let census = Census::take(view, keyring)?;
+        let suspects = name_suspects(view, keyring, &census)?;
+        let sum = sum(newest.as_ref(), keyring);
+        let differs = suspects.is_empty() && sum.is_some_and(|sum| sum != census.digest);
+        Ok(match differs {
+            true => Suspects::everything(DIFFERS),
+            false => suspects,
+        })
+    };
+    everything_if_damaged(compare())
+}
+
+/// The newest commit, if there is one, and whether it follows the one before (`None`: its key is missing).
+pub(crate) fn newest_commit<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+) -> Result<Option<(LogRow, Option<bool>)>, Failure> {
+    let Some(row) = view.newest_log()? else {
+        return Ok(None);
+    };
+    let before = match row.commit_no {
+        0 | 1 => None,
+        n => view.log(n - 2, 1)?.pop(),
+    };
+    let follows = row.follows(before.as_ref(), keyring);
+    Ok(Some((row, follows)))
+}
+
+/// The state according to the commit log: each session's newest head and its name, and each note's newest MAC. `matched`
+/// and `notes_matched` name those whose stored MAC occurs anywhere in the log.
+#[derive(Default)]
+struct Logged {
+    heads: Heads,
+    names: BTreeMap<SessionPk, Name>,
+    matched: BTreeSet<SessionPk>,
+    notes_matched: BTreeSet<Box<str>>,
+}
+
+impl Logged {
+    fn take(&mut self, entry: LogEntry, census: &Heads) {
+        match &entry.change {
+            Change::Note(name) => {
+                if census.notes.get(name) == Some(&entry.head) {
+                    self.notes_matched.insert(name.clone());
+                }
+            }
+            change => {
+                if census.sessions.get(&entry.pk) == Some(&entry.head) {
+                    self.matched.insert(entry.pk);
+                }
+                if let Change::Created(tenant, session) = change {
+                    self.names
+                        .insert(entry.pk, (tenant.clone(), session.clone()));
+                }
+            }
+        }
+        self.heads.advance(entry);
+    }
+}
+
+/// Reads the entire log; fails with `integrity_error` if the log was modified.
+fn read_log<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+    census: &Heads,
+) -> Result<Logged, Failure> {
+    let mut logged = Logged::default();
+    let mut previous: Option<LogRow> = None;
+    loop {
+        let rows = view.log(previous.as_ref().map_or(0, |p| p.commit_no), 1024)?;
+        if rows.is_empty() {
+            return Ok(logged);
+        }
+        for row in rows {
+            if row.follows(previous.as_ref(), keyring) == Some(false) {
+                return Err(damaged(format!(
+                    "the commit log is broken at commit {}",
+                    row.commit_no
+                )));
+            }
+            for entry in entries(&row)? {
+                logged.take(entry, census);
+            }
+            previous = Some(row);
+        }
+    }
+}
+
+/// Compares every head and note with its newest entry in the log.
+fn name_suspects<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+    census: &Census,
+) -> Result<Suspects, Failure> {
+    let logged = read_log(view, keyring, &census.heads)?;
+    // A head is signed: if the log never contained its MAC, the log has lost the commit that wrote it.
+    let genuine = |pk: &&SessionPk| !census.broken.contains_key(pk);
+    if let Some(pk) = census
+        .heads
+        .sessions
+        .keys()
+        .filter(genuine)
+        .find(|pk| !logged.matched.contains(pk))
+    {
+        let what = format!(
+            "commits were removed: the log does not contain the state of session number {pk}"
+        );
+        return Ok(Suspects::everything(what));
+    }
+    if let Some(name) = census
+        .heads
+        .notes
+        .keys()
+        .find(|n| !logged.notes_matched.contains(*n))
+    {
+        let what =
+            format!("commits were removed: the log does not contain the state of note {name:?}");
+        return Ok(Suspects::everything(what));
+    }
+    let mut suspects = Suspects {
+        notes: suspect_notes(&logged.heads, &census.heads),
+        ..Suspects::default()
+    };
+    let mut suspect = |pk: SessionPk, what: &str| {
+        suspects.sessions.insert(pk, what.to_owned());
+        if let Some(name) = logged.names.get(&pk) {
+            suspects.named.insert(name.clone(), what.to_owned());
+        }
+    };
+    for (pk, head) in &logged.heads.sessions {
+        match (census.broken.get(pk), census.heads.sessions.get(pk)) {
+            (Some(what), _) => suspect(*pk, what),
+            (None, None) => suspect(*pk, "the session was deleted outside filrouge"),
+            (None, Some(found)) if found != head => suspect(
+                *pk,
+                "the session is not in its newest state (older rows were put back, or its end was cut)",
+            ),
+            (None, Some(_)) => {}
+        }
+    }
+    for pk in census
+        .broken
+        .keys()
+        .filter(|pk| !logged.heads.sessions.contains_key(pk))
+    {
+        suspect(*pk, "no commit created this session");
+    }
+    Ok(suspects)
+}
+
+/// The notes whose stored state differs from the log's.
+fn suspect_notes(logged: &Heads, census: &Heads) -> BTreeMap<Box<str>, String> {
+    let what = |name: &str, half: &[u8; 8]| match census.notes.get(name) {
+        None => Some(format!(
+            "note {name:?} was changed or deleted outside filrouge"
+        )),
+        Some(found) if found != half => Some(format!("note {name:?} is not in its newest state")),
+        Some(_) => None,
+    };
+    let notes = logged.notes.iter();
+    notes
+        .filter_map(|(name, half)| Some((name.clone(), what(name, half)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

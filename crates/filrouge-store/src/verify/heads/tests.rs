@@ -1,0 +1,152 @@
+//! Older rows that are put back together with a newest commit whose digest fits them, as somebody could who had found a
+//! weakness in the digest. The comparison with the commit log does not depend on the digest.
+
+use filrouge_types::{SessionId, TenantId, Timestamp};
+
+use super::*;
+use crate::command::{Command, NewSession, Patch, PutNote, Scope, SessionPatch, Viewer, Write};
+use crate::keyring::OsEntropy;
+use crate::memory::rows::Rows;
+use crate::rules::{self, CommitGroup, RuleContext};
+
+struct World {
+    rows: Rows,
+    keyring: Keyring,
+}
+
+fn sid(id: &str) -> SessionId {
+    SessionId::new(id).unwrap()
+}
+
+impl World {
+    /// A store with the sessions a and b and a note.
+    fn new() -> Self {
+        let mut world = Self {
+            rows: Rows::default(),
+            keyring: Keyring::single([7; 32]),
+        };
+        for id in ["a", "b"] {
+            world.write(Write::CreateSession(NewSession::bare(sid(id))));
+        }
+        world.put_note(0);
+        world
+    }
+
+    fn write(&mut self, write: Write) {
+        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+        let ctx = RuleContext {
+            keyring: &self.keyring,
+            entropy: &OsEntropy,
+            now: Timestamp::from_micros(1),
+            suspects: &Suspects::default(),
+        };
+        let mut group = CommitGroup::begin(&self.rows, ctx.keyring).unwrap();
+        let command = Command { scope, write };
+        rules::apply(&mut self.rows, &mut group, &ctx, &command).unwrap();
+        group.finish(&mut self.rows, &ctx).unwrap();
+    }
+
+    fn put_note(&mut self, expected: u64) {
+        self.write(Write::PutNote(PutNote {
+            name: "keys".into(),
+            expected,
+            value: expected.to_be_bytes().to_vec(),
+        }));
+    }
+
+    fn patch(&mut self, id: &str) {
+        self.write(Write::Patch(Box::new(Patch {
+            session_id: sid(id),
+            patch: SessionPatch {
+                title: Some(Some("new".into())),
+                ..SessionPatch::default()
+            },
+            versions: None,
+            metadata_max: 200,
+        })));
+    }
+
+    /// Adds a commit without changes, whose digest fits the present rows.
+    fn forge_commit(&mut self) {
+        let digest = Census::take(&self.rows, &self.keyring).unwrap().digest;
+        let entry = LogEntry {
+            pk: 2,
+            first_seq: 0,
+            count: 0,
+            head: half(&self.rows.heads[&2].mac),
+            change: Change::Draft,
+        };
+        let (newest, now) = (self.rows.newest_log().unwrap(), Timestamp::from_micros(2));
+        let masked = digest.masked(&self.keyring, &OsEntropy).unwrap();
+        let row = LogRow::following(newest.as_ref(), now, &[entry], masked, &self.keyring);
+        self.rows.log.insert(row.commit_no, row);
+    }
+
+    fn compare(&self, comparison: &mut HeadComparison) -> Suspects {
+        comparison.compare(&self.rows, &self.keyring).unwrap()
+    }
+
+    /// Checks that only comparisons with the commit log find what was put back.
+    fn check(&self, before: &mut HeadComparison, is_suspect: impl Fn(&Suspects) -> bool) {
+        assert!(self.compare(&mut HeadComparison::default()).is_empty());
+        for found in [
+            self.compare(before),
+            compare_with_log(&self.rows, &self.keyring).unwrap(),
+        ] {
+            assert!(is_suspect(&found) && found.all.is_none(), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_is_put_back_under_a_fitting_digest_is_found() {
+    let mut world = World::new();
+    let old = (
+        world.rows.sessions[&1].clone(),
+        world.rows.heads[&1].clone(),
+    );
+    let mut comparison = HeadComparison::default();
+    assert!(world.compare(&mut comparison).is_empty());
+    world.patch("a");
+    world.patch("b");
+    assert!(world.compare(&mut comparison).is_empty());
+    world.rows.sessions.insert(1, old.0);
+    world.rows.heads.insert(1, old.1);
+    world.forge_commit();
+    world.check(&mut comparison, |found| {
+        found.check(1, &sid("a")).is_err() && found.check(2, &sid("b")).is_ok()
+    });
+}
+
+#[test]
+fn a_note_that_is_put_back_under_a_fitting_digest_is_found() {
+    let mut world = World::new();
+    let old = world.rows.notes["keys"].clone();
+    let mut comparison = HeadComparison::default();
+    assert!(world.compare(&mut comparison).is_empty());
+    world.put_note(1);
+    world.rows.notes.insert("keys".into(), old);
+    world.forge_commit();
+    world.check(&mut comparison, |found| {
+        found.check_note("keys").is_err() && found.check(1, &sid("a")).is_ok()
+    });
+}
+
+/// A snapshot that began before the last comparison is compared with the digest of its own newest commit.
+#[test]
+fn an_older_snapshot_is_no_difference() {
+    let mut world = World::new();
+    let mut comparison = HeadComparison::default();
+    let before = Rows {
+        sessions: world.rows.sessions.clone(),
+        heads: world.rows.heads.clone(),
+        notes: world.rows.notes.clone(),
+        log: world.rows.log.clone(),
+        ..Rows::default()
+    };
+    world.patch("a");
+    assert!(world.compare(&mut comparison).is_empty());
+    let older = comparison.compare(&before, &world.keyring).unwrap();
+    assert!(older.is_empty(), "{older:?}");
+    assert!(world.compare(&mut comparison).is_empty());
+}

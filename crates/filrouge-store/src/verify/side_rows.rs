@@ -1,0 +1,118 @@
+//! Verifies side rows: sessions' events, checkpoints and drafts, and the store's notes.
+
+use filrouge_types::{ErrorCode, Failure, TurnStatus};
+
+use super::{Finding, VerificationReport};
+use crate::read::{VerifiedSession, VerifiedSnapshot};
+use crate::record::MacCheck;
+use crate::rows::{TurnRow, View};
+
+/// The number of events per read.
+const EVENTS: usize = 1024;
+
+impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// Checks that a session's events have dense numbers and unchanged contents, and that each is found by its key.
+    pub(super) fn verify_events(
+        &self,
+        session: &VerifiedSession,
+        report: &mut VerificationReport,
+    ) -> Result<(), Failure> {
+        let mut next = 1;
+        loop {
+            let rows = self.view.events(session.pk, next - 1, EVENTS)?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            if session.row.erased.is_some() {
+                return Err(session.broken(None, "an erased session has an event"));
+            }
+            for row in rows {
+                if row.number != next {
+                    return Err(session.broken(None, format!("event {next} is missing")));
+                }
+                let event = self.verified_event(session, row)?;
+                let found = self.view.event(session.pk, &event.key)?;
+                if found.is_none_or(|row| row.number != next) {
+                    let what = format!("the key of event {next} is missing or leads elsewhere");
+                    return Err(session.broken(None, what));
+                }
+                report.events += 1;
+                next += 1;
+            }
+        }
+    }
+
+    /// Checks that a session's checkpoints are unchanged and are exactly those that the head names.
+    pub(super) fn verify_checkpoints(
+        &self,
+        session: &VerifiedSession,
+        report: &mut VerificationReport,
+    ) -> Result<(), Failure> {
+        let seqs = self.view.checkpoint_seqs(session.pk)?;
+        for seq in &seqs {
+            if self.checkpoint_at(session, *seq)?.is_none() || *seq > session.head.last_seq {
+                let what =
+                    format!("the checkpoint at seq {seq} is missing or is after the newest item");
+                return Err(session.broken(None, what));
+            }
+            report.checkpoints += 1;
+        }
+        let named = session.head.checkpoints;
+        if !named.matches(&seqs) {
+            return Err(session.broken(None, "checkpoints are missing or were added"));
+        }
+        if named.redacted > session.head.last_seq {
+            return Err(session.broken(None, "the head names a redaction that does not exist"));
+        }
+        Ok(())
+    }
+
+    /// Checks that each of a session's drafts is unchanged and belongs to an open turn. Drafts are not chained, so a
+    /// missing one is not detected.
+    pub(super) fn verify_drafts(&self, session: &VerifiedSession) -> Result<(), Failure> {
+        for row in self.view.drafts(session.pk)? {
+            let turn = row.turn_id;
+            let row = self.verified_draft(session, row)?;
+            self.draft_pieces(session, &row)?;
+            let turns = self
+                .view
+                .turns(session.pk, row.place, row.place, false, 1)?;
+            let open = |t: &TurnRow| t.turn_id == turn && t.status == TurnStatus::Open;
+            if !turns.iter().any(open) {
+                let what = format!("turn {turn} has a draft but is not open");
+                return Err(session.broken(None, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the MAC of each note. The newest commit proves that the notes are the newest versions.
+    pub(super) fn verify_notes(&self, report: &mut VerificationReport) -> Result<(), Failure> {
+        let notes = match self.view.notes() {
+            Ok(notes) => notes,
+            Err(failure) => return report.note(Err(failure)),
+        };
+        for note in notes {
+            report.notes += 1;
+            let verified = match &note {
+                None => Some(false),
+                Some(_) if self.check == MacCheck::Unverified => Some(true),
+                Some(note) => note.verified(self.keyring),
+            };
+            let name = note.map_or("whose bytes are malformed".into(), |n| {
+                format!("{:?}", n.name)
+            });
+            let (code, what) = match verified {
+                Some(true) => continue,
+                Some(false) => (ErrorCode::IntegrityError, "was changed"),
+                None => (
+                    ErrorCode::KeyMissing,
+                    "was written with a key that is not in the keyring",
+                ),
+            };
+            let what = format!("note {name} {what}");
+            report.findings.push(Finding::of(code, None, what));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Turn-taking: who speaks next.
+
+use filrouge_types::Failure;
+
+use super::conversation::{Conversation, Orders};
+use super::event::{NotKept, TeamEvent, Warning};
+use crate::markers::{Dropped, Marked};
+use crate::message::{Intent, Message, Routing, Speaker, SpeakerKind};
+use crate::queue::Route;
+use crate::record::Status;
+
+impl Conversation {
+    /// Lets the next member of the queue speak; the first human if the queue is empty.
+    pub(super) async fn serve_next(&mut self, orders: &mut Orders) {
+        let Some(route) = self.queue.first().cloned() else {
+            self.hand_over(None).await;
+            return;
+        };
+        let team = std::sync::Arc::clone(&self.team);
+        match team.member(&route.member_id) {
+            // An agent stays in the queue until it has begun to speak.
+            Some(agent) if agent.is_agent() => {
+                if self.agent_turns >= team.max_agent_turns {
+                    self.take_floor_from_agents().await;
+                } else {
+                    self.speak(route, agent, orders).await;
+                }
+            }
+            human => {
+                self.remove_first();
+                self.next_parent = Some(route.parent);
+                self.hand_over(human.map(|human| human.id.clone())).await;
+            }
+        }
+    }
+
+    /// Removes the next member from the queue.
+    pub(super) fn remove_first(&mut self) {
+        self.queue.pop();
+        self.report_queue();
+    }
+
+    /// Gives a human the floor, the first one if none is named.
+    pub(super) async fn hand_over(&mut self, to: Option<Box<str>>) {
+        self.pause(to);
+        let state = self.state();
+        if let Err(failure) = self.record.hand_over(&state).await {
+            self.not_kept(NotKept::HandOver, &failure);
+        }
+        self.send_event(TeamEvent::HandedOver(state));
+    }
+
+    /// As [`hand_over`](Self::hand_over), but right after a failure of the ledger: records nothing; the next hand-over retries.
+    pub(super) fn halt(&mut self) {
+        self.pause(None);
+        self.send_event(TeamEvent::HandedOver(self.state()));
+    }
+
+    fn pause(&mut self, to: Option<Box<str>>) {
+        let first = || self.team.first_human().map(|human| human.id.clone());
+        self.waiting_for = to.or_else(first);
+        self.status = Status::Paused;
+    }
+
+    async fn take_floor_from_agents(&mut self) {
+        let limit = self.team.max_agent_turns;
+        let human = self.team.first_human().map_or("a human", |one| &*one.name);
+        let content =
+            format!("{limit} messages of agents have followed one another: {human} has the floor.");
+        self.send_event(TeamEvent::Warning(Warning::AgentTurns { limit }));
+        self.note(content.into()).await;
+        self.hand_over(None).await;
+    }
+
+    /// Adds a message of the application to the history.
+    async fn note(&mut self, content: Box<str>) {
+        let speaker = Speaker {
+            id: "system".into(),
+            name: "filrouge".into(),
+            kind: SpeakerKind::System,
+        };
+        let note = self.message(speaker, content, Routing::to(self.next_parent.clone()));
+        if let Err(failure) = self.record.message(&note).await {
+            self.not_kept(NotKept::Note(note.id.clone()), &failure);
+        }
+        let added = self.context().add(note.clone());
+        debug_assert!(added.is_ok(), "ids are given out once");
+        self.send_event(TeamEvent::Said(note));
+    }
+
+    /// Queues the members whom a message addresses; returns whether there are any. Unknown names are reported.
+    pub(super) fn queue_addressed(&mut self, message: &Message, marked: &Marked) -> bool {
+        let unknown: Vec<Box<str>> = marked.unresolved().map(Into::into).collect();
+        if !unknown.is_empty() {
+            let members = self.team.members.iter();
+            self.send_event(TeamEvent::Warning(Warning::Unresolved {
+                id: message.id.clone(),
+                identifiers: unknown,
+                members: members.map(|member| member.name.clone()).collect(),
+            }));
+        }
+        let mut any = false;
+        for one in &marked.addressed {
+            if let Some(id) = &one.addressee.member_id {
+                self.queue_one(id, message, one.intent);
+                any = true;
+            }
+        }
+        any
+    }
+
+    pub(super) fn queue_one(&mut self, id: &str, message: &Message, intent: Option<Intent>) {
+        self.queue.push(Route {
+            member_id: id.into(),
+            parent: message.id.clone(),
+            by: message.speaker.id.clone(),
+            intent: intent.unwrap_or(Intent::Reply),
+        });
+        self.report_queue();
+    }
+
+    pub(super) fn drop_waiting(&mut self, dropped: Option<&Dropped>) {
+        let count = match dropped {
+            None => return,
+            Some(Dropped::All) => self.queue.clear(),
+            Some(Dropped::Members(ids)) => ids.iter().map(|id| self.queue.remove(id)).sum(),
+        };
+        if count > 0 {
+            self.send_event(TeamEvent::Warning(Warning::Dropped { count }));
+            self.report_queue();
+        }
+    }
+
+    pub(super) fn drop_all(&mut self) {
+        self.drop_waiting(Some(&Dropped::All));
+    }
+
+    fn report_queue(&self) {
+        let queue = self.queue.iter().cloned().collect();
+        self.send_event(TeamEvent::Queue(queue));
+    }
+
+    /// Sets the task here and in the ledger; if that fails, the previous task stays.
+    pub(super) async fn set_task(&mut self, task: Option<&str>, by: &str) -> Result<(), Failure> {
+        let before = self.context().team_task().map(str::to_owned);
+        self.context().set_team_task(task)?;
+        let task: Option<Box<str>> = self.context().team_task().map(Into::into);
+        if let Err(failure) = self.record.task(task.as_deref()).await {
+            self.context().set_team_task(before.as_deref())?;
+            return Err(failure);
+        }
+        self.first_task = None;
+        let by = by.into();
+        self.send_event(TeamEvent::TaskSet { task, by });
+        Ok(())
+    }
+}

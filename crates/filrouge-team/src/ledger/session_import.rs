@@ -1,0 +1,251 @@
+//! Imports a conversation that was kept elsewhere into the ledger (DESIGN §11). Existing items stay unchanged.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use filrouge_engine::Caller;
+use filrouge_engine::{CreateSession, Engine, ImportedTurn};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, ItemBody, RequestId, Session, SessionId, TurnStatus,
+};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::item::item_of;
+use super::open::{check_records_all, open, origin};
+use super::turn::Progress;
+use super::{OpenOptions, Shared};
+use crate::message::{Cut, Message, MessageId, SpeakerKind};
+use crate::record::{Record, State, Status};
+use crate::snapshot::SessionSnapshot;
+use crate::team::Team;
+
+/// The maximum number of messages that one turn of an import has.
+const TURN_MESSAGES: usize = 1000;
+/// The longest id that is used unhashed in a turn's key.
+const KEY_BYTES: usize = 200;
+
+/// The result of an import.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// The session's id: the snapshot's, or another one if a session of another team or owner has that id.
+    pub session_id: Box<str>,
+    /// Messages that were new to the ledger.
+    pub added: u64,
+    /// Messages that the ledger already had.
+    pub known: u64,
+    /// Messages that the ledger has with other content under the same id; the ledger's stay.
+    pub differing: Vec<MessageId>,
+    /// Messages that the ledger has redacted; they are not imported.
+    pub redacted: u64,
+}
+
+/// The id of an imported session whose own id belongs to another team or owner: the same at every import.
+///
+/// # Errors
+/// Only an internal error.
+pub(crate) fn other_id(caller: &Caller, team_id: &str, id: &str) -> Result<SessionId, Failure> {
+    let owner = caller.identity().map_or("", |i| i.as_str());
+    let mut hash = Sha256::new();
+    for piece in [team_id, owner, id] {
+        hash.update(piece.len().to_be_bytes());
+        hash.update(piece);
+    }
+    let digest = hex::encode(hash.finalize());
+    let end = id.floor_char_boundary(KEY_BYTES);
+    let name = format!("{}-{digest:.16}", id.get(..end).unwrap_or_default());
+    SessionId::new(name)
+        .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))
+}
+
+/// The session that a snapshot belongs to, created if it does not exist.
+async fn session_of(
+    engine: &Engine,
+    caller: &Caller,
+    team: &Team,
+    snapshot: &SessionSnapshot,
+) -> Result<Session, Failure> {
+    let id = &snapshot.session_id;
+    let own = SessionId::new(&**id)
+        .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))?;
+    let new = |id: SessionId| -> Result<CreateSession, Failure> {
+        Ok(CreateSession {
+            session_id: Some(id),
+            team_id: Some(team.id.clone()),
+            title: Some(team.name.clone()),
+            metadata: Some(origin(snapshot.created_at)?),
+            ..CreateSession::default()
+        })
+    };
+    match engine.sessions.create(caller, new(own)?).await {
+        Ok(session) if session.team_id.as_ref() == Some(&team.id) => {
+            return Ok(session.into_value());
+        }
+        // The id belongs to another team or another owner.
+        Ok(_) => {}
+        Err(failure) if failure.code == ErrorCode::SessionConflict => {}
+        Err(failure) => return Err(failure),
+    }
+    let other = other_id(caller, &team.id, id)?;
+    let session = engine
+        .sessions
+        .create(caller, new(other)?)
+        .await?
+        .into_value();
+
+    super::open::check_team(&session, &team.id)?;
+    Ok(session)
+}
+
+/// Imports a snapshot into the ledger: its messages become items with their times and ids. Repeating an import changes nothing,
+/// and repeating an interrupted one completes it. Existing items stay unchanged.
+///
+/// # Errors
+/// `invalid` if the snapshot is of another team; `session_erased` if its session was erased; `lease_timeout` if someone has the
+/// session open; and the ledger's errors.
+pub async fn import(
+    engine: Arc<Engine>,
+    caller: Caller,
+    team: &Team,
+    snapshot: &SessionSnapshot,
+    options: OpenOptions,
+) -> Result<Imported, Failure> {
+    check_records_all(&engine, &caller)?;
+    if snapshot.team_id != team.id {
+        let what = format!(
+            "the snapshot belongs to team {:?}, not to {:?}",
+            snapshot.team_id, team.id
+        );
+        return Err(Failure::new(ErrorCode::Invalid, what));
+    }
+    let session = session_of(&engine, &caller, team, snapshot).await?;
+    let options = OpenOptions {
+        snapshots: None,
+        ..options
+    };
+    let opened = open(engine, caller, team, session, options).await?;
+    let (existing, redacted) = (&opened.restored.context.messages, &opened.redacted);
+    let mut imported = Imported {
+        session_id: opened.record.session_id().into(),
+        added: 0,
+        known: 0,
+        differing: Vec::new(),
+        redacted: 0,
+    };
+    let new = missing_messages(snapshot, existing, redacted, &mut imported);
+    let shared = &opened.record.shared;
+    let state = State {
+        status: Status::Paused,
+        waiting_for: team.first_human().map(|human| human.id.clone()),
+        team_task: match new.is_empty() && !existing.is_empty() {
+            true => opened.restored.context.team_task.clone(),
+            false => snapshot.team_task.clone(),
+        },
+    };
+    let mut done = Ok(());
+    {
+        let mut progress = shared.progress.lock().await;
+        for group in groups(&new) {
+            done = shared.import_turn(&mut progress, group).await;
+            if done.is_err() {
+                break;
+            }
+            imported.added += group.len() as u64;
+        }
+    }
+    match done {
+        Ok(()) => opened.record.close(&state).await.map(|()| imported),
+        Err(failure) => {
+            shared.hold.release().await?;
+            Err(failure)
+        }
+    }
+}
+
+/// The messages that the ledger does not have; counts the others.
+fn missing_messages<'a>(
+    snapshot: &'a SessionSnapshot,
+    existing: &[Message],
+    redacted: &HashSet<MessageId>,
+    imported: &mut Imported,
+) -> Vec<&'a Message> {
+    let mut by_id: std::collections::HashMap<&str, &Message> = existing
+        .iter()
+        .map(|message| (&*message.id, message))
+        .collect();
+    let mut new = Vec::new();
+    for message in &snapshot.messages {
+        match by_id.get(&*message.id) {
+            _ if redacted.contains(&message.id) => imported.redacted += 1,
+            Some(same) if *same == message => imported.known += 1,
+            Some(_) => imported.differing.push(message.id.clone()),
+            None => {
+                by_id.insert(&message.id, message);
+                new.push(message);
+            }
+        }
+    }
+    new
+}
+
+/// Groups messages by turn: a human's message and those that follow it.
+fn groups<'m, 'a>(messages: &'m [&'a Message]) -> impl Iterator<Item = &'m [&'a Message]> {
+    messages
+        .chunk_by(|_, next| next.speaker.kind != SpeakerKind::Human)
+        .flat_map(|group| group.chunks(TURN_MESSAGES))
+}
+
+impl Shared {
+    /// Records a turn that happened elsewhere.
+    async fn import_turn(
+        &self,
+        progress: &mut Progress,
+        group: &[&Message],
+    ) -> Result<(), Failure> {
+        let Some(first) = group.first() else {
+            return Ok(());
+        };
+        let speaks = |m: &&&Message| m.speaker.kind == SpeakerKind::Agent;
+        let answers = |m: &&&Message| speaks(m) && m.cut.is_none();
+        let answer = group.iter().rfind(answers).map(|m| &m.id);
+        let items = group.iter().map(|message| {
+            let channel = match message.speaker.kind {
+                SpeakerKind::Human => Channel::Question,
+                SpeakerKind::System => Channel::SystemNote,
+                SpeakerKind::Agent if message.cut.is_some() => Channel::Partial,
+                SpeakerKind::Agent if answer == Some(&message.id) => Channel::Final,
+                SpeakerKind::Agent => Channel::Observation,
+            };
+            item_of(message, channel, None)
+        });
+        let items: Vec<ItemBody> = items.collect::<Result<_, _>>()?;
+        let last = group.iter().rfind(speaks).and_then(|m| m.cut);
+        let status = match (answer, last) {
+            (Some(_), _) => TurnStatus::Finalized,
+            (None, Some(Cut::Failed)) => TurnStatus::Failed,
+            (None, Some(Cut::Interrupted)) => TurnStatus::Interrupted,
+            (None, Some(Cut::Cancelled) | None) => TurnStatus::Cancelled,
+        };
+        let turn = ImportedTurn {
+            request_id: key_of(first)?,
+            items,
+            status,
+            metadata: None,
+        };
+        let caller = self.hold.ensure().await?;
+        let recorded = self.engine.turns.record(&caller, &self.session, turn);
+        recorded.await?;
+        progress.state = None;
+        Ok(())
+    }
+}
+
+/// The key of the turn that begins with this message.
+fn key_of(message: &Message) -> Result<RequestId, Failure> {
+    let id = &message.id;
+    let key = match id.len() <= KEY_BYTES {
+        true => format!("import.{id}"),
+        false => format!("import.{}", hex::encode(Sha256::digest(id.as_bytes()))),
+    };
+    RequestId::new(key).map_err(|e| Failure::new(ErrorCode::Invalid, format!("{id:?}: {e}")))
+}

@@ -1,0 +1,289 @@
+//! The lease of an open session (DESIGN §6, §11): renewed in the background, released at the end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use filrouge_engine::Caller;
+use filrouge_engine::{AcquireLease, Engine, RenewLease};
+use filrouge_store::command::FencingToken as Fence;
+use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
+use tokio::task::JoinHandle;
+
+/// Counts the openings of this process, so that each has a distinct holder name.
+static OPENINGS: AtomicU64 = AtomicU64::new(1);
+/// The maximum number of bytes of a holder's name that people see; the rest distinguishes processes.
+const LABEL_BYTES: usize = 200;
+/// Separates a holder's label from its process.
+const BEFORE_WRITER: &str = " #";
+
+/// The lease of one open session.
+pub(super) struct SessionLease {
+    engine: Arc<Engine>,
+    caller: Caller,
+    session: SessionId,
+    holder: Box<str>,
+    ttl: Duration,
+    state: Mutex<Held>,
+}
+
+struct Held {
+    fence: u64,
+    /// Why the lease is lost.
+    lost: Option<Failure>,
+}
+
+/// The task that renews the lease; dropping this stops it.
+pub(super) struct Heartbeat(JoinHandle<()>);
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The holder's name of this opening: a label for people, and the process, which shows whether the holder still lives.
+fn holder(label: &str, writer: &str) -> Box<str> {
+    let label: String = label.chars().filter(|c| !c.is_control()).collect();
+    let end = label.floor_char_boundary(LABEL_BYTES);
+    let label = label.get(..end).unwrap_or_default();
+    let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+    format!("{label}{BEFORE_WRITER}{writer}.{opening}").into()
+}
+
+/// The process part of a holder's name.
+fn writer_of(holder: &str) -> Option<&str> {
+    let (_, process) = holder.rsplit_once(BEFORE_WRITER)?;
+    let (writer, _) = process.rsplit_once('.')?;
+    Some(writer).filter(|writer| !writer.is_empty())
+}
+
+/// The label part of a holder's name, for people.
+#[must_use]
+pub fn holder_label(holder: &str) -> &str {
+    holder
+        .rsplit_once(BEFORE_WRITER)
+        .map_or(holder, |(label, _)| label)
+}
+
+/// Whether a lease's holder is certainly gone.
+pub(crate) fn is_gone(engine: &Engine, lease: &Lease) -> bool {
+    let writer = lease.holder.as_deref().and_then(writer_of);
+    writer.is_some_and(|writer| engine.upkeep.has_exited(writer))
+}
+
+impl SessionLease {
+    /// Takes the lease of a session; first releases one whose holder was killed.
+    ///
+    /// # Errors
+    /// `lease_timeout` with its holder and the lease's end; the ledger's errors.
+    pub(super) async fn take(
+        engine: &Arc<Engine>,
+        caller: &Caller,
+        session: &SessionId,
+        (label, ttl, wait): (&str, Duration, Duration),
+    ) -> Result<Self, Failure> {
+        let lease = engine.calls.lease(caller, session).await?;
+        if let Some(gone) = lease.holder.as_deref().filter(|_| is_gone(engine, &lease)) {
+            engine
+                .calls
+                .release(caller, session, gone, Some(lease.fence))
+                .await?;
+        }
+        let holder = holder(label, &engine.upkeep.writer());
+        let request = AcquireLease {
+            holder: holder.clone(),
+            ttl_ms: Some(millis(ttl)),
+            wait_ms: Some(millis(wait)),
+        };
+        let lease = engine.calls.acquire(caller, session, request).await?;
+
+        Ok(Self {
+            engine: engine.clone(),
+            caller: caller.clone().with_hold(None),
+            session: session.clone(),
+            holder,
+            ttl,
+            state: Mutex::new(Held {
+                fence: lease.fence,
+                lost: None,
+            }),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, Held> {
+        // Every assignment leaves it consistent, so a poisoned lock is harmless.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fence(&self) -> u64 {
+        self.state().fence
+    }
+
+    /// The caller for writes under the lease.
+    ///
+    /// # Errors
+    /// Why the lease is lost.
+    pub(super) fn caller(&self) -> Result<Caller, Failure> {
+        let held = self.state();
+        match &held.lost {
+            Some(lost) => Err(lost.clone()),
+            None => Ok(self.caller.clone().with_hold(Some(Fence::by(held.fence)))),
+        }
+    }
+
+    fn lose(&self, failure: Failure) -> Failure {
+        tracing::warn!(session_id = %self.session, code = failure.code.as_str(), "the session is not held any more");
+        self.state().lost = Some(failure.clone());
+        failure
+    }
+
+    /// As [`Self::caller`], after checking that the session is still held. An expired lease is acquired anew if no other caller has
+    /// held the session since: a machine that was suspended continues.
+    ///
+    /// # Errors
+    /// `stale_fence` if someone else has taken the session over, and the ledger's errors.
+    pub(super) async fn ensure(&self) -> Result<Caller, Failure> {
+        let caller = self.caller()?;
+        let lease = self.engine.calls.lease(&self.caller, &self.session).await?;
+        let fence = self.fence();
+        if lease.fence == fence && lease.holder.is_some() {
+            return Ok(caller);
+        }
+        if lease.fence != fence {
+            return Err(self.lose(self.taken_over(&lease)));
+        }
+        self.reacquire(fence).await?;
+        self.caller()
+    }
+
+    fn taken_over(&self, lease: &Lease) -> Failure {
+        let who = lease
+            .holder
+            .as_deref()
+            .map_or("another holder", holder_label);
+        let what = format!(
+            "session {:?} was taken over by {who}",
+            self.session.as_str()
+        );
+        let mut failure = Failure::new(ErrorCode::StaleFence, what)
+            .with_hint("resume the session: the conversation up to then is kept");
+        failure.held = Some(Box::new(lease.clone()));
+        failure
+    }
+
+    async fn reacquire(&self, fence: u64) -> Result<(), Failure> {
+        let request = AcquireLease {
+            holder: self.holder.clone(),
+            ttl_ms: Some(millis(self.ttl)),
+            wait_ms: Some(0),
+        };
+        let (caller, session) = (&self.caller, &self.session);
+        let lease = match self.engine.calls.acquire(caller, session, request).await {
+            Ok(lease) => lease.into_value(),
+            Err(failure) if failure.code == ErrorCode::LeaseTimeout => {
+                let lease = failure.held.as_deref().cloned();
+                return Err(self.lose(lease.map_or(failure, |lease| self.taken_over(&lease))));
+            }
+            Err(failure) => return Err(failure),
+        };
+        if lease.fence <= fence + 1 {
+            self.state().fence = lease.fence;
+            return Ok(());
+        }
+        self.engine
+            .calls
+            .release(caller, session, &self.holder, Some(lease.fence))
+            .await?;
+        let unheld = Lease {
+            holder: None,
+            ..lease
+        };
+        Err(self.lose(self.taken_over(&unheld)))
+    }
+
+    async fn renew(&self) -> Result<(), Failure> {
+        let request = RenewLease {
+            holder: self.holder.clone(),
+            fence: Some(self.caller().map(|_| self.fence())?),
+            ttl_ms: Some(millis(self.ttl)),
+        };
+        let renewed = self
+            .engine
+            .calls
+            .renew(&self.caller, &self.session, request)
+            .await;
+        match renewed {
+            Ok(_) => Ok(()),
+            Err(failure)
+                if matches!(
+                    failure.code,
+                    ErrorCode::LeaseExpired | ErrorCode::StaleFence | ErrorCode::LeaseHeld
+                ) =>
+            {
+                self.ensure().await.map(drop)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Renews the lease after each third of its duration, until it is lost.
+    pub(super) fn heartbeat(self: &Arc<Self>) -> Heartbeat {
+        let hold = self.clone();
+        Heartbeat(tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(hold.ttl / 3).await;
+                if let Err(failure) = hold.renew().await {
+                    tracing::warn!(session_id = %hold.session, code = failure.code.as_str(), "the lease was not renewed");
+                }
+                if hold.caller().is_err() {
+                    return;
+                }
+            }
+        }))
+    }
+
+    /// Releases the lease; nothing is written after this.
+    ///
+    /// # Errors
+    /// The ledger's; the lease then expires.
+    pub(super) async fn release(&self) -> Result<(), Failure> {
+        let fence = {
+            let mut held = self.state();
+            if held.lost.is_some() {
+                return Ok(());
+            }
+            let what = "the session was closed here";
+            held.lost = Some(Failure::new(ErrorCode::LeaseExpired, what));
+            held.fence
+        };
+        self.engine
+            .calls
+            .release(&self.caller, &self.session, &self.holder, Some(fence))
+            .await
+            .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_a_name_and_a_process() {
+        let (one, two) = (holder("ann@desk", "0a"), holder("ann@desk", "0a"));
+        assert_ne!(one, two, "two openings of one process");
+        assert_eq!(holder_label(&one), "ann@desk");
+        assert_eq!(writer_of(&one), Some("0a"));
+        for odd in ["", "ann", "ann #", "ann #.1", "ann #x"] {
+            assert_eq!(writer_of(odd), None, "{odd}");
+        }
+        let long = holder(&"é\n".repeat(300), &"f".repeat(16));
+        assert!(long.len() <= 256 && !long.contains('\n'), "{long}");
+        assert_eq!(writer_of(&long), Some("f".repeat(16).as_str()));
+    }
+}

@@ -1,0 +1,51 @@
+//! Paths of coding agents' configuration files.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::cli::{InstallScope, McpClient};
+use crate::config::{base, home, path_in};
+use crate::exit::Usage;
+
+/// The file to change.
+pub(super) fn config_file(client: McpClient, scope: InstallScope) -> Result<PathBuf, Usage> {
+    match (client, scope) {
+        (McpClient::Opencode, InstallScope::User) => {
+            let base = base("XDG_CONFIG_HOME", ".config");
+            let folder = base.map_or_else(|| in_home(".config"), Ok)?;
+            Ok(opencode(&folder.join("opencode")))
+        }
+        (McpClient::Opencode, InstallScope::Project) => Ok(opencode(&here()?)),
+        (McpClient::ClaudeCode, InstallScope::User) => match path_in("CLAUDE_CONFIG_DIR") {
+            Some(folder) => Ok(folder.join(".claude.json")),
+            None => in_home(".claude.json"),
+        },
+        (McpClient::ClaudeCode, InstallScope::Project) => Ok(here()?.join(".mcp.json")),
+        (McpClient::Codex, InstallScope::User) => match path_in("CODEX_HOME") {
+            Some(folder) => Ok(folder.join("config.toml")),
+            None => in_home(".codex/config.toml"),
+        },
+        (McpClient::Codex, InstallScope::Project) => Err(Usage::new(
+            "Codex takes servers from the user's configuration",
+        )
+        .with_hint("leave --scope project out")),
+    }
+}
+
+/// OpenCode reads both files, the one with comments last.
+fn opencode(folder: &Path) -> PathBuf {
+    let with_comments = folder.join("opencode.jsonc");
+    if with_comments.exists() {
+        return with_comments;
+    }
+    folder.join("opencode.json")
+}
+
+fn in_home(file: &str) -> Result<PathBuf, Usage> {
+    let home = home().ok_or_else(|| Usage::new("HOME is not set").with_hint("set HOME"));
+    home.map(|home| home.join(file))
+}
+
+fn here() -> Result<PathBuf, Usage> {
+    env::current_dir().map_err(|e| Usage::new(format!("the current folder: {e}")))
+}

@@ -1,0 +1,260 @@
+//! The parts of a deployment, and how it opens sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use filrouge_engine::Caller;
+use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
+use filrouge_team::ledger::{
+    LedgerRecord, OpenOptions, Opened as OpenedSession, open_existing, open_new,
+};
+use filrouge_team::message::MessageId;
+use filrouge_team::record::Record;
+use filrouge_team::sessions::{TeamSession, session as session_of, sessions};
+use filrouge_team::snapshot::Snapshots;
+use filrouge_team::team::Team;
+use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
+use jiff::tz::TimeZone;
+use tokio::sync::mpsc;
+
+use super::age::when;
+use super::words::{self, Words};
+use super::{passphrase, style};
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::open::{Opened, operator};
+
+/// The session belongs to another team.
+#[derive(Debug, thiserror::Error)]
+#[error("the session is another team's")]
+pub(crate) struct OtherTeam;
+
+/// The settings and the open ledger of a deployment.
+pub(crate) struct Deployment<'a> {
+    pub(crate) opened: &'a Opened,
+    pub(crate) caller: Caller,
+    pub(crate) words: &'static Words,
+    /// Whether output to the terminal is colored.
+    pub(crate) is_colored: bool,
+    pub(crate) snapshots: Option<Snapshots>,
+    pub(crate) zone: TimeZone,
+    options: OpenOptions,
+}
+
+/// The session to start with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// A new session.
+    New,
+    /// The newest session.
+    Newest,
+    /// This session.
+    Session(Box<str>),
+}
+
+/// An open session.
+pub(crate) struct Session {
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) events: mpsc::UnboundedReceiver<TeamEvent>,
+    pub(crate) record: Arc<LedgerRecord>,
+    /// Messages that were cut because filrouge ended.
+    pub(crate) interrupted: Vec<MessageId>,
+    /// Whether the session existed before.
+    pub(crate) is_resumed: bool,
+}
+
+/// Reads a team file; an invalid file is wrong usage.
+///
+/// # Errors
+/// [`Usage`]
+pub(crate) fn read_team(path: &Path) -> Result<Team, Usage> {
+    Team::read(path).map_err(|failure| {
+        let usage = Usage::new(failure.detail);
+        match failure.hint {
+            Some(hint) => usage.with_hint(hint),
+            None => usage,
+        }
+    })
+}
+
+/// The folder in which snapshot files are written; `None` when they are disabled.
+///
+/// # Errors
+/// [`Usage`] when they must be encrypted and cannot be.
+pub(crate) fn snapshots(config: &Config) -> anyhow::Result<Option<Snapshots>> {
+    let folder = config.team.snapshots_dir.clone();
+    folder
+        .map(|folder| snapshots_in(config, folder))
+        .transpose()
+}
+
+/// Snapshot files in this folder, encrypted as configured.
+///
+/// # Errors
+/// As [`snapshots`].
+pub(crate) fn snapshots_in(config: &Config, folder: PathBuf) -> anyhow::Result<Snapshots> {
+    let snapshots = Snapshots::new(folder);
+    Ok(match passphrase::seal(config)? {
+        Some(seal) => snapshots.sealed(seal),
+        None => snapshots,
+    })
+}
+
+/// The name of this lease holder, shown to others.
+fn holder() -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy().into_owned();
+    let user = variable("USER").unwrap_or_else(|| "somebody".to_owned());
+    format!("{user}@{host}, process {}", std::process::id())
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+impl<'a> Deployment<'a> {
+    /// Reads the configuration; the environment determines language and colors.
+    ///
+    /// # Errors
+    /// As [`snapshots`].
+    pub(crate) fn new(config: &Config, opened: &'a Opened) -> anyhow::Result<Self> {
+        let calls = config.settings.calls.clone();
+        let snapshots = snapshots(config)?;
+        Ok(Self {
+            opened,
+            caller: operator(config),
+            words: words::of_locale(variable),
+            is_colored: style::wants_color(variable),
+            zone: TimeZone::system(),
+            options: OpenOptions {
+                ttl: calls.lease_ttl,
+                wait: calls.lease_wait,
+                snapshots: snapshots.clone(),
+                ..OpenOptions::new(holder())
+            },
+            snapshots,
+        })
+    }
+
+    pub(crate) fn options(&self) -> OpenOptions {
+        self.options.clone()
+    }
+
+    /// Formats a moment for the reader.
+    pub(crate) fn when(&self, at: Timestamp) -> String {
+        when(self.words, at, SystemClock.now(), &self.zone)
+    }
+
+    /// The team's sessions, newest first.
+    ///
+    /// # Errors
+    /// Errors of the ledger.
+    pub(crate) async fn sessions(&self, team: &Team) -> Result<Vec<TeamSession>, Failure> {
+        let found = sessions(&self.opened.engine, &self.caller, &team.id).await?;
+        for (id, failure) in &found.unreadable {
+            tracing::warn!(session_id = %id, code = failure.code.as_str(), "a session cannot be read");
+        }
+        Ok(found.sessions)
+    }
+
+    /// The team's newest session.
+    ///
+    /// # Errors
+    /// `session_not_found` when it has none; errors of the ledger.
+    pub(crate) async fn newest(&self, team: &Team) -> Result<TeamSession, Failure> {
+        let newest = self.sessions(team).await?.into_iter().next();
+        newest.ok_or_else(|| {
+            let what = format!("team {:?} has no earlier session", team.name);
+            Failure::new(ErrorCode::SessionNotFound, what)
+                .with_hint("leave --resume out to begin one")
+        })
+    }
+
+    /// Opens the session that `start` names.
+    ///
+    /// # Errors
+    /// As [`Self::newest`], [`Self::begin`] and [`Self::resume`].
+    pub(crate) async fn open(&self, team: &Team, start: Start) -> anyhow::Result<Session> {
+        match start {
+            Start::New => self.begin(team).await,
+            Start::Newest => {
+                let newest = self.newest(team).await?;
+                self.resume(team, &newest.session_id).await
+            }
+            Start::Session(id) => self.resume(team, &id).await,
+        }
+    }
+
+    /// Creates a session.
+    ///
+    /// # Errors
+    /// Errors of the ledger.
+    pub(crate) async fn begin(&self, team: &Team) -> anyhow::Result<Session> {
+        let engine = self.opened.engine.clone();
+        let opened = open_new(engine, self.caller.clone(), team, self.options()).await?;
+        session(team, opened, false)
+    }
+
+    /// Resumes this session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`; [`OtherTeam`]; `lease_timeout`; errors of the ledger.
+    pub(crate) async fn resume(&self, team: &Team, id: &str) -> anyhow::Result<Session> {
+        let engine = self.opened.engine.clone();
+        session_of(&engine, &self.caller, &team.id, id)
+            .await
+            .map_err(|failure| match failure.code {
+                ErrorCode::Invalid => anyhow::Error::new(failure).context(OtherTeam),
+                _ => failure.into(),
+            })?;
+        let opened = open_existing(engine, self.caller.clone(), team, id, self.options()).await?;
+        session(team, opened, true)
+    }
+}
+
+fn session(team: &Team, opened: OpenedSession, is_resumed: bool) -> anyhow::Result<Session> {
+    let OpenedSession {
+        record,
+        restored,
+        interrupted,
+        left_out,
+        ..
+    } = opened;
+    if left_out.foreign > 0 {
+        tracing::warn!(
+            session_id = record.session_id(),
+            items = left_out.foreign,
+            "the session contains items that the team did not write; they are not part of the conversation"
+        );
+    }
+    let record = Arc::new(record);
+    let (coordinator, events) = Coordinator::start(
+        Arc::new(SystemClock),
+        Settings::default(),
+        team.clone(),
+        record.clone(),
+        is_resumed.then_some(restored),
+    )?;
+    Ok(Session {
+        coordinator: Arc::new(coordinator),
+        events,
+        record,
+        interrupted,
+        is_resumed,
+    })
+}
+
+/// The exit code of a failed deployment, if the failure has a special one.
+pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
+    if error.is::<OtherTeam>() {
+        return Some(4);
+    }
+    match error.downcast_ref::<Failure>()?.code {
+        ErrorCode::SessionNotFound | ErrorCode::SessionErased => Some(3),
+        ErrorCode::LeaseTimeout
+        | ErrorCode::LeaseHeld
+        | ErrorCode::LeaseExpired
+        | ErrorCode::StaleFence => Some(5),
+        _ => None,
+    }
+}

@@ -1,0 +1,186 @@
+//! Sends one message and shows its answers, without a terminal.
+
+use std::io::{self, IsTerminal, Write};
+
+use filrouge_team::coordinator::TeamEvent;
+use filrouge_team::team::Team;
+
+use super::deployment::{Deployment, Session, Start};
+use super::lines;
+use super::screen::Screen;
+use super::signals::Signals;
+use super::style::Style;
+use super::words::fill;
+use crate::output::{printable, say};
+
+/// Exit code: an agent failed.
+const AGENT_FAILED: u8 = 6;
+/// Exit code: messages could not be recorded.
+const NOT_KEPT: u8 = 1;
+
+/// The settings of a run that sends one message.
+pub(crate) struct OneShot {
+    /// The session to start with; `None` is a new one. Before a new session starts, earlier ones are mentioned.
+    pub(crate) start: Option<Start>,
+    /// The human's message.
+    pub(crate) text: String,
+    /// Whether events are written as JSON lines instead of text.
+    pub(crate) json: bool,
+}
+
+/// Sends the message, shows the answers until a human has the floor, and leaves. Returns the exit code.
+///
+/// # Errors
+/// As [`Deployment::resume`] and [`Deployment::begin`]; errors of the ledger.
+pub(crate) async fn run_one_shot(
+    deployment: &Deployment<'_>,
+    team: &Team,
+    run: OneShot,
+) -> anyhow::Result<u8> {
+    let mut signals = Signals::install()?;
+    let mut session = open(deployment, team, run.start).await?;
+    let mut show = Show::new(deployment, team, run.json);
+    let outcome = talk(&mut session, &mut show, &mut signals, &run.text).await;
+    // The session is released even after a failure.
+    let left = session.coordinator.leave().await;
+    while let Ok(event) = session.events.try_recv() {
+        show.event(&event)?;
+    }
+    for warning in session.record.take_warnings() {
+        show.warning(deployment, warning.what.code(), &warning.to_string())?;
+    }
+    let code = outcome?;
+    left?;
+    Ok(code)
+}
+
+async fn open(
+    deployment: &Deployment<'_>,
+    team: &Team,
+    start: Option<Start>,
+) -> anyhow::Result<Session> {
+    if let Some(start) = start.filter(|start| *start != Start::New) {
+        return deployment.open(team, start).await;
+    }
+    let sessions = deployment.sessions(team).await?;
+    if let Some(newest) = sessions.first() {
+        let (when, count) = (
+            deployment.when(newest.last_activity),
+            deployment.words.messages(newest.message_count),
+        );
+        say(fill(
+            deployment.words.earlier,
+            &[("n", &sessions.len()), ("when", &when), ("count", &count)],
+        ));
+    }
+    deployment.begin(team).await
+}
+
+async fn talk(
+    session: &mut Session,
+    show: &mut Show,
+    signals: &mut Signals,
+    text: &str,
+) -> anyhow::Result<u8> {
+    show.opened(session)?;
+    // At the start the human has the floor; the events until then are shown before the message is sent.
+    while let Some(event) = session.events.recv().await {
+        let is_ready = matches!(event, TeamEvent::HandedOver(_));
+        show.event(&event)?;
+        if is_ready {
+            break;
+        }
+    }
+    let sent = session.coordinator.say(text).await?;
+    if sent.is_none() {
+        return Ok(0);
+    }
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(100));
+    let mut code = 0;
+    loop {
+        let event = tokio::select! {
+            signal = signals.next() => return Ok(signal.exit_code()),
+            event = session.events.recv() => event,
+            _ = ticks.tick(), if show.is_thinking() => {
+                show.spin()?;
+                continue;
+            }
+        };
+        let Some(event) = event else { return Ok(code) };
+        show.event(&event)?;
+        match event {
+            TeamEvent::Ended { error: Some(_), .. } => code = AGENT_FAILED,
+            TeamEvent::NotKept { failure, .. } => {
+                let special = super::deployment::exit_code(&failure.into());
+                code = special.unwrap_or(NOT_KEPT);
+            }
+            TeamEvent::HandedOver(_) | TeamEvent::Closed(_) => return Ok(code),
+            _ => {}
+        }
+    }
+}
+
+/// The output of a run.
+enum Show {
+    Text(Box<Screen<io::Stdout, io::Stderr>>),
+    Lines(io::Stdout),
+}
+
+impl Show {
+    fn new(deployment: &Deployment<'_>, team: &Team, json: bool) -> Self {
+        if json {
+            return Self::Lines(io::stdout());
+        }
+        let is_terminal = io::stdout().is_terminal();
+        let style = match is_terminal && deployment.is_colored {
+            true => Style::of(team),
+            false => Style::plain(),
+        };
+        let screen = Screen::new(
+            io::stdout(),
+            io::stderr(),
+            deployment.words,
+            style,
+            is_terminal,
+        );
+        Self::Text(Box::new(screen))
+    }
+
+    fn opened(&mut self, session: &Session) -> io::Result<()> {
+        match self {
+            Self::Lines(out) => lines::opened(out, session),
+            Self::Text(_) => Ok(()),
+        }
+    }
+
+    fn event(&mut self, event: &TeamEvent) -> io::Result<()> {
+        match self {
+            Self::Lines(out) => lines::event(out, event),
+            Self::Text(screen) => screen.show(event),
+        }
+    }
+
+    fn warning(&mut self, deployment: &Deployment<'_>, code: &str, detail: &str) -> io::Result<()> {
+        match self {
+            Self::Lines(out) => lines::warning(out, code, detail),
+            Self::Text(screen) => {
+                let why = printable(detail);
+                screen.error(&fill(
+                    deployment.words.snapshot_not_written,
+                    &[("why", &why)],
+                ))
+            }
+        }
+    }
+
+    fn is_thinking(&self) -> bool {
+        matches!(self, Self::Text(screen) if screen.is_thinking())
+    }
+
+    fn spin(&mut self) -> io::Result<()> {
+        match self {
+            Self::Lines(out) => out.flush(),
+            Self::Text(screen) => screen.spin(),
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Finds cycles between the files of a crate: a file uses an item of another one, which, directly or through others,
+//! uses an item of the first. Imports and paths count, re-exports and `mod` do not; a path counts for the file that
+//! defines the named item.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use syn::visit::{self, Visit};
+use syn::{Item, UseTree, Visibility};
+
+/// A module: its file, and the meaning of its names.
+#[derive(Default)]
+struct Module {
+    file: String,
+    children: BTreeSet<String>,
+    defined: BTreeSet<String>,
+    /// Names imported by `use`, with their paths.
+    uses: BTreeMap<String, Vec<String>>,
+    globs: Vec<Vec<String>>,
+    /// Paths that the module's own code uses.
+    needs: Vec<Vec<String>>,
+}
+
+type Modules = BTreeMap<Vec<String>, Module>;
+
+fn for_tests(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|a| {
+        a.path().is_ident("cfg")
+            && matches!(&a.meta, syn::Meta::List(list) if list.tokens.to_string().split(|c: char| !c.is_alphanumeric()).any(|w| w == "test"))
+    })
+}
+
+/// The paths of code, without those of `use`.
+struct Paths<'a>(&'a mut Vec<Vec<String>>);
+
+impl<'ast> Visit<'ast> for Paths<'_> {
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.segments.len() > 1 {
+            let names = path.segments.iter().map(|s| s.ident.to_string());
+            self.0.push(names.collect());
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+fn leaves(tree: &UseTree, before: &[String], found: &mut Vec<(String, Vec<String>)>) {
+    let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
+    match tree {
+        UseTree::Path(path) => leaves(&path.tree, &with(&path.ident), found),
+        UseTree::Name(name) if name.ident == "self" => {
+            found.push((before.last().cloned().unwrap_or_default(), before.to_vec()));
+        }
+        UseTree::Name(name) => found.push((name.ident.to_string(), with(&name.ident))),
+        UseTree::Rename(name) => found.push((name.rename.to_string(), with(&name.ident))),
+        UseTree::Glob(_) => found.push(("*".to_owned(), before.to_vec())),
+        UseTree::Group(group) => group.items.iter().for_each(|t| leaves(t, before, found)),
+    }
+}
+
+/// The attributes and the name of an item.
+fn head(item: &Item) -> (&[syn::Attribute], Option<&syn::Ident>) {
+    match item {
+        Item::Const(i) => (&i.attrs, Some(&i.ident)),
+        Item::Enum(i) => (&i.attrs, Some(&i.ident)),
+        Item::Fn(i) => (&i.attrs, Some(&i.sig.ident)),
+        Item::Impl(i) => (&i.attrs, None),
+        Item::Mod(i) => (&i.attrs, None),
+        Item::Static(i) => (&i.attrs, Some(&i.ident)),
+        Item::Struct(i) => (&i.attrs, Some(&i.ident)),
+        Item::Trait(i) => (&i.attrs, Some(&i.ident)),
+        Item::Type(i) => (&i.attrs, Some(&i.ident)),
+        Item::Union(i) => (&i.attrs, Some(&i.ident)),
+        Item::Use(i) => (&i.attrs, None),
+        _ => (&[], None),
+    }
+}
+
+fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], all: &mut Modules) {
+    let mut module = Module {
+        file: file.to_owned(),
+        ..Module::default()
+    };
+    for item in items.iter().filter(|item| !for_tests(head(item).0)) {
+        match item {
+            Item::Mod(child) => {
+                let name = child.ident.to_string();
+                module.children.insert(name.clone());
+                let inner = [&at[..], std::slice::from_ref(&name)].concat();
+                if let Some((_, items)) = &child.content {
+                    read(src, file, inner, items, all);
+                } else {
+                    let path = inner.join("/");
+                    let file = [format!("{path}.rs"), format!("{path}/mod.rs")]
+                        .into_iter()
+                        .find(|f| src.join(f).exists());
+                    if let Some(file) = file {
+                        read_file(src, &file, inner, all);
+                    }
+                }
+            }
+            Item::Use(used) => {
+                let mut found = Vec::new();
+                leaves(&used.tree, &[], &mut found);
+                for (name, path) in found {
+                    if name == "*" {
+                        module.globs.push(path);
+                        continue;
+                    }
+                    if matches!(used.vis, Visibility::Inherited) {
+                        module.needs.push(path.clone());
+                    }
+                    module.uses.insert(name, path);
+                }
+            }
+            item => {
+                module.defined.extend(head(item).1.map(ToString::to_string));
+                Paths(&mut module.needs).visit_item(item);
+            }
+        }
+    }
+    all.insert(at, module);
+}
+
+fn read_file(src: &Path, file: &str, at: Vec<String>, all: &mut Modules) {
+    let text = std::fs::read_to_string(src.join(file)).unwrap();
+    let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
+    if for_tests(&parsed.attrs) {
+        return;
+    }
+    read(src, file, at, &parsed.items, all);
+}
+
+/// The file that defines the item of a path; `None` for an item of another crate, or a module.
+fn file_of<'a>(all: &'a Modules, at: &[String], path: &[String], depth: usize) -> Option<&'a str> {
+    if depth > 16 {
+        return None;
+    }
+    let mut place = at.to_vec();
+    let mut rest = path;
+    let mut own = false;
+    while let Some((first, more)) = rest.split_first() {
+        match first.as_str() {
+            "crate" => place.clear(),
+            "self" => {}
+            "super" => {
+                place.pop();
+            }
+            _ => break,
+        }
+        own = true;
+        rest = more;
+    }
+    while let Some((first, more)) = rest.split_first() {
+        let module = all.get(&place)?;
+        if module.children.contains(first) {
+            place.push(first.clone());
+            rest = more;
+            own = true;
+            continue;
+        }
+        if let Some(used) = module.uses.get(first) {
+            if used.first() == Some(first) && !own && used.len() == 1 {
+                return None;
+            }
+            let whole = [used, more].concat();
+            return file_of(all, &place, &whole, depth + 1);
+        }
+        if module.defined.contains(first) {
+            return Some(&module.file);
+        }
+        for glob in &module.globs {
+            let whole = [glob, rest].concat();
+            if glob.first().is_some_and(|g| {
+                ["crate", "super", "self"].contains(&g.as_str()) || module.children.contains(g)
+            }) && let Some(file) = file_of(all, &place, &whole, depth + 1)
+            {
+                return Some(file);
+            }
+        }
+        return own.then_some(&module.file);
+    }
+    None
+}
+
+/// Each cycle: the files that need each other, directly or through others.
+fn cycles(src: &Path) -> Vec<BTreeSet<String>> {
+    let mut all = Modules::new();
+    for root in ["lib.rs", "main.rs"] {
+        if src.join(root).exists() {
+            read_file(src, root, Vec::new(), &mut all);
+            break;
+        }
+    }
+    let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (at, module) in &all {
+        let to = arrows.entry(&module.file).or_default();
+        for path in &module.needs {
+            to.extend(file_of(&all, at, path, 0).filter(|file| *file != module.file));
+        }
+    }
+    // Crates have few files: comparing what each file reaches finds those that reach each other.
+    let reach: BTreeMap<&str, BTreeSet<&str>> = arrows
+        .keys()
+        .map(|from| {
+            let mut seen = BTreeSet::new();
+            let mut next = vec![*from];
+            while let Some(file) = next.pop() {
+                for to in arrows.get(file).into_iter().flatten() {
+                    if seen.insert(*to) {
+                        next.push(to);
+                    }
+                }
+            }
+            (*from, seen)
+        })
+        .collect();
+    let mut found = BTreeSet::new();
+    for (from, seen) in &reach {
+        if seen.contains(from) {
+            let cycle = seen
+                .iter()
+                .filter(|to| reach.get(*to).is_some_and(|back| back.contains(from)));
+            found.insert(cycle.map(|f| (*f).to_owned()).collect::<BTreeSet<_>>());
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// A file and its submodules are read together, so a cycle of up to this many files is allowed.
+const SMALL: usize = 4;
+
+/// The allowed larger cycles: crate, a file of the cycle, its maximum number of files, and the reason.
+const ALLOWED: &[(&str, &str, usize, &str)] = &[
+    ("postgres", "rows.rs", 11, "to be broken"),
+    ("sqlite", "rows.rs", 8, "to be broken"),
+    ("transcode", "render.rs", 6, "to be broken"),
+    (
+        "transcode",
+        "stream.rs",
+        19,
+        "each decoder builds on the trait beside which the list of decoders stands",
+    ),
+];
+
+#[test]
+fn no_file_depends_on_itself_through_many_others() {
+    let mut wrong = Vec::new();
+    for (name, one) in crate::shipped() {
+        for cycle in cycles(&one.src) {
+            let may_be = |(of, file, most, _): &(&str, &str, usize, &str)| {
+                *of == name && cycle.len() <= *most && cycle.contains(*file)
+            };
+            if cycle.len() > SMALL && !ALLOWED.iter().any(may_be) {
+                wrong.push(format!("{name}, {} files: {cycle:?}", cycle.len()));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "move what they share into a file of its own, or list the cycle with a reason:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn cycles_are_found_through_reexports_and_globs() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |file: &str, text: &str| {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    put("lib.rs", "mod a; mod b; mod c; mod d; pub use c::C;");
+    put("a.rs", "use crate::b::B; pub struct A;");
+    put("b.rs", "pub struct B(crate::C);");
+    put(
+        "c.rs",
+        "mod part; use super::a; pub struct C; fn f() -> a::A { part::g() }",
+    );
+    put("c/part.rs", "use super::*; pub fn g() -> A { a::A }");
+    put(
+        "d.rs",
+        "use crate::a::A; #[cfg(test)] mod tests { use crate::c::C; }",
+    );
+    let files = |names: &[&str]| {
+        names
+            .iter()
+            .map(|n| (*n).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(
+        cycles(folder.path()),
+        [files(&["a.rs", "b.rs", "c.rs", "c/part.rs"])]
+    );
+    put("b.rs", "pub struct B;");
+    assert!(cycles(folder.path()).is_empty());
+}
