@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use filrouge_store::record::MacCheck;
 use filrouge_store::rows::{LogRow, View};
-use filrouge_store::verify::{HeadComparison, Suspects};
+use filrouge_store::verify::{KnownHeads, Suspects};
 use filrouge_store::{Keyring, Position};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ pub(crate) struct Guard {
     /// The newest verified commit that may hold more than drafts.
     anchor_position: Mutex<Position>,
     suspects: RwLock<Arc<Suspects>>,
-    comparison: Mutex<HeadComparison>,
+    known_heads: KnownHeads,
     /// The reason why writes are refused at the moment.
     refused: Mutex<Option<String>>,
     /// Publishes the newest commit's number as it grows.
@@ -63,7 +63,7 @@ impl Guard {
             newest: Mutex::default(),
             anchor_position: Mutex::new(position(None)),
             suspects: RwLock::default(),
-            comparison: Mutex::default(),
+            known_heads: KnownHeads::default(),
             refused: Mutex::default(),
             commits: watch::Sender::new(0),
             outdated: Mutex::default(),
@@ -90,6 +90,16 @@ impl Guard {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// The newest state of all heads and notes.
+    pub(crate) const fn known_heads(&self) -> &KnownHeads {
+        &self.known_heads
+    }
+
+    /// Adds what reads and writes found to the suspects.
+    pub(crate) fn suspect_found(&self) {
+        self.suspect(self.known_heads.take_found());
     }
 
     /// Adds suspects: data that differs from what was written. They are never removed.
@@ -173,6 +183,9 @@ impl Guard {
             let next = number(row.as_ref()) == number(newest.as_ref()) + 1;
             if !(next && row.as_ref().is_some_and(LogRow::is_drafts)) {
                 *locked(&self.anchor_position) = position(row.as_ref());
+            }
+            if let Some(row) = &row {
+                self.known_heads.advance(row);
             }
             self.commits.send_replace(number(row.as_ref()));
             *newest = row;
@@ -260,6 +273,7 @@ impl Guard {
                     self.suspect(Suspects::everything(what));
                     return Ok(());
                 }
+                self.known_heads.advance(&row);
                 previous = Some(row);
             }
         }
@@ -271,7 +285,7 @@ impl Guard {
     pub(crate) fn compare(&self, view: &impl View) -> Result<std::time::Duration, Failure> {
         let begun = Instant::now();
         if self.check == MacCheck::Keyed {
-            let found = locked(&self.comparison).compare(view, &self.keyring)?;
+            let found = self.known_heads.compare(view, &self.keyring)?;
             self.suspect(found);
         }
         Ok(begun.elapsed())

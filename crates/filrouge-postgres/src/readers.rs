@@ -8,6 +8,7 @@ use filrouge_store::Keyring;
 use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::read::VerifiedSnapshot;
 use filrouge_store::record::MacCheck;
+use filrouge_store::verify::HeadCheck;
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
@@ -150,20 +151,27 @@ impl Readers {
             let reader = driver.wait(self.pool.get());
             lent.0 = Some(reader.map_err(no_reader)?);
         };
-        self.guard
-            .compare_newest(verified.as_ref(), newest.as_ref());
-        let suspects = self.guard.suspects();
         let looked_up = lookup.map(|lookup| (lookup, session));
+        let view = Rows {
+            session: lent.session()?,
+            driver,
+            read_ahead: ReadAhead::in_snapshot(looked_up),
+        };
+        let fetched = newest.clone().into_iter().collect();
+        self.guard
+            .follow(&view, verified, newest.as_ref(), fetched)?;
+        let suspects = self.guard.suspects();
         query(&VerifiedSnapshot {
-            view: &Rows {
-                session: lent.session()?,
-                driver,
-                read_ahead: ReadAhead::in_snapshot(looked_up),
-            },
+            view: &view,
             keyring: &self.keyring,
             check: self.check,
             suspects: &suspects,
+            heads: HeadCheck {
+                known: Some(self.guard.known_heads()),
+                uncommitted: &[],
+            },
         });
+        self.guard.suspect_found();
         Ok(())
     }
 }

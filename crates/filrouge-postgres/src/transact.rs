@@ -177,6 +177,7 @@ impl Writer {
         let mut stage = Stage::new(rows(), fetched);
         // A panic in the rules must fail its own write, not the writer.
         let applied = catch_unwind(AssertUnwindSafe(|| self.apply_all(&mut stage, group, now)));
+        self.guard.suspect_found();
         let applied = applied.unwrap_or_else(|_| {
             let what = "a write panicked; the panic is in the log";
             Err(Aborted::Write(Failure::new(ErrorCode::Internal, what)))
@@ -200,6 +201,7 @@ impl Writer {
             entropy: self.entropy.as_ref(),
             now,
             suspects: &suspects,
+            known_heads: Some(self.guard.known_heads()),
         };
         let mut log = CommitGroup::begin(stage, ctx.keyring).map_err(Aborted::Store)?;
         let mut outcomes = Vec::with_capacity(group.len());

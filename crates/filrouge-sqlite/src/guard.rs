@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use filrouge_store::record::MacCheck;
 use filrouge_store::rows::{LogRow, View};
-use filrouge_store::verify::{HeadComparison, Suspects};
+use filrouge_store::verify::{KnownHeads, Suspects};
 use filrouge_store::{Keyring, Position};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
@@ -38,6 +38,7 @@ pub(crate) struct Guard {
     /// True from the start of a commit of this process until the watch has recorded it.
     committing: AtomicBool,
     suspects: RwLock<Arc<Suspects>>,
+    known_heads: KnownHeads,
     read_only: Mutex<Option<String>>,
     /// Whether the newest write found the disk full.
     full: AtomicBool,
@@ -53,7 +54,6 @@ struct Watch {
     compare_every: i64,
     /// Whether, since the last comparison, other processes have committed changes with matching commit log rows.
     comparison_due: bool,
-    comparison: HeadComparison,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -89,24 +89,22 @@ impl Guard {
                 compared_at: clock.now().as_micros(),
                 compare_every: COMPARE_EVERY_MICROS,
                 comparison_due: false,
-                comparison: HeadComparison::default(),
             }),
             keyring,
             check,
             clock,
             committing: AtomicBool::new(false),
-            suspects: RwLock::new(Arc::default()),
+            suspects: RwLock::default(),
+            known_heads: KnownHeads::default(),
             read_only: Mutex::default(),
             full: AtomicBool::new(false),
             commits: watch::Sender::new(0),
         };
         let mut watch = locked(&guard.watch);
-        let Watch {
-            conn, comparison, ..
-        } = &mut *watch;
+        let conn = &watch.conn;
         let seen = in_snapshot(conn, |rows| {
             if check == MacCheck::Keyed {
-                guard.suspect(comparison.compare(rows, &guard.keyring)?);
+                guard.suspect(guard.known_heads.compare(rows, &guard.keyring)?);
             }
             match rows.newest_log() {
                 Ok(newest) => guard.advance(newest),
@@ -126,6 +124,16 @@ impl Guard {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// The newest state of all heads and notes.
+    pub(crate) const fn known_heads(&self) -> &KnownHeads {
+        &self.known_heads
+    }
+
+    /// Adds what reads and writes found to the suspects.
+    pub(crate) fn suspect_found(&self) {
+        self.suspect(self.known_heads.take_found());
     }
 
     /// Adds sessions and other data that were changed outside filrouge to the suspects, which are never cleared.
@@ -187,6 +195,9 @@ impl Guard {
             if !(next && row.as_ref().is_some_and(LogRow::is_drafts)) {
                 *locked(&self.anchor_position) = position(row.as_ref());
             }
+            if let Some(row) = &row {
+                self.known_heads.advance(row);
+            }
             self.commits.send_replace(number(row.as_ref()));
             *newest = row;
         }
@@ -223,9 +234,7 @@ impl Guard {
         }
         // This is read before the snapshot begins, so the snapshot contains at least this commit.
         let verified = locked(&self.newest).clone();
-        let Watch {
-            conn, comparison, ..
-        } = &mut *watch;
+        let conn = &watch.conn;
         let (version, newest, compared) = in_snapshot(conn, |rows| {
             let version = data_version(rows.0)?;
             let newest = match self.follow(rows, verified.as_ref())? {
@@ -240,7 +249,7 @@ impl Guard {
                 return Ok((version, newest, None));
             }
             let begun = Instant::now();
-            self.suspect(comparison.compare(rows, &self.keyring)?);
+            self.suspect(self.known_heads.compare(rows, &self.keyring)?);
             Ok((version, newest, Some(begun.elapsed())))
         })?;
         self.advance(newest);
@@ -292,6 +301,7 @@ impl Guard {
                     let what = format!("the commit log is broken at commit {}", row.commit_no);
                     return Ok(Err(what));
                 }
+                self.known_heads.advance(&row);
                 previous = Some(row);
             }
         }

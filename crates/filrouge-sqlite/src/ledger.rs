@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::read::VerifiedSnapshot;
 use filrouge_store::record::MacCheck;
+use filrouge_store::verify::HeadCheck;
 use filrouge_store::verify::Suspects;
 use filrouge_store::{
     Backend, Command, CommittedWrite, Durability, Health, Keyring, Ledger, Position, QuerySubject,
@@ -233,7 +234,12 @@ impl Shared {
                 keyring: &self.keyring,
                 check: self.check,
                 suspects: &suspects,
+                heads: HeadCheck {
+                    known: Some(self.guard.known_heads()),
+                    uncommitted: &[],
+                },
             });
+            self.guard.suspect_found();
             Ok(())
         });
         if reader.is_autocommit() {

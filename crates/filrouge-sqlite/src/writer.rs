@@ -117,6 +117,7 @@ impl Writer {
             .map_err(|e| Aborted::Store(failure(e)))?;
         // A panic in the rules must fail its own write, not stop the writer.
         let done = catch_unwind(AssertUnwindSafe(|| self.apply_all(group)));
+        self.guard.suspect_found();
         let done = done.unwrap_or_else(|_| {
             let what = "a write panicked; the panic is in the log";
             Err(Aborted::Write(Failure::new(ErrorCode::Internal, what)))
@@ -177,6 +178,7 @@ impl Writer {
             entropy: self.entropy.as_ref(),
             now: self.clock.now(),
             suspects: &suspects,
+            known_heads: Some(self.guard.known_heads()),
         };
         let mut log = CommitGroup::begin(&rows, ctx.keyring).map_err(Aborted::Store)?;
         let mut outcomes = Vec::with_capacity(group.len());

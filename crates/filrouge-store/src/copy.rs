@@ -9,7 +9,7 @@ use crate::ledger::Position;
 use crate::read::VerifiedSnapshot;
 use crate::record::MacCheck;
 use crate::rows::{LogRow, SessionPk, View};
-use crate::verify::{Finding, Suspects, Verdict, VerificationReport, newest_commit};
+use crate::verify::{Finding, HeadCheck, Suspects, Verdict, VerificationReport, newest_commit};
 
 mod copy_target;
 mod run;
@@ -170,6 +170,7 @@ fn verified<V: View + ?Sized>(
             keyring: source.keyring,
             check: MacCheck::Keyed,
             suspects: &Suspects::default(),
+            heads: HeadCheck::default(),
         };
         if view.newest_log()? != source.view.newest_log()? {
             return Err(differs("its newest commit is another one"));

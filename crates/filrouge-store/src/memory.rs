@@ -18,7 +18,7 @@ use crate::rows::{
     CheckpointRow, HeadCheckpoints, HeadLease, HeadRow, SessionRow, TurnRow, Tx, View,
 };
 use crate::rules::{self, CommitGroup, RuleContext};
-use crate::verify::Suspects;
+use crate::verify::{HeadCheck, Suspects};
 
 pub(crate) mod rows;
 
@@ -75,6 +75,7 @@ impl MemoryLedger {
             entropy: self.entropy.as_ref(),
             now,
             suspects: &suspects,
+            known_heads: None,
         };
         let mut group = CommitGroup::begin(&*rows, ctx.keyring)?;
         let outcome = rules::apply(&mut *rows, &mut group, &ctx, command)?;
@@ -96,6 +97,7 @@ impl MemoryLedger {
             keyring: &self.keyring,
             check: MacCheck::Keyed,
             suspects: &suspects,
+            heads: HeadCheck::default(),
         })
     }
 

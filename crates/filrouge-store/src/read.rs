@@ -7,7 +7,7 @@ use crate::command::{Erased, Scope, Viewer};
 use crate::keyring::{Keyring, MAC_BYTES, equal_macs};
 use crate::record::{Decoded, MacCheck, RecordFault, RecordFaultKind, RecordRow, decode};
 use crate::rows::{HeadRow, ORDINAL_MAX, SessionPk, SessionRow, StoredSession, TurnRow, View};
-use crate::verify::Suspects;
+use crate::verify::{HeadCheck, Suspects};
 
 mod absent;
 mod changes;
@@ -43,6 +43,8 @@ pub struct VerifiedSnapshot<'a, V: ?Sized> {
     pub check: MacCheck,
     /// Sessions with known integrity errors.
     pub suspects: &'a Suspects,
+    /// Compares heads and notes with their newest state.
+    pub heads: HeadCheck<'a>,
 }
 
 /// A verified session, with the data that verifies its items.
@@ -186,10 +188,16 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             Ok(Some(stored)) => self.load(stored).map(Some),
             // A verified session of another owner counts as absent (P6), even while other sessions are suspect.
             Ok(None) if scope.is_some() && self.is_genuine(tenant, id) => Ok(None),
-            Ok(None) => self.suspects.check_absent(tenant, id).map(|()| None),
+            Ok(None) => self.check_absent(tenant, id).map(|()| None),
             Err(failure) => Err(failure),
         };
         in_session(id, found)
+    }
+
+    fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Failure> {
+        self.suspects.check_absent(tenant, id)?;
+        self.heads
+            .check_absent(self.view, self.keyring, (tenant, id))
     }
 
     fn is_genuine(&self, tenant: &TenantId, id: &SessionId) -> bool {
@@ -221,6 +229,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         if row.fingerprint() != head.session {
             return Err(broken("its row was changed"));
         }
+        let name = (&row.tenant_id, &row.session_id);
+        self.heads
+            .check_session(self.view, self.keyring, name, (pk, &head.mac))?;
         let scope = LinkScope::new(&row.tenant_id, &row.session_id);
         Ok(VerifiedSession {
             pk,

@@ -13,13 +13,15 @@ use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
 mod finding;
 mod heads;
+mod known_heads;
 mod rebuilt;
 mod side_rows;
 mod suspects;
 
 pub use finding::Finding;
+pub use heads::compare_with_log;
 pub(crate) use heads::newest_commit;
-pub use heads::{HeadComparison, compare_with_log};
+pub use known_heads::{HeadCheck, KnownHeads};
 pub(crate) use rebuilt::RebuiltSession;
 pub use suspects::Suspects;
 

@@ -23,21 +23,27 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
 
     pub(crate) fn note_row(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
         self.suspects.check_note(name)?;
-        let Some(row) = self.view.note(name)? else {
-            return Ok(None);
-        };
-        match row.verified(self.keyring) {
-            _ if self.check == MacCheck::Unverified => Ok(Some(row)),
-            Some(true) => Ok(Some(row)),
-            Some(false) => Err(Failure::new(
-                ErrorCode::IntegrityError,
-                format!("note {name:?} was changed"),
-            )),
-            None => Err(Failure::new(
-                ErrorCode::KeyMissing,
-                format!("note {name:?} was written with a key that is not in the keyring"),
-            )),
+        let row = self.view.note(name)?;
+        let verified = row.as_ref().map(|row| row.verified(self.keyring));
+        match verified {
+            _ if self.check == MacCheck::Unverified => return Ok(row),
+            None | Some(Some(true)) => {}
+            Some(Some(false)) => {
+                return Err(Failure::new(
+                    ErrorCode::IntegrityError,
+                    format!("note {name:?} was changed"),
+                ));
+            }
+            Some(None) => {
+                return Err(Failure::new(
+                    ErrorCode::KeyMissing,
+                    format!("note {name:?} was written with a key that is not in the keyring"),
+                ));
+            }
         }
+        let mac = row.as_ref().map(|row| &row.mac);
+        self.heads.check_note(self.view, self.keyring, name, mac)?;
+        Ok(row)
     }
 
     /// A page of a session's events in the order of recording, and the cursor of the next page. It ends early when the

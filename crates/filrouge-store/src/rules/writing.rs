@@ -12,7 +12,7 @@ use crate::record::{Batch, MacCheck, RecordPlacement};
 use crate::rows::{
     Change, HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionPk, SessionRow, TurnRow, Tx,
 };
-use crate::verify::Suspects;
+use crate::verify::{HeadCheck, KnownHeads, Suspects};
 
 use super::refusal;
 
@@ -29,6 +29,8 @@ pub struct RuleContext<'a> {
     pub now: Timestamp,
     /// Sessions that are known to fail verification.
     pub suspects: &'a Suspects,
+    /// The newest state of all heads and notes, if the store has it.
+    pub known_heads: Option<&'a KnownHeads>,
 }
 
 /// A write in progress.
@@ -81,6 +83,10 @@ impl<T: Tx> ActiveWrite<'_, T> {
             keyring: self.ctx.keyring,
             check: MacCheck::Keyed,
             suspects: self.ctx.suspects,
+            heads: HeadCheck {
+                known: self.ctx.known_heads,
+                uncommitted: &self.group.entries,
+            },
         }
     }
 }

@@ -4,27 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::suspects::{Name, Suspects};
+use super::known_heads::{Heads, KnownHeads, Names, check_chain, entries, half};
+use super::suspects::Suspects;
 use crate::digest::{Digest, DigestRow};
-use crate::keyring::{Keyring, MAC_BYTES};
+use crate::keyring::Keyring;
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, StoredSession, View};
-
-/// The heads and notes of the store: the first half of the MAC of each.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Heads {
-    sessions: BTreeMap<SessionPk, [u8; 8]>,
-    notes: BTreeMap<Box<str>, [u8; 8]>,
-}
-
-impl Heads {
-    /// Applies the change of one log entry.
-    fn advance(&mut self, entry: LogEntry) {
-        match entry.change {
-            Change::Note(name) => self.notes.insert(name, entry.head),
-            _ => self.sessions.insert(entry.pk, entry.head),
-        };
-    }
-}
 
 /// A scan of all sessions and notes: their digest, and the sessions with a wrong MAC.
 #[derive(Default)]
@@ -32,11 +16,25 @@ struct Census {
     digest: Digest,
     broken: BTreeMap<SessionPk, &'static str>,
     heads: Heads,
+    /// The names of all sessions, if they are wanted.
+    names: Option<Names>,
 }
 
 impl Census {
     fn take<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
-        let mut census = Self::default();
+        Self::default().filled(view, keyring)
+    }
+
+    fn with_names<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
+        let census = Self {
+            names: Some(Names::new()),
+            ..Self::default()
+        };
+        census.filled(view, keyring)
+    }
+
+    fn filled<V: View + ?Sized>(self, view: &V, keyring: &Keyring) -> Result<Self, Failure> {
+        let mut census = self;
         view.each_session(&mut |pk, stored| census.see(pk, stored, keyring))?;
         for note in view.notes()? {
             // A malformed or modified note is left out of the digest.
@@ -61,6 +59,9 @@ impl Census {
         let place = DigestRow::Head(pk);
         self.digest = self.digest.plus(keyring, place, &head.mac);
         self.heads.sessions.insert(pk, half(&head.mac));
+        if let Some(names) = &mut self.names {
+            names.insert(pk, (row.tenant_id.clone(), row.session_id.clone()));
+        }
         if head.verified(keyring, pk) == Some(false) {
             self.broken
                 .insert(pk, "its head was changed (the MAC does not match)");
@@ -70,37 +71,23 @@ impl Census {
     }
 }
 
-/// The part of a MAC that the commit log stores.
-fn half(mac: &[u8; MAC_BYTES]) -> [u8; 8] {
-    let mut half = [0; 8];
-    half.copy_from_slice(&mac[..8]);
-    half
-}
-
-/// Compares all heads and notes with the digest of the newest commit, and one by one with the commit log.
-#[derive(Default)]
-pub struct HeadComparison {
-    /// The newest commit of the last comparison that found no difference, and all heads and notes as of that commit.
-    known: Option<(LogRow, Heads)>,
-}
-
-impl HeadComparison {
-    /// Returns the sessions and notes that differ. Later comparisons also compare every head and
-    /// note with the state that the previous one found, updated by the commits since. The complete log is read only after
-    /// a mismatch.
+impl KnownHeads {
+    /// Compares all heads and notes with the digest of the newest commit, and one by one with the known ones, which this
+    /// fills at the first comparison. Returns the sessions and notes that differ. The complete log is read only after a
+    /// mismatch.
     ///
     /// # Errors
     /// When the store does not answer.
     pub fn compare<V: View + ?Sized>(
-        &mut self,
+        &self,
         view: &V,
         keyring: &Keyring,
     ) -> Result<Suspects, Failure> {
-        everything_if_damaged(self.compare_new(view, keyring))
+        everything_if_damaged(self.compare_all(view, keyring))
     }
 
-    fn compare_new<V: View + ?Sized>(
-        &mut self,
+    fn compare_all<V: View + ?Sized>(
+        &self,
         view: &V,
         keyring: &Keyring,
     ) -> Result<Suspects, Failure> {
@@ -108,55 +95,27 @@ impl HeadComparison {
             Some((row, Some(false))) => return Ok(changed(&row)),
             newest => newest.map(|(row, _)| row),
         };
-        let census = Census::take(view, keyring)?;
-        let expected = self.expected(view, keyring, newest.as_ref())?;
-        let as_expected = expected.is_none_or(|heads| heads == census.heads);
+        self.catch_up(view, keyring)?;
+        let census = match self.is_empty() {
+            true => Census::with_names(view, keyring)?,
+            false => Census::take(view, keyring)?,
+        };
+        let as_known = self.equal(newest.as_ref(), &census.heads);
         let sum = sum(newest.as_ref(), keyring);
-        if !as_expected || !census.broken.is_empty() || sum != Some(census.digest) {
-            let suspects = name_suspects(view, keyring, &census)?;
+        if !as_known || !census.broken.is_empty() || sum != Some(census.digest) {
+            let (suspects, logged) = name_suspects(view, keyring, &census)?;
             if !suspects.is_empty() {
+                if suspects.all.is_none() {
+                    self.fill(newest, logged.heads, &logged.names);
+                }
                 return Ok(suspects);
             }
             if sum.is_some() {
                 return Ok(Suspects::everything(DIFFERS));
             }
         }
-        self.known = newest.map(|row| (row, census.heads));
+        self.fill(newest, census.heads, &census.names.unwrap_or_default());
         Ok(Suspects::default())
-    }
-
-    /// The heads and notes according to the last comparison and the commits since; `None` before the first comparison,
-    /// and in a snapshot older than the last one.
-    fn expected<V: View + ?Sized>(
-        &mut self,
-        view: &V,
-        keyring: &Keyring,
-        newest: Option<&LogRow>,
-    ) -> Result<Option<Heads>, Failure> {
-        let newest = newest.map_or(0, |row| row.commit_no);
-        let known = self.known.take();
-        let Some((mut previous, mut heads)) = known.filter(|(row, _)| row.commit_no <= newest)
-        else {
-            return Ok(None);
-        };
-        loop {
-            let rows = view.log(previous.commit_no, 1024)?;
-            if rows.is_empty() {
-                return Ok(Some(heads));
-            }
-            for row in rows {
-                if row.follows(Some(&previous), keyring) == Some(false) {
-                    return Err(damaged(format!(
-                        "the commit log is broken at commit {}",
-                        row.commit_no
-                    )));
-                }
-                for entry in entries(&row)? {
-                    heads.advance(entry);
-                }
-                previous = row;
-            }
-        }
     }
 }
 
@@ -165,15 +124,6 @@ const DIFFERS: &str = "the digest of heads and notes differs from that of the ne
 
 fn changed(row: &LogRow) -> Suspects {
     Suspects::everything(format!("commit {} was changed", row.commit_no))
-}
-
-fn damaged(what: String) -> Failure {
-    Failure::new(ErrorCode::IntegrityError, what)
-}
-
-fn entries(row: &LogRow) -> Result<Vec<LogEntry>, Failure> {
-    row.entries()
-        .ok_or_else(|| damaged(format!("commit {} is malformed", row.commit_no)))
 }
 
 /// The digest according to the newest commit; `None` when its key is missing.
@@ -207,7 +157,7 @@ pub fn compare_with_log<V: View + ?Sized>(
             newest => newest.map(|(row, _)| row),
         };
         let census = Census::take(view, keyring)?;
-        let suspects = name_suspects(view, keyring, &census)?;
+        let (suspects, _) = name_suspects(view, keyring, &census)?;
         let sum = sum(newest.as_ref(), keyring);
         let differs = suspects.is_empty() && sum.is_some_and(|sum| sum != census.digest);
         Ok(match differs {
@@ -239,7 +189,7 @@ pub(crate) fn newest_commit<V: View + ?Sized>(
 #[derive(Default)]
 struct Logged {
     heads: Heads,
-    names: BTreeMap<SessionPk, Name>,
+    names: Names,
     matched: BTreeSet<SessionPk>,
     notes_matched: BTreeSet<Box<str>>,
 }
@@ -280,12 +230,7 @@ fn read_log<V: View + ?Sized>(
             return Ok(logged);
         }
         for row in rows {
-            if row.follows(previous.as_ref(), keyring) == Some(false) {
-                return Err(damaged(format!(
-                    "the commit log is broken at commit {}",
-                    row.commit_no
-                )));
-            }
+            check_chain(&row, previous.as_ref(), keyring)?;
             for entry in entries(&row)? {
                 logged.take(entry, census);
             }
@@ -294,12 +239,12 @@ fn read_log<V: View + ?Sized>(
     }
 }
 
-/// Compares every head and note with its newest entry in the log.
+/// Compares every head and note with its newest entry in the log; also returns the log's state.
 fn name_suspects<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
     census: &Census,
-) -> Result<Suspects, Failure> {
+) -> Result<(Suspects, Logged), Failure> {
     let logged = read_log(view, keyring, &census.heads)?;
     // A head is signed: if the log never contained its MAC, the log has lost the commit that wrote it.
     let genuine = |pk: &&SessionPk| !census.broken.contains_key(pk);
@@ -313,7 +258,7 @@ fn name_suspects<V: View + ?Sized>(
         let what = format!(
             "commits were removed: the log does not contain the state of session number {pk}"
         );
-        return Ok(Suspects::everything(what));
+        return Ok((Suspects::everything(what), logged));
     }
     if let Some(name) = census
         .heads
@@ -323,7 +268,7 @@ fn name_suspects<V: View + ?Sized>(
     {
         let what =
             format!("commits were removed: the log does not contain the state of note {name:?}");
-        return Ok(Suspects::everything(what));
+        return Ok((Suspects::everything(what), logged));
     }
     let mut suspects = Suspects {
         notes: suspect_notes(&logged.heads, &census.heads),
@@ -353,7 +298,7 @@ fn name_suspects<V: View + ?Sized>(
     {
         suspect(*pk, "no commit created this session");
     }
-    Ok(suspects)
+    Ok((suspects, logged))
 }
 
 /// The notes whose stored state differs from the log's.

@@ -30,6 +30,28 @@ impl Suspects {
         }
     }
 
+    /// Marks one session as suspect; `pk` if its row exists.
+    pub(super) fn of_session(
+        pk: Option<SessionPk>,
+        tenant: &TenantId,
+        id: &SessionId,
+        what: &str,
+    ) -> Self {
+        Self {
+            sessions: pk.map(|pk| (pk, what.to_owned())).into_iter().collect(),
+            named: BTreeMap::from([((tenant.clone(), id.clone()), what.to_owned())]),
+            ..Self::default()
+        }
+    }
+
+    /// Marks one note as suspect.
+    pub(super) fn of_note(name: &str, what: &str) -> Self {
+        Self {
+            notes: BTreeMap::from([(name.into(), what.to_owned())]),
+            ..Self::default()
+        }
+    }
+
     /// Whether nothing is suspect.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -137,9 +137,6 @@ async fn play_once(case: &Case, running: bool) {
             "{name}: only the anchor reveals it"
         );
     }
-    if running && visible(&database.url()).await {
-        super::running::reported(&f).await;
-    }
     let letters = refused(&f, VICTIM, &name).await;
     for letter in case.letters.chars().filter(|_| reported) {
         assert!(
@@ -150,6 +147,9 @@ async fn play_once(case: &Case, running: bool) {
     }
     if case.confined {
         assert_eq!(refused(&f, "other", &name).await, "", "{name}: confined");
+    }
+    if running && visible(&database.url()).await {
+        super::running::reported(&f).await;
     }
     if reported {
         broken(&f, &name).await;

@@ -1,10 +1,10 @@
-//! A running ledger finds changes made outside it even without a query.
+//! A running ledger finds changes made outside it at the next read or write of the session, and even without one.
 
 use std::time::{Duration, Instant};
 
 use filrouge_store::contract::Fixture;
-use filrouge_store::contract::fixture::anyone;
-use filrouge_types::ErrorCode;
+use filrouge_store::contract::fixture::{anyone, append, item, rid, sid};
+use filrouge_types::{Channel, ErrorCode};
 
 use super::play::{VICTIM, refused};
 use super::{block_on, raw, world};
@@ -55,4 +55,55 @@ fn older_state_is_found_without_a_query() {
             f.ledger.close().await;
         });
     }
+}
+
+/// Restores the victim to its older state, in all tables.
+const RESTORE_OLDER: &str = "
+    DELETE FROM filrouge.turn WHERE session_pk = $pk;
+    INSERT INTO filrouge.turn SELECT * FROM old.turn WHERE session_pk = $pk;
+    DELETE FROM filrouge.record WHERE session_pk = $pk;
+    INSERT INTO filrouge.record SELECT * FROM old.record WHERE session_pk = $pk;
+    DELETE FROM filrouge.item_key WHERE session_pk = $pk;
+    INSERT INTO filrouge.item_key SELECT * FROM old.item_key WHERE session_pk = $pk;
+    UPDATE filrouge.session s SET title = o.title, state = o.state, metadata = o.metadata
+        FROM old.session o WHERE o.pk = s.pk AND s.pk = $pk;
+    UPDATE filrouge.head h SET data = o.data FROM old.head o WHERE o.pk = h.pk AND h.pk = $pk";
+
+/// Two servers write other sessions meanwhile. Nothing is added to the older state, and nothing but the victim is
+/// refused, before and after a restart.
+#[test]
+fn a_session_that_is_put_back_is_refused_at_once() {
+    block_on(async {
+        let database = world();
+        let open = || on(&database.url(), keyring());
+        let (f, second) = (open(), open());
+        let pk = "(SELECT pk FROM old.session WHERE tenant_id = 't' AND session_id = 'victim')";
+        // The second server writes the newest state, which the first has not read yet.
+        let turn = f
+            .keyring
+            .turn_id(&anyone().tenant, &sid(VICTIM), &rid("open"));
+        let newest = append(VICTIM, turn, vec![item(Channel::Plan, "newest")], None);
+        second.write(&anyone(), newest).await.unwrap();
+        let restore = RESTORE_OLDER.replace("$pk", pk);
+        raw(&database.url())
+            .await
+            .batch_execute(&format!("BEGIN; {restore}; COMMIT"))
+            .await
+            .unwrap();
+        for f in [&f, &second] {
+            for n in 0..3 {
+                let new = format!("new-{}-{n}", f.ledger.position().commit_no);
+                f.create(&anyone(), &new).await.unwrap();
+                assert_eq!(refused(f, VICTIM, "put back").await, "sit1an");
+                assert_eq!(refused(f, "other", "put back").await, "");
+            }
+            assert!(f.ledger.health().integrity.is_some());
+        }
+        f.ledger.close().await;
+        second.ledger.close().await;
+        let f = open();
+        assert_eq!(refused(&f, VICTIM, "reopened").await, "sit1an");
+        assert_eq!(refused(&f, "other", "reopened").await, "");
+        f.ledger.close().await;
+    });
 }

@@ -8,7 +8,7 @@ use crate::hot::{Edition, HotKey, HotSession};
 use crate::read::VerifiedSnapshot;
 use crate::record::MacCheck;
 use crate::rows::View;
-use crate::verify::Suspects;
+use crate::verify::{HeadCheck, Suspects};
 
 /// The name and the key of a session.
 #[derive(Clone, Copy)]
@@ -176,6 +176,7 @@ impl EphemeralSessions {
             keyring: &self.keyring,
             check: MacCheck::Keyed,
             suspects,
+            heads: HeadCheck::default(),
         }
     }
 }

@@ -126,6 +126,7 @@ impl EphemeralSessions {
             entropy: self.entropy.as_ref(),
             now: self.clock.now(),
             suspects: &suspects,
+            known_heads: None,
         };
         let mut group = CommitGroup::begin(&rows.rows, ctx.keyring)?;
         let written = self.written_turn(command);

@@ -39,6 +39,7 @@ impl World {
             entropy: &OsEntropy,
             now: Timestamp::from_micros(1),
             suspects: &Suspects::default(),
+            known_heads: None,
         };
         let mut group = CommitGroup::begin(&self.rows, ctx.keyring).unwrap();
         let command = Command { scope, write };
@@ -82,13 +83,13 @@ impl World {
         self.rows.log.insert(row.commit_no, row);
     }
 
-    fn compare(&self, comparison: &mut HeadComparison) -> Suspects {
-        comparison.compare(&self.rows, &self.keyring).unwrap()
+    fn compare(&self, known: &KnownHeads) -> Suspects {
+        known.compare(&self.rows, &self.keyring).unwrap()
     }
 
     /// Checks that only comparisons with the commit log find what was put back.
-    fn check(&self, before: &mut HeadComparison, is_suspect: impl Fn(&Suspects) -> bool) {
-        assert!(self.compare(&mut HeadComparison::default()).is_empty());
+    fn check(&self, before: &KnownHeads, is_suspect: impl Fn(&Suspects) -> bool) {
+        assert!(self.compare(&KnownHeads::default()).is_empty());
         for found in [
             self.compare(before),
             compare_with_log(&self.rows, &self.keyring).unwrap(),
@@ -105,15 +106,15 @@ fn a_session_that_is_put_back_under_a_fitting_digest_is_found() {
         world.rows.sessions[&1].clone(),
         world.rows.heads[&1].clone(),
     );
-    let mut comparison = HeadComparison::default();
-    assert!(world.compare(&mut comparison).is_empty());
+    let known = KnownHeads::default();
+    assert!(world.compare(&known).is_empty());
     world.patch("a");
     world.patch("b");
-    assert!(world.compare(&mut comparison).is_empty());
+    assert!(world.compare(&known).is_empty());
     world.rows.sessions.insert(1, old.0);
     world.rows.heads.insert(1, old.1);
     world.forge_commit();
-    world.check(&mut comparison, |found| {
+    world.check(&known, |found| {
         found.check(1, &sid("a")).is_err() && found.check(2, &sid("b")).is_ok()
     });
 }
@@ -122,12 +123,12 @@ fn a_session_that_is_put_back_under_a_fitting_digest_is_found() {
 fn a_note_that_is_put_back_under_a_fitting_digest_is_found() {
     let mut world = World::new();
     let old = world.rows.notes["keys"].clone();
-    let mut comparison = HeadComparison::default();
-    assert!(world.compare(&mut comparison).is_empty());
+    let known = KnownHeads::default();
+    assert!(world.compare(&known).is_empty());
     world.put_note(1);
     world.rows.notes.insert("keys".into(), old);
     world.forge_commit();
-    world.check(&mut comparison, |found| {
+    world.check(&known, |found| {
         found.check_note("keys").is_err() && found.check(1, &sid("a")).is_ok()
     });
 }
@@ -136,7 +137,7 @@ fn a_note_that_is_put_back_under_a_fitting_digest_is_found() {
 #[test]
 fn an_older_snapshot_is_no_difference() {
     let mut world = World::new();
-    let mut comparison = HeadComparison::default();
+    let known = KnownHeads::default();
     let before = Rows {
         sessions: world.rows.sessions.clone(),
         heads: world.rows.heads.clone(),
@@ -145,8 +146,8 @@ fn an_older_snapshot_is_no_difference() {
         ..Rows::default()
     };
     world.patch("a");
-    assert!(world.compare(&mut comparison).is_empty());
-    let older = comparison.compare(&before, &world.keyring).unwrap();
+    assert!(world.compare(&known).is_empty());
+    let older = known.compare(&before, &world.keyring).unwrap();
     assert!(older.is_empty(), "{older:?}");
-    assert!(world.compare(&mut comparison).is_empty());
+    assert!(world.compare(&known).is_empty());
 }

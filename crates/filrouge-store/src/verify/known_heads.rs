@@ -1,0 +1,329 @@
+//! The newest state of every head and note according to the commit log, in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
+
+use super::suspects::{Name, Suspects};
+use crate::keyring::{Keyring, MAC_BYTES};
+use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
+
+/// The first half of a MAC, which the commit log stores.
+pub(super) type Half = [u8; 8];
+
+pub(super) fn half(mac: &[u8; MAC_BYTES]) -> Half {
+    let mut half = [0; 8];
+    half.copy_from_slice(&mac[..8]);
+    half
+}
+
+/// The names of sessions by their numbers.
+pub(super) type Names = BTreeMap<SessionPk, Name>;
+
+/// The heads and notes of the store: the first half of the MAC of each.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Heads {
+    pub(super) sessions: BTreeMap<SessionPk, Half>,
+    pub(super) notes: BTreeMap<Box<str>, Half>,
+}
+
+impl Heads {
+    /// Applies the change of one log entry.
+    pub(super) fn advance(&mut self, entry: LogEntry) {
+        match entry.change {
+            Change::Note(name) => self.notes.insert(name, entry.head),
+            _ => self.sessions.insert(entry.pk, entry.head),
+        };
+    }
+}
+
+/// A head or note, and the commit that wrote it.
+#[derive(Clone, Copy)]
+struct KnownHead {
+    half: Half,
+    commit_no: u64,
+}
+
+struct Known {
+    /// The newest commit that is applied.
+    newest: Option<LogRow>,
+    sessions: HashMap<SessionPk, KnownHead>,
+    /// The sessions by the hash of their names.
+    names: HashMap<u64, SessionPk>,
+    notes: BTreeMap<Box<str>, KnownHead>,
+}
+
+impl Known {
+    fn commit_no(&self) -> u64 {
+        self.newest.as_ref().map_or(0, |row| row.commit_no)
+    }
+}
+
+/// The newest state of every head and note: filled when a store is opened, and advanced by each commit that this process
+/// verifies. Each row that is read is compared with it, so that older rows that somebody put back, and missing ones, are
+/// detected at once. Uses about 80 bytes for each session.
+#[derive(Default)]
+pub struct KnownHeads {
+    /// `None` before the first comparison of all heads.
+    known: RwLock<Option<Known>>,
+    hasher: RandomState,
+    /// What reads found since [`Self::take_found`].
+    found: Mutex<Suspects>,
+}
+
+pub(super) fn damaged(what: String) -> Failure {
+    Failure::new(ErrorCode::IntegrityError, what)
+}
+
+pub(super) fn entries(row: &LogRow) -> Result<Vec<LogEntry>, Failure> {
+    row.entries()
+        .ok_or_else(|| damaged(format!("commit {} is malformed", row.commit_no)))
+}
+
+/// Fails unless `row` continues the chain after `previous`.
+pub(super) fn check_chain(
+    row: &LogRow,
+    previous: Option<&LogRow>,
+    keyring: &Keyring,
+) -> Result<(), Failure> {
+    match row.follows(previous, keyring) {
+        Some(false) => Err(damaged(format!(
+            "the commit log is broken at commit {}",
+            row.commit_no
+        ))),
+        _ => Ok(()),
+    }
+}
+
+impl KnownHeads {
+    /// Applies a verified commit, unless it is applied already.
+    pub fn advance(&self, row: &LogRow) {
+        // A verified commit is never malformed; if it were, the next comparison would fail at it.
+        let _ = self.apply(row);
+    }
+
+    fn apply(&self, row: &LogRow) -> Result<(), Failure> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = known.as_mut() else {
+            return Ok(());
+        };
+        let commit_no = row.commit_no;
+        if commit_no != known.commit_no() + 1 {
+            return Ok(());
+        }
+        for entry in entries(row)? {
+            let logged = KnownHead {
+                half: entry.head,
+                commit_no,
+            };
+            match entry.change {
+                Change::Note(name) => {
+                    known.notes.insert(name, logged);
+                    continue;
+                }
+                Change::Created(tenant, session) => {
+                    let name = self.hasher.hash_one((&tenant, &session));
+                    known.names.insert(name, entry.pk);
+                }
+                _ => {}
+            }
+            known.sessions.insert(entry.pk, logged);
+        }
+        known.newest = Some(row.clone());
+        Ok(())
+    }
+
+    /// Applies the commits of `view` that are not applied yet.
+    pub(super) fn catch_up<V: View + ?Sized>(
+        &self,
+        view: &V,
+        keyring: &Keyring,
+    ) -> Result<(), Failure> {
+        loop {
+            let Some(mut previous) = self.read(|known| known.newest.clone()) else {
+                return Ok(());
+            };
+            let after = previous.as_ref().map_or(0, |row| row.commit_no);
+            let rows = view.log(after, 1024)?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for row in rows {
+                check_chain(&row, previous.as_ref(), keyring)?;
+                self.apply(&row)?;
+                previous = Some(row);
+            }
+        }
+    }
+
+    fn read<R>(&self, of: impl FnOnce(&Known) -> R) -> Option<R> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().map(of)
+    }
+
+    /// Whether no heads are known yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.read(|_| ()).is_none()
+    }
+
+    /// Takes these heads as known, as of commit `newest`, unless heads are known already.
+    pub(super) fn fill(&self, newest: Option<LogRow>, heads: Heads, names: &Names) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.is_some() {
+            return;
+        }
+        let commit_no = newest.as_ref().map_or(0, |row| row.commit_no);
+        let logged = |half| KnownHead { half, commit_no };
+        *known = Some(Known {
+            newest,
+            names: names
+                .iter()
+                .map(|(pk, (tenant, session))| (self.hasher.hash_one((tenant, session)), *pk))
+                .collect(),
+            sessions: heads
+                .sessions
+                .into_iter()
+                .map(|(pk, half)| (pk, logged(half)))
+                .collect(),
+            notes: heads
+                .notes
+                .into_iter()
+                .map(|(name, half)| (name, logged(half)))
+                .collect(),
+        });
+    }
+
+    /// Whether `heads`, all heads and notes of a snapshot whose newest commit is `newest`, are the known ones. The known
+    /// ones include the snapshot's commits; what later commits wrote is not compared.
+    pub(super) fn equal(&self, newest: Option<&LogRow>, heads: &Heads) -> bool {
+        let upto = newest.map_or(0, |row| row.commit_no);
+        let same = |logged: &KnownHead, found: Option<&Half>| {
+            logged.commit_no > upto || found == Some(&logged.half)
+        };
+        let equal = self.read(|known| {
+            let (sessions, notes) = (&heads.sessions, &heads.notes);
+            known
+                .sessions
+                .iter()
+                .all(|(pk, l)| same(l, sessions.get(pk)))
+                && known.notes.iter().all(|(name, l)| same(l, notes.get(name)))
+                && sessions.keys().all(|pk| known.sessions.contains_key(pk))
+                && notes.keys().all(|name| known.notes.contains_key(name))
+        });
+        equal.unwrap_or(true)
+    }
+
+    /// What reads have found since the last call.
+    #[must_use]
+    pub fn take_found(&self) -> Suspects {
+        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note_found(&self, more: Suspects) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        *found = found.and(more);
+    }
+}
+
+/// Compares the rows of one snapshot with the known heads. Without known heads, nothing is compared.
+#[derive(Clone, Copy, Default)]
+pub struct HeadCheck<'a> {
+    /// The known heads.
+    pub known: Option<&'a KnownHeads>,
+    /// The changes of the running transaction, in their order.
+    pub uncommitted: &'a [LogEntry],
+}
+
+const PUT_BACK: &str = "the session is not in its newest state (older rows were put back)";
+const DELETED: &str = "the session was deleted outside filrouge";
+
+impl HeadCheck<'_> {
+    /// Fails when this head of a session is not its newest one.
+    pub(crate) fn check_session<V: View + ?Sized>(
+        &self,
+        view: &V,
+        keyring: &Keyring,
+        (tenant, id): (&TenantId, &SessionId),
+        (pk, mac): (SessionPk, &[u8; MAC_BYTES]),
+    ) -> Result<(), Failure> {
+        let is_own = |entry: &&LogEntry| entry.pk == pk && !matches!(entry.change, Change::Note(_));
+        let logged = |known: &Known| known.sessions.get(&pk).copied();
+        if self.is_newest(view, keyring, Some(half(mac)), is_own, logged)? {
+            return Ok(());
+        }
+        self.note(Suspects::of_session(Some(pk), tenant, id, PUT_BACK));
+        Err(Failure::integrity(id.as_str(), None, PUT_BACK))
+    }
+
+    /// Fails when a session that the view does not have should be there.
+    pub(crate) fn check_absent<V: View + ?Sized>(
+        &self,
+        view: &V,
+        keyring: &Keyring,
+        (tenant, id): (&TenantId, &SessionId),
+    ) -> Result<(), Failure> {
+        let Some(known) = self.known else {
+            return Ok(());
+        };
+        let name = known.hasher.hash_one((tenant, id));
+        let logged = |known: &Known| known.sessions.get(known.names.get(&name)?).copied();
+        if self.is_newest(view, keyring, None, |_| false, logged)? {
+            return Ok(());
+        }
+        self.note(Suspects::of_session(None, tenant, id, DELETED));
+        Err(Failure::integrity(id.as_str(), None, DELETED))
+    }
+
+    /// Fails when this state of a note is not its newest one; `None`: the note is absent.
+    pub(crate) fn check_note<V: View + ?Sized>(
+        &self,
+        view: &V,
+        keyring: &Keyring,
+        name: &str,
+        mac: Option<&[u8; MAC_BYTES]>,
+    ) -> Result<(), Failure> {
+        let is_own = |entry: &&LogEntry| matches!(&entry.change, Change::Note(n) if **n == *name);
+        let logged = |known: &Known| known.notes.get(name).copied();
+        if self.is_newest(view, keyring, mac.map(half), is_own, logged)? {
+            return Ok(());
+        }
+        let what = format!("note {name:?} is not in its newest state");
+        self.note(Suspects::of_note(name, &what));
+        Err(damaged(what))
+    }
+
+    /// Whether `found` is what the commit log says; also true when the snapshot is too old to compare it.
+    fn is_newest<V: View + ?Sized>(
+        &self,
+        view: &V,
+        keyring: &Keyring,
+        found: Option<Half>,
+        is_own: impl Fn(&&LogEntry) -> bool,
+        logged: impl Fn(&Known) -> Option<KnownHead>,
+    ) -> Result<bool, Failure> {
+        let Some(heads) = self.known else {
+            return Ok(true);
+        };
+        let is_known = |known: &Known| logged(known).map(|logged| logged.half) == found;
+        if heads.read(is_known).unwrap_or(true) {
+            return Ok(true);
+        }
+        if let Some(entry) = self.uncommitted.iter().rev().find(is_own) {
+            return Ok(Some(entry.head) == found);
+        }
+        let upto = view.newest_log()?.map_or(0, |row| row.commit_no);
+        heads.catch_up(view, keyring)?;
+        let agrees = |known: &Known| {
+            is_known(known) || logged(known).is_some_and(|logged| logged.commit_no > upto)
+        };
+        Ok(heads.read(agrees).unwrap_or(true))
+    }
+
+    fn note(&self, found: Suspects) {
+        if let Some(known) = self.known {
+            known.note_found(found);
+        }
+    }
+}
