@@ -4,10 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::Arc;
 
 use filrouge_store::{Domain, KeyId, Keyring, Ledger, MAC_BYTES, Position, equal_macs};
 use filrouge_types::{ErrorCode, Failure};
@@ -15,12 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::keyfile::{WriteMode, locked, write_atomic};
 
+mod keeper;
 mod known;
+mod witness;
 
+pub use keeper::AnchorKeeper;
 pub use known::{KnownStore, SeenStore};
-
-/// The anchor lags the newest durable commit by at most this much.
-const ADVANCE_EVERY: Duration = Duration::from_millis(50);
+pub use witness::{Statement, WitnessFile};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -203,101 +201,5 @@ impl Anchor {
                 ledger.position().commit_no
             )),
         })
-    }
-}
-
-/// Advances an anchor as its ledger commits, until the keeper is dropped.
-pub struct AnchorKeeper {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-    last_failure: Arc<Mutex<Option<String>>>,
-    unconfirmed: Option<String>,
-}
-
-impl AnchorKeeper {
-    /// Starts a thread that advances `anchor` as `ledger` commits.
-    ///
-    /// # Errors
-    /// `store_unavailable` when no thread can be started.
-    pub fn start(anchor: Anchor, ledger: Arc<dyn Ledger>) -> Result<Self, Failure> {
-        let (stop, stopped) = mpsc::channel();
-        let last_failure = Arc::new(Mutex::new(None));
-        let shared_failure = last_failure.clone();
-        let thread = std::thread::Builder::new()
-            .name("filrouge-anchor".to_owned())
-            .spawn(move || {
-                let mut last = None;
-                loop {
-                    let ended =
-                        stopped.recv_timeout(ADVANCE_EVERY) != Err(RecvTimeoutError::Timeout);
-                    // Drafts are not chained: until the keeper stops, the anchor skips commits that hold only drafts.
-                    let position = if ended {
-                        ledger.position()
-                    } else {
-                        ledger.anchor_position()
-                    };
-                    if last != Some(position) {
-                        let mut failure = shared_failure
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner);
-                        match anchor.advance(&position) {
-                            Ok(()) => {
-                                last = Some(position);
-                                *failure = None;
-                            }
-                            Err(error) => {
-                                if failure.is_none() {
-                                    tracing::error!(%error, "the anchor cannot be advanced");
-                                }
-                                *failure = Some(error.detail);
-                            }
-                        }
-                    }
-                    if ended {
-                        return;
-                    }
-                }
-            })
-            .map_err(|e| {
-                Failure::new(
-                    ErrorCode::StoreUnavailable,
-                    format!("no thread for the anchor: {e}"),
-                )
-            })?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-            last_failure,
-            unconfirmed: None,
-        })
-    }
-
-    /// Sets why the anchor proves nothing about older states.
-    #[must_use]
-    pub fn with_unconfirmed(mut self, why: Option<String>) -> Self {
-        self.unconfirmed = why;
-        self
-    }
-
-    /// Why the last attempt to advance the anchor failed, or why the anchor proves nothing about older states; `None`
-    /// when all is well.
-    #[must_use]
-    pub fn failure(&self) -> Option<String> {
-        let failed = self
-            .last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        failed.clone().or_else(|| self.unconfirmed.clone())
-    }
-}
-
-impl Drop for AnchorKeeper {
-    fn drop(&mut self) {
-        self.stop.take();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the anchor's thread panicked");
-        }
     }
 }

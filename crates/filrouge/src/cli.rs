@@ -140,6 +140,9 @@ pub(crate) enum Command {
         /// The bundle must be signed by this key, as `keyring list` shows keys
         #[arg(long, value_name = "HEX", requires = "bundle")]
         public_key: Option<String>,
+        /// Also check that the store has every commit that this witness recorded; - for standard input
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "bundle"])]
+        witness: Option<PathBuf>,
     },
     /// Check the installation: settings, keys, store, anchor, hot store, webhooks; or one session
     #[command(args_conflicts_with_subcommands = true)]

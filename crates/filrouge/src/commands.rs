@@ -101,7 +101,9 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             public_key,
             ..
         } => return verify_bundle::run(&path, public_key.as_deref(), config.json).await,
-        Command::Verify { id, .. } => return verify::run(&config, id).await,
+        Command::Verify { id, witness, .. } => {
+            return verify::run(&config, id, witness.as_deref()).await;
+        }
         Command::Lineage {
             id,
             sources,

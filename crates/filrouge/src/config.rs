@@ -3,6 +3,7 @@
 use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use filrouge_engine::scopes::TierOptions;
 use filrouge_engine::spool::SpoolOptions;
@@ -52,6 +53,9 @@ pub(crate) struct Config {
     pub(crate) tenant: TenantId,
     pub(crate) keyring: PathBuf,
     pub(crate) anchor: PathBuf,
+    /// The witness file, if there is one.
+    pub(crate) witness: Option<PathBuf>,
+    pub(crate) witness_every: Duration,
     /// The engine's settings.
     pub(crate) settings: Settings,
     /// The histories that are queried by default; `None` for all that exist.
@@ -142,6 +146,10 @@ impl Config {
         let anchor = all.path("anchor", || {
             Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("anchor"))
         })?;
+        let witness = all
+            .optional("witness", layers::non_empty)?
+            .map(PathBuf::from);
+        let witness_every = all.seconds("witness_every_s", 1..=86_400, Duration::from_secs(60))?;
         engine.turn_timeout = all.seconds("turn_timeout_s", 0..=u64::MAX, engine.turn_timeout)?;
         engine.stream_timeout =
             all.seconds("stream_timeout_s", 1..=u64::MAX, engine.stream_timeout)?;
@@ -173,6 +181,8 @@ impl Config {
             tenant,
             keyring,
             anchor,
+            witness,
+            witness_every,
             sources,
             rows: layers.finish()?,
             json: false,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::Caller;
-use filrouge_engine::anchor::{Anchor, AnchorKeeper, AnchorState, KnownStore, SeenStore};
+use filrouge_engine::anchor::{
+    Anchor, AnchorKeeper, AnchorState, KnownStore, SeenStore, WitnessFile,
+};
 use filrouge_engine::scopes::TieredLedger;
 use filrouge_engine::spool::Spooling;
 use filrouge_engine::{Engine, keyfile};
@@ -405,7 +407,13 @@ async fn open_in(
             if let Some(why) = &unconfirmed {
                 tracing::warn!(path = %anchor.path().display(), "{why}");
             }
-            let started = AnchorKeeper::start(anchor, ledger.clone())?;
+            let mut started = AnchorKeeper::start(anchor, ledger.clone())?;
+            if process == Process::Server
+                && let Some(path) = config.witness.clone()
+            {
+                let witness = WitnessFile::new(path, ledger.store_id().to_owned());
+                started = started.with_witness(witness, config.witness_every, ledger.clone())?;
+            }
             keeper = Some(started.with_unconfirmed(unconfirmed));
         }
         anchor_state = Some(state);

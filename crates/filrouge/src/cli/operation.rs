@@ -61,6 +61,8 @@ pub(crate) enum Anchor {
     Init,
     /// Accept the store as it is: older than the anchor, another one, or gone
     Accept,
+    /// Print the newest commit as a line of JSON, for a witness that `verify --witness` reads
+    Witness,
 }
 
 #[derive(Debug, Subcommand)]

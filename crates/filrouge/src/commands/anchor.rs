@@ -1,11 +1,11 @@
-//! `filrouge anchor show|init|accept`
+//! `filrouge anchor show|init|accept|witness`
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use filrouge_engine::anchor::{AnchorState, KnownStore, SeenStore};
+use filrouge_engine::anchor::{AnchorState, KnownStore, SeenStore, Statement};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 use serde_json::json;
 
@@ -15,16 +15,20 @@ use crate::exit::{Usage, code};
 use crate::open::{
     Need, Ready, known_store, ledger, ledger_as_found, refuse_unverified, stored_id,
 };
-use crate::output::show;
+use crate::output::{print, show};
 
 pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode> {
-    if !matches!(what, What::Show) {
+    let is_read_only = matches!(what, What::Show | What::Witness);
+    if !is_read_only {
         refuse_unverified(config)?;
     }
     let Some(known) = known_store(config)? else {
         return Err(Usage::new("a store in memory has no anchor").into());
     };
-    if matches!(what, What::Show) {
+    if matches!(what, What::Witness) {
+        return print_statement(ledger(config, Need::Existing)?).await;
+    }
+    if is_read_only {
         return set(config, what, ledger(config, Need::Existing)?).await;
     }
     let read = known.read();
@@ -41,13 +45,30 @@ pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode
     Ok(set)
 }
 
+/// Prints a statement of the newest commit, unless the store contradicts its anchor.
+async fn print_statement(ready: Ready) -> anyhow::Result<ExitCode> {
+    let Ready { ledger, anchor, .. } = ready;
+    if let Some(anchor) = anchor
+        && let AnchorState::Broken(what) = anchor.check(ledger.as_ref()).await?
+    {
+        let hint = "`filrouge anchor show` compares the store with its anchor";
+        return Err(Failure::new(ErrorCode::IntegrityError, what)
+            .with_hint(hint)
+            .into());
+    }
+    let line = serde_json::to_string(&Statement::of(ledger.as_ref()))?;
+    print(|out| writeln!(out, "{line}"))?;
+    ledger.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Shows the anchor, after setting it to the ledger's newest commit unless it is only shown.
 async fn set(config: &Config, what: &What, ready: Ready) -> anyhow::Result<ExitCode> {
     let Ready { ledger, anchor, .. } = ready;
     let anchor = anchor.context("a store outside memory has an anchor")?;
     let seen = anchor.read().ok().flatten();
     match what {
-        What::Show => {}
+        What::Show | What::Witness => {}
         What::Init if anchor.path().exists() => {
             return Err(Usage::new(format!(
                 "there is an anchor at {} already",

@@ -1,19 +1,28 @@
-//! `filrouge verify [ID]`: exit 0 intact, 1 broken, 2 cannot tell.
+//! `filrouge verify [ID] [--witness FILE]`: exit 0 intact, 1 broken, 2 cannot tell.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use filrouge_engine::anchor::AnchorState;
+use filrouge_engine::anchor::{AnchorState, Statement};
+use filrouge_store::Ledger;
+use filrouge_store::read::VerifiedSnapshot;
+use filrouge_store::rows::View;
 use filrouge_store::verify::{Finding, Verdict};
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
 
 use crate::config::Config;
-use crate::exit::{parsed, report as report_error};
+use crate::exit::{Usage, parsed, report as report_error};
 use crate::open::{Need, open, operator};
 use crate::output::{printable, show};
 
-pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(
+    config: &Config,
+    id: Option<String>,
+    witness: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
     let only: Option<SessionId> = id.as_deref().map(parsed).transpose()?;
     let opened = match open(config, Need::Existing).await {
         Ok(opened) => opened,
@@ -31,13 +40,14 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
     if let Some(AnchorState::Broken(what)) = &opened.anchor_state
         && !report.findings.iter().any(|f| f.what == *what)
     {
-        let finding = Finding {
-            session_id: None,
-            seq: None,
-            code: ErrorCode::IntegrityError.as_str(),
-            what: what.clone(),
-        };
-        report.findings.insert(0, finding);
+        report.findings.insert(0, of_store(what.clone()));
+    }
+    if let Some(path) = witness {
+        let statements = read_statements(path, opened.ledger.store_id())?;
+        let contradictions = contradictions(opened.ledger.as_ref(), statements).await?;
+        report
+            .findings
+            .extend(contradictions.into_iter().map(of_store));
     }
     let verdict = match report.verdict() {
         Verdict::Intact if config.unverified => Verdict::CannotTell,
@@ -59,6 +69,59 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
         write_findings(out, &report.findings)
     })?;
     Ok(verdict_code(verdict))
+}
+
+/// A finding about the whole store.
+const fn of_store(what: String) -> Finding {
+    Finding {
+        session_id: None,
+        seq: None,
+        code: ErrorCode::IntegrityError.as_str(),
+        what,
+    }
+}
+
+/// Reads a witness's statements about the store. Fails if there is none, and at a line that is no statement.
+fn read_statements(path: &Path, store_id: &str) -> anyhow::Result<Vec<Statement>> {
+    let shown = path.display();
+    let input: Box<dyn BufRead> = match path == Path::new("-") {
+        true => Box::new(io::stdin().lock()),
+        false => match File::open(path) {
+            Ok(file) => Box::new(BufReader::new(file)),
+            Err(e) => return Err(Usage::new(format!("--witness {shown}: {e}")).into()),
+        },
+    };
+    let mut statements = Vec::new();
+    for (number, line) in (1..).zip(input.lines()) {
+        let line = line.map_err(|e| Usage::new(format!("--witness {shown}: {e}")))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let statement = Statement::parse(&line).ok_or_else(|| {
+            Usage::new(format!("--witness {shown}: line {number} is no statement"))
+                .with_hint("`filrouge anchor witness` prints one; remove lines that are incomplete")
+        })?;
+        if statement.store_id == store_id {
+            statements.push(statement);
+        }
+    }
+    if statements.is_empty() {
+        let what = format!("--witness {shown} has no statement about the store {store_id}");
+        return Err(Usage::new(what).into());
+    }
+    Ok(statements)
+}
+
+/// How the store contradicts the statements.
+async fn contradictions(
+    ledger: &dyn Ledger,
+    statements: Vec<Statement>,
+) -> Result<Vec<String>, Failure> {
+    let compare = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
+        let found = statements.iter().map(|s| s.contradiction(snapshot.view));
+        found.filter_map(Result::transpose).collect()
+    };
+    ledger.query(compare).await
 }
 
 /// The verdict as text.

@@ -112,4 +112,5 @@ mod upload_client;
 mod vanished;
 mod webhooks;
 mod webhooks_operator;
+mod witness;
 mod world;

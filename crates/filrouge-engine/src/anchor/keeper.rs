@@ -1,0 +1,152 @@
+//! Threads that record a ledger's newest position while it commits.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use filrouge_store::{Ledger, Position};
+use filrouge_types::{ErrorCode, Failure};
+
+use super::{Anchor, WitnessFile};
+
+/// The anchor lags the newest durable commit by at most this much.
+const ADVANCE_EVERY: Duration = Duration::from_millis(50);
+
+/// A thread that records positions at an interval, and the newest one when it is dropped.
+struct Recorder {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    last_failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Recorder {
+    fn start(
+        name: &'static str,
+        every: Duration,
+        ledger: Arc<dyn Ledger>,
+        record: impl Fn(&Position) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<Self, Failure> {
+        let (stop, stopped) = mpsc::channel();
+        let last_failure = Arc::new(Mutex::new(None));
+        let shared_failure = last_failure.clone();
+        let work = move || {
+            let mut last = None;
+            loop {
+                let ended = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
+                // Drafts are not chained: until the end, commits that hold only drafts are skipped.
+                let position = if ended {
+                    ledger.position()
+                } else {
+                    ledger.anchor_position()
+                };
+                if last != Some(position) {
+                    let recorded = record(&position);
+                    let mut failure = shared_failure
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner);
+                    match recorded {
+                        Ok(()) => {
+                            last = Some(position);
+                            *failure = None;
+                        }
+                        Err(error) => {
+                            if failure.is_none() {
+                                tracing::error!(%error, "the {name} cannot be advanced");
+                            }
+                            *failure = Some(error.detail);
+                        }
+                    }
+                }
+                if ended {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("filrouge-{name}"));
+        let thread = thread.spawn(work).map_err(|e| {
+            Failure::new(
+                ErrorCode::StoreUnavailable,
+                format!("no thread for the {name}: {e}"),
+            )
+        })?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+            last_failure,
+        })
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.last_failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a thread that records the store's position panicked");
+        }
+    }
+}
+
+/// Advances an anchor, and the witness file if there is one, as their ledger commits, until the keeper is dropped.
+pub struct AnchorKeeper {
+    anchor: Recorder,
+    witness: Option<Recorder>,
+    unconfirmed: Option<String>,
+}
+
+impl AnchorKeeper {
+    /// Starts a thread that advances `anchor` as `ledger` commits.
+    ///
+    /// # Errors
+    /// `store_unavailable` when no thread can be started.
+    pub fn start(anchor: Anchor, ledger: Arc<dyn Ledger>) -> Result<Self, Failure> {
+        let advance = move |position: &Position| anchor.advance(position);
+        Ok(Self {
+            anchor: Recorder::start("anchor", ADVANCE_EVERY, ledger, advance)?,
+            witness: None,
+            unconfirmed: None,
+        })
+    }
+
+    /// Also appends a statement to `witness` at this interval, if `ledger` has commits since the last one.
+    ///
+    /// # Errors
+    /// `store_unavailable` when no thread can be started.
+    pub fn with_witness(
+        mut self,
+        witness: WitnessFile,
+        every: Duration,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Self, Failure> {
+        let append = move |position: &Position| witness.append(position);
+        self.witness = Some(Recorder::start("witness file", every, ledger, append)?);
+        Ok(self)
+    }
+
+    /// Sets why the anchor proves nothing about older states.
+    #[must_use]
+    pub fn with_unconfirmed(mut self, why: Option<String>) -> Self {
+        self.unconfirmed = why;
+        self
+    }
+
+    /// Why the last attempt to advance the anchor or the witness file failed, or why the anchor proves nothing about older
+    /// states; `None` when all is well.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let witness = || self.witness.as_ref().and_then(Recorder::failure);
+        self.anchor
+            .failure()
+            .or_else(witness)
+            .or_else(|| self.unconfirmed.clone())
+    }
+}
